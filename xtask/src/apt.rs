@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn an_installation_that_fails_says_how_to_see_why() {
+    fn a_failed_installation_explains_how_to_find_the_cause() {
         let error = FakeMachine::new(&["apt-get"], AS_ROOT, "install").refusal();
         assert!(
             error.contains("`apt-get install redis-server` failed") && error.contains("no network"),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn without_apt_the_error_says_what_to_install() {
+    fn without_apt_the_error_names_the_packages_to_install() {
         let machine = FakeMachine::new(&["sudo", "dnf"], AS_ROOT, "nothing");
         let error = machine.refusal();
         assert!(error.contains("no apt-get") && error.ends_with("redis-server"), "{error}");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn without_root_and_sudo_nothing_is_run_and_the_error_says_what_to_run() {
+    fn without_root_and_sudo_nothing_runs_and_the_error_names_the_command() {
         let machine = FakeMachine::new(&["apt-get"], "1000", "nothing");
         let error = machine.refusal();
         assert!(error.contains("run `sudo apt-get install redis-server`"), "{error}");

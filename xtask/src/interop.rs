@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named_with_the_packages_that_bring_it() {
+    fn missing_tools_are_named_with_their_packages() {
         let said = |compiler, programs| missing(&FakeMachine(compiler, programs)).unwrap();
         assert!(said(None, &["java", "mvn"]).contains("no JDK"));
         assert!(said(Some("javac 11.0.2"), &["java", "mvn"]).contains("Java 11, and 17 is needed"));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_old_and_new_are_read() {
+    fn old_and_new_version_formats_are_parsed() {
         assert_eq!(major_version("javac 17.0.15\n"), Some(17));
         assert_eq!(major_version("javac 1.8.0_402"), Some(8));
         assert_eq!(major_version("javac 22-ea"), Some(22));

@@ -117,7 +117,7 @@ mod tests {
     }"#;
 
     #[test]
-    fn what_only_tests_need_is_not_built() {
+    fn packages_only_for_tests_are_not_built() {
         let metadata = Metadata::parse(PRINTED).unwrap();
         let mut built: Vec<&str> = metadata.built().iter().map(|package| package.name.as_str()).collect();
         built.sort_unstable();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn public_is_a_member_that_may_be_published() {
+    fn a_publishable_member_is_public() {
         let metadata = Metadata::parse(PRINTED).unwrap();
         let public: Vec<&str> = metadata.public().map(|package| package.name.as_str()).collect();
         assert_eq!(public, ["own"]);

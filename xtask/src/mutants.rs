@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_that_lacks_a_part_or_has_another_name_is_an_error() {
+    fn an_incomplete_or_misnamed_patch_is_an_error() {
         assert!(Mutant::parse("xtask/mutants/min-hold/b.patch", PATCH).is_err());
         for (part, instead) in
             [("breaks: ", ""), ("simulator fast", "simulator"), ("min hold: ", "min hold "), ("@@ ", "")]

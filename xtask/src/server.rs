@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_read_from_what_servers_print() {
+    fn versions_are_parsed_from_server_output() {
         assert_eq!(version_in("Redis server v=7.0.15 sha=0 bits=64").unwrap(), "Redis 7.0.15");
         assert_eq!(version_in("Valkey server v=8.1.0 sha=0 bits=64").unwrap(), "Valkey 8.1.0");
         assert_eq!(version_in("usage: something else"), None);

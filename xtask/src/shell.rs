@@ -119,14 +119,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_names_the_command_and_what_it_said() {
+    fn a_failure_names_the_command_and_its_output() {
         let error =
             output(Command::new("sh").args(["-c", "echo oh no >&2; exit 3"])).unwrap_err().to_string();
         assert!(error.contains("sh -c") && error.contains("oh no") && error.contains('3'), "{error}");
     }
 
     #[test]
-    fn one_failed_part_fails_the_whole() {
+    fn one_failed_part_fails_the_run() {
         let parts = [Part::run("good", || Ok(())), Part::run("bad", || anyhow::bail!("broken"))];
         assert_eq!(judge(&parts, false).unwrap_err().to_string(), "failed: bad");
         assert!(judge(&parts[..1], false).is_ok());

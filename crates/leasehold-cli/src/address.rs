@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_are_recognised() {
+    fn passwords_are_recognized() {
         for url in ["redis://:pw@h", "redis://me:pw@h:1", "redis://:p/w?@h", "unix:///s?password=pw", ":pw@h"]
         {
             assert!(address(url).has_password(), "{url}");

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_refused_with_advice() {
+    fn invalid_durations_are_rejected_with_advice() {
         let long = "9".repeat(400);
         for text in
             ["", ".", "1.2.3", "-1", "-5s", "soon", "5 parsecs", "inf", "NaN", "1e3", "5M", "1y", &long]
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_capital_m_is_no_month() {
+    fn a_capital_m_is_not_a_unit() {
         let refusal = parse("5M").unwrap_err();
         assert!(refusal.contains("for minutes, write `5m`"), "{refusal}");
         assert!(parse_lease("1month").is_err());

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn each_option_is_a_kind_with_a_section_of_its_own() {
+    fn each_option_maps_to_a_kind_and_its_own_section() {
         for (options, expected, section) in [
             (&[][..], Kind::Plain, "lock"),
             (&["--fair"], Kind::Fair, "fair_lock"),
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn two_kinds_at_once_mean_nothing() {
+    fn two_kinds_at_once_are_rejected() {
         let all: [&[&str]; 5] = [&["-s"], &["-x"], &["--fair"], &["--fenced"], &["--slots", "2"]];
         for one in all {
             for other in all.into_iter().filter(|other| *other != one) {

@@ -124,7 +124,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn a_line_reads_back() {
+    fn an_encoded_message_decodes_to_itself() {
         for orders in [
             Orders::default(),
             Orders { stop: Some(SECOND), ..Orders::default() },
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_is_done_once_and_the_rest_waits_for_its_moment() {
+    fn due_orders_run_once_and_later_orders_wait() {
         let later = boot() + 3600 * SECOND;
         let mut watched = watched(Orders { term: Some(SECOND), kill: Some(later), ..Orders::default() });
         assert_eq!(watched.next(), Some(SECOND));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn later_news_put_a_deadline_off_but_not_a_grace_that_runs() {
+    fn a_later_message_moves_the_deadline_but_not_a_running_grace_period() {
         let orders = |term, kill| Orders { term: Some(term), kill: Some(kill), ..Orders::default() };
         let later = boot() + 3600 * SECOND;
         let mut watched = watched(orders(later, 2 * later));

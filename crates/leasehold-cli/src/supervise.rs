@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_ends_by_itself_hands_on_its_code() {
+    fn the_exit_code_of_the_command_is_returned() {
         let (hold, mut signals) = (FakeHold::held(), Signals::none());
         let finished = block_on(async {
             let child = started("exit 7").await;
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_lock_ends_the_command_as_asked() {
+    fn a_lost_lock_ends_the_command_as_configured() {
         let patient = "READY; while :; do sleep 0.01; done";
         let stubborn = "trap '' TERM; READY; while :; do sleep 0.01; done";
         let (term, kill) = (Ending::Signal(15), Ending::Signal(9));
@@ -362,13 +362,13 @@ mod tests {
     }
 
     #[test]
-    fn a_command_may_clean_up_within_the_grace() {
+    fn a_command_can_clean_up_during_the_grace_period() {
         let tidy = "trap 'exit 4' TERM; READY; while :; do sleep 0.01; done";
         assert_eq!(lose_while_running(tidy, OnLost::Term), Finished { ending: Ending::Code(4), lost: true });
     }
 
     #[test]
-    fn what_outlives_the_first_process_after_a_loss_is_killed_when_the_grace_is_over() {
+    fn remaining_processes_are_killed_after_the_grace_period_of_a_loss() {
         let (hold, mut signals) = (FakeHold::held(), Signals::none());
         let group = block_on(async {
             let child = started("trap '' TERM; sleep 1000 & trap - TERM; kill -STOP $$; wait").await;
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_lost_before_the_start_starts_nothing() {
+    fn a_lock_lost_before_the_start_prevents_the_start() {
         let folder = tempfile::tempdir().unwrap();
         let trace = folder.path().join("trace");
         let (hold, mut signals) = (FakeHold::held(), Signals::none());
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_command_goes_on_only_if_the_lock_is_still_held() {
+    fn a_stopped_command_continues_only_while_the_lock_is_held() {
         let (hold, mut signals) = (FakeHold::held(), Signals::none());
         block_on(async {
             let child = started("kill -STOP $$").await;

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_arrive_whole_in_however_many_pieces() {
+    fn split_lines_are_reassembled() {
         let later = boot() + Duration::from_secs(3600);
         let message = Message { group: 0, orders: Orders { kill: Some(later), ..Orders::default() } };
         let text = format!("0 - - -\n{message}\n");

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn signature_attributes_and_visibility_stay() {
+    fn signature_attributes_and_visibility_are_preserved() {
         let written = "/// Doc.\n#[inline] pub(crate) async fn f<'a, T: Clone>(mut x: &'a T) -> Result<T, E> where T: Send";
         let spaceless = |text: &str| text.replace(' ', "");
         let kept = spaceless(&written.parse::<TokenStream>().unwrap().to_string());
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_leaves_the_function_as_it_is() {
+    fn an_error_leaves_the_function_unchanged() {
         let code = expanded("nmae = \"a\"", "async fn f() -> Result<(), E> { Ok(()) }");
         assert!(
             code.contains("compile_error")
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn every_path_of_the_library_begins_where_the_user_says() {
+    fn every_library_path_starts_with_the_given_crate_path() {
         let options = "name = \"a\", wait = \"1s\", on_busy = skip, on_finish = detach, on_lost = finish";
         // A function that blocks is an error without its feature.
         let blocking = cfg!(feature = "blocking").then_some("fn f() -> Result<(), E> { body() }");
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_given_is_written() {
+    fn only_the_given_options_are_generated() {
         let plain = expanded("name = \"a\", client = c", "async fn f() -> Result<(), E> { body() }");
         for method in
             ["lease", "watchdog", "max_hold", "min_hold", "max_renewals", "wait", "on_finish", "on_lost"]

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_name_can_be_made_of_is_found_in_every_pattern() {
+    fn name_variables_are_found_in_every_pattern() {
         let item = "async fn f<const N: usize, T>(&self, a: u8, mut b: u8, (c, [d, ..]): X, E { e, f: g }: E, h @ _: u8) {}";
         let function: Function = syn::parse_str(item).unwrap();
         assert_eq!(function.values(), ["self", "a", "b", "c", "d", "e", "g", "h", "N"]);

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn values_go_into_format() {
+    fn values_become_format_arguments() {
         for (name, values) in [
             (r#""order:{order_id}""#, r#""order:{}" , order_id"#),
             (r#""{self.shop.id}/{sku}""#, r#""{}/{}" , self . shop . id , sku"#),
@@ -187,14 +187,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_without_values_is_itself_and_an_expression_too() {
+    fn a_name_is_a_plain_string_or_an_expression() {
         assert_eq!(made(r#""nightly""#), Ok(r#""nightly""#.to_owned()));
         assert_eq!(made("self.name()"), Ok("self . name ()".to_owned()));
         assert_eq!(made("self.name"), Ok(":: core :: clone :: Clone :: clone (& self . name)".to_owned()));
     }
 
     #[test]
-    fn what_cannot_be_a_name_is_told() {
+    fn an_invalid_name_is_an_error() {
         for (name, says) in [
             (r#""""#, "the name is empty"),
             (r#""a\nb""#, "control character"),

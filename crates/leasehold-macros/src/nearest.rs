@@ -65,7 +65,7 @@ mod tests {
     const KNOWN: [&str; 6] = ["name", "kind", "wait", "lease", "max_hold", "min_hold"];
 
     #[test]
-    fn a_slip_of_the_pen_is_understood() {
+    fn typos_are_corrected() {
         for (written, meant) in [
             ("nmae", "name"),
             ("leese", "lease"),
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_other_libraries_are_known() {
+    fn words_of_other_libraries_are_translated() {
         for (written, meant) in [
             ("waitTime", "wait"),
             ("leaseTime", "lease"),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_resembles_nothing_is_not_guessed_at() {
+    fn unrelated_words_get_no_suggestion() {
         for written in ["colour", "x", "", "executor"] {
             assert_eq!(nearest(written, KNOWN), None, "{written}");
         }

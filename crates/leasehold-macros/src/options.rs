@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn every_option_is_understood_as_its_example_writes_it() {
+    fn every_option_parses_as_in_its_example() {
         for (option, example) in KNOWN {
             assert_eq!(problems(example), Vec::<String>::new(), "{option}");
         }
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn all_problems_are_told_at_once() {
+    fn all_problems_are_reported_at_once() {
         let found = problems("name = \"a\", name = \"b\", ttl = 5, wait = \"soon\", kind = fare");
         assert_eq!(found.len(), 4, "{found:?}");
     }
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_that_the_page_translates_is_understood_so() {
+    fn every_word_is_translated_as_on_the_page() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/attribute.md");
         let page = std::fs::read_to_string(page).unwrap();
         let (_, from_java) = page.split_once("## From Java").unwrap();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_alone_is_told_how_it_is_written() {
+    fn an_option_without_a_value_gets_advice() {
         for (option, example) in KNOWN {
             let found = problems(option);
             assert!(found[0].contains(example), "{found:?}");

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_durations_and_expressions_are_left_alone() {
+    fn strings_are_durations_and_expressions_stay_unchanged() {
         for (text, ms) in [
             ("500ms", 500),
             ("30s", 30_000),
@@ -305,14 +305,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_answered_with_one() {
+    fn an_invalid_duration_gets_a_suggestion() {
         for text in ["\"\"", "\"5\"", "\"five\"", "\"-5s\"", "\"5s later\"", "\"1y\"", "5", "true", "5.0"] {
             assert!(span(text).unwrap_err().contains("wait = \"5s\""), "{text}");
         }
     }
 
     #[test]
-    fn a_capital_m_is_no_month() {
+    fn a_capital_m_is_not_a_unit() {
         let problem = span("\"5M\"").unwrap_err();
         assert!(problem.contains("for minutes, write `wait = \"5m\"`"), "{problem}");
     }
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_words_and_a_semaphore_has_a_number() {
+    fn kinds_are_words_and_a_semaphore_has_a_count() {
         let read =
             |text: &str| Kind::read(&syn::parse_str(text).unwrap()).map_err(|problem| problem.to_string());
         for kind in ["reentrant", "fair", "fenced", "read", "write", "semaphore(3)", "semaphore(self.most)"] {

@@ -14,7 +14,7 @@ use std::process::Command;
 const RUSTC: &str = "rustc 1.95.";
 
 #[test]
-fn what_is_right_compiles_and_what_is_wrong_is_told_what_to_write() {
+fn valid_uses_compile_and_invalid_uses_get_advice() {
     let cases = trybuild::TestCases::new();
     cases.pass("tests/ui/pass/*.rs");
     cases.compile_fail("tests/ui/fail/*.rs");

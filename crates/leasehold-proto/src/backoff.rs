@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbouring_seeds_differ() {
+    fn neighboring_seeds_differ() {
         let span = Duration::from_secs(1);
         assert_ne!(spread(span, 1), spread(span, 2));
     }

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_keeps_its_bounds() {
+    fn a_lease_has_a_minimum_and_a_maximum() {
         assert_eq!(
             Lease::new(Duration::from_micros(2_999)),
             Err(LeaseError::TooShort { given: Duration::from_micros(2_999) })

@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hash_is_that_of_redisson_for_every_length_of_a_rest() {
+    fn the_hash_equals_that_of_redisson_for_every_tail_length() {
         let text = b"The-quick-brown-fox-jumps-over-the-lazy-dog-and-then-over-another-one.";
         // Results of `Hash.hash128toBase64` of Redisson 4.7.0.
         for (length, hash) in [
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_has_its_name_and_a_maps_own_braces_stay() {
+    fn every_kind_has_its_name_and_braces_of_a_map_stay() {
         let entry = Name::redisson_map_entry("prices", b"apple");
         let names = [
             (entry.lock(), "lock"),

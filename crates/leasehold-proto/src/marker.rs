@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_without_end_keeps_an_answer_for_what_a_server_takes() {
+    fn an_endless_timeout_keeps_a_marker_for_the_longest_server_expiry() {
         let settings = Settings { timeout: Duration::MAX, ..Settings::default() };
         let operation = Operation::new(ClientId::from_random([0; 16]), Id(1), &settings);
         assert_eq!(operation.kept_ms(), MS_MAX);

@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_is_what_a_cluster_says() {
+    fn slots_match_a_real_cluster() {
         // Replies of `CLUSTER KEYSLOT` of redis-server 7.0.15.
         for (name, slot) in [("foo", 12182), ("123456789", 12739), ("{user1000}.following", 3443)] {
             assert_eq!(Name::raw_redisson(name).unwrap().slot(), slot, "{name}");
@@ -295,7 +295,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn plain_names_are_kept_as_written() {
+    fn plain_names_stay_as_written() {
         for name in ["a", "order:42", "Größe", "with space", "x".repeat(512).as_str()] {
             assert_eq!(Name::new(name).unwrap().as_str(), name);
         }
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn raw_names_refuse_what_scatters_over_slots() {
+    fn raw_names_that_span_slots_are_rejected() {
         for bad in ["a}b", "a{b", "{}a", "a{}b", "}{", "foo{"] {
             assert_eq!(Name::raw_redisson(bad), Err(NameError::CrossSlot), "{bad}");
         }
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_is_part_of_the_name_and_of_all_that_follows_from_it() {
+    fn a_prefix_is_part_of_the_name_its_keys_and_its_channels() {
         let behind = |name: Name, prefix| name.behind(prefix).map(|name| name.as_str().to_owned());
         assert_eq!(behind(Name::new("order").unwrap(), "app:"), Ok("app:order".to_owned()));
         assert_eq!(behind(Name::with_hash_tag("a", "b").unwrap(), "app:"), Ok("app:{a}b".to_owned()));
@@ -368,7 +368,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_judged_without_a_panic(name in ".{0,600}") {
+        fn parsing_any_text_never_panics(name in ".{0,600}") {
             let _ = Name::new(&name);
             let _ = Name::raw_redisson(&name);
             let _ = Name::with_hash_tag(&name, &name);

@@ -99,14 +99,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_id_is_read_as_it_is_written(bytes: [u8; 16]) {
+        fn a_permit_id_round_trips(bytes: [u8; 16]) {
             let id = PermitId::from_bytes(bytes);
             prop_assert_eq!(id.to_string().parse(), Ok(id));
             prop_assert_eq!(id.to_string().to_uppercase().parse(), Ok(id));
         }
 
         #[test]
-        fn any_text_is_judged_without_a_panic(text in ".{0,40}") {
+        fn parsing_any_text_never_panics(text in ".{0,40}") {
             let _ = text.parse::<PermitId>();
         }
     }

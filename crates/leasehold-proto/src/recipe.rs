@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_primitive_has_a_kind_of_its_own() {
+    fn each_primitive_has_its_own_kind() {
         let recipes: [&Recipe; 13] = [
             &expirable::EXPIRABLE_SEMAPHORE,
             &fair::FAIR,
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn both_modes_of_a_side_are_one_kind() {
+    fn both_modes_of_one_side_have_one_kind() {
         assert_eq!(read_write::YIELDING.kind, read_write::READ_LOCK.kind);
         assert_eq!(read_write::PREFERRED.kind, read_write::WRITE_LOCK.kind);
     }

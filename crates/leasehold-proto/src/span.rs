@@ -124,7 +124,7 @@ mod tests {
     const DAY: Duration = Duration::from_secs(24 * 3600);
 
     #[test]
-    fn messages_show_as_much_of_a_duration_as_matters() {
+    fn messages_show_durations_in_suitable_units() {
         let nanos = Duration::from_nanos;
         let ms = Duration::from_millis;
         for (span, down, up) in [
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_capital_m_is_told_how_minutes_are_written() {
+    fn a_capital_m_gets_the_spelling_of_minutes() {
         for (text, minutes) in [("5M", "5m"), ("1h30M", "1h30m"), ("5 M", "5 m"), ("1M 2s", "1m 2s")] {
             assert_eq!(parse_span(text), Err(SpanError::CapitalM { minutes: minutes.to_owned() }));
         }

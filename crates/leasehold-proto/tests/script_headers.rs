@@ -174,7 +174,7 @@ fn there_are_scripts_and_each_is_one_that_a_recipe_sends() {
 }
 
 #[test]
-fn every_header_says_what_a_reader_needs() {
+fn every_header_has_all_required_parts() {
     for script in Script::all() {
         let header = script.header();
         let purpose = header.first().unwrap_or_else(|| panic!("{}: no header", script.at()));
@@ -253,7 +253,7 @@ fn the_declared_calls_are_the_calls() {
 }
 
 #[test]
-fn no_script_is_long() {
+fn every_script_is_short() {
     for script in Script::all() {
         let lines = script.text.lines().count();
         assert!(lines <= LINES_MAX, "{}: {lines} lines, at most {LINES_MAX}", script.at());
@@ -261,7 +261,7 @@ fn no_script_is_long() {
 }
 
 #[test]
-fn a_script_first_looks_at_its_key_by_a_command_of_the_keys_type() {
+fn a_script_first_reads_its_key_with_a_command_of_its_type() {
     // The server then refuses a key of another type before anything is written.
     for script in Script::sent().into_iter().filter(|script| !script.is_about_rights()) {
         let body = script.body();
@@ -278,7 +278,7 @@ fn a_script_first_looks_at_its_key_by_a_command_of_the_keys_type() {
 }
 
 #[test]
-fn no_script_draws_lots_or_reads_other_keys() {
+fn no_script_uses_randomness_or_undeclared_keys() {
     for script in Script::all() {
         let body = script.body();
         for word in ["math.random", "'keys'", "'scan'", "loadstring", " pcall("] {

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_of_the_clock_has_come_when_its_true_time_has() {
+    fn a_clock_time_is_reached_at_its_true_time() {
         for rate in [-4_950, 0, 1, 4_950] {
             let clock = Clock::new(Duration::from_secs(1_000), rate);
             for says in [1_000_000_000_011_u64, 1_000_123_456_789, 2_000_000_000_000] {

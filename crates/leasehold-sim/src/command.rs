@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_faults_that_are_there_can_be_chosen() {
+    fn only_existing_faults_can_be_chosen() {
         assert_eq!(read_numbers("none", 0), Some(Vec::new()));
         assert_eq!(read_numbers("0, 2", 3), Some(vec![0, 2]));
         assert_eq!(read_numbers("3", 3), None);

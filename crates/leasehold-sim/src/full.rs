@@ -180,16 +180,16 @@ mod tests {
     }
 
     #[test]
-    fn histories_are_told() {
+    fn histories_are_printed() {
         println!("{}", histories());
     }
 
     #[test]
-    fn a_seed_has_one_history_here_and_in_another_process() {
+    fn a_seed_has_one_history_in_every_process() {
         let here = histories();
         assert_eq!(here, histories());
         let told = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "full::tests::histories_are_told", "--nocapture"])
+            .args(["--exact", "full::tests::histories_are_printed", "--nocapture"])
             .output()
             .unwrap();
         let told = String::from_utf8(told.stdout).unwrap();

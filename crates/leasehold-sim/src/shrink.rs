@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_that_are_left_have_the_numbers_of_the_whole_list() {
+    fn remaining_faults_keep_their_original_numbers() {
         let whole = with_faults(5);
         let few = only(&whole, &[1, 4]);
         assert_eq!((few.faults.len(), numbers(&whole, &few)), (2, vec![1, 4]));
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_does_not_break_the_same_promise_is_not_taken() {
+    fn a_plan_that_breaks_another_promise_is_rejected() {
         let plan = with_faults(3);
         let mut broken = run_plan(&Arc::new(plan.clone()));
         assert_eq!(broken.violation, None);

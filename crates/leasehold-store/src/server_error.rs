@@ -213,7 +213,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_text_of_the_table_has_its_kind_and_says_whether_it_applied() {
+    fn every_error_text_of_the_table_has_its_kind_and_applied_value() {
         for (text, kind, applied) in SAID {
             assert_eq!(classify(text), (kind, applied), "{text}");
         }

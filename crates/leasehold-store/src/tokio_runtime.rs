@@ -288,7 +288,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn the_clock_is_the_one_that_goes_on_in_suspend() {
+    fn the_clock_continues_during_suspend() {
         let boot_clock = || {
             let time = clock_gettime(ClockId::Boottime);
             i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_alarm_never_rings_early() {
+    async fn an_alarm_never_fires_early() {
         let mut alarm = TokioRuntime.alarm().unwrap();
         for _ in 0..3 {
             let at = now() + A_WHILE;
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_moment_that_has_passed_rings_at_once_and_again() {
+    async fn an_alarm_in_the_past_fires_at_once_each_time() {
         let mut alarm = TokioRuntime.alarm().unwrap();
         for at in [Moment::default(), now() - A_WHILE, now() - A_WHILE] {
             alarm.wait_until(at).await;
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_wait_that_was_dropped_is_taken_up_by_the_next() {
+    async fn a_dropped_wait_is_resumed_by_the_next() {
         let mut alarm = TokioRuntime.alarm().unwrap();
         let at = now() + A_WHILE;
         assert!(!is_ready(alarm.wait_until(at)).await);
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn naps_add_up_to_the_moment() {
+    async fn short_sleeps_add_up_to_the_deadline() {
         let at = now() + A_WHILE;
         nap_until(at).await;
         assert!(now() >= at);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn the_driver_runs_inside_a_runtime_of_its_own() {
+    fn the_driver_runs_inside_its_own_runtime() {
         let (done, told) = std::sync::mpsc::channel();
         let driver = move || {
             let alarm = TokioRuntime.alarm();

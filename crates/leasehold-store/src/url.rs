@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scheme_is_read_in_any_case_and_the_rest_is_left_alone() {
+    fn a_scheme_is_case_insensitive_and_the_remainder_is_unchanged() {
         assert_eq!(Scheme::split("REDIS://H/1"), Ok((Scheme::Redis, "H/1")));
         assert_eq!(Scheme::split("unix:///S"), Ok((Scheme::Unix, "/S")));
         assert_eq!(Scheme::split("Memory://Orders"), Ok((Scheme::Memory, "Orders")));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_which_feature_to_switch_on() {
+    fn an_error_names_the_feature_to_enable() {
         let shown = |text: &str| match Scheme::split(text) {
             Ok((scheme, _)) => scheme.not_built_in().to_string(),
             Err(error) => error.to_string(),

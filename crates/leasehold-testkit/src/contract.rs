@@ -4,31 +4,31 @@
 //! is not listed does not compile.
 
 /// Lists the behaviors of a module: their names, and a function that runs a behavior by its name.
-macro_rules! behaviours {
-    ($($behaviour:ident,)*) => {
+macro_rules! behaviors {
+    ($($behavior:ident,)*) => {
         /// The names of all behaviors.
-        pub const NAMES: &[&str] = &[$(stringify!($behaviour)),*];
+        pub const NAMES: &[&str] = &[$(stringify!($behavior)),*];
 
         /// Runs one behavior.
         ///
         /// # Panics
         /// When the store behaves differently, or no behavior has this name.
         pub async fn run<S: leasehold_store::Store, A: $crate::contract::Admin>(name: &str, store: &S, admin: &A) {
-            let bench = $crate::contract::Bench::new(name, store, admin);
+            let harness = $crate::contract::Harness::new(name, store, admin);
             match name {
-                $(stringify!($behaviour) => $behaviour(&bench).await,)*
-                _ => panic!("there is no behaviour {name:?}"),
+                $(stringify!($behavior) => $behavior(&harness).await,)*
+                _ => panic!("there is no behavior {name:?}"),
             }
         }
     };
 }
 
-mod asks;
 mod counters;
 pub mod expirable;
 pub mod fair;
 pub mod fleet;
 pub mod latch;
+mod lock_harness;
 pub mod locks;
 pub mod read_write;
 pub mod reentrant;
@@ -49,33 +49,33 @@ const LIMIT: Duration = Duration::from_secs(20);
 pub trait Admin {
     /// Executes a command and returns its reply as text: a number or a string as it is, nil as an empty text, the
     /// elements of an array in lines, an error as its text.
-    fn tell(&self, words: &[&str]) -> String;
+    fn run_command(&self, words: &[&str]) -> String;
 }
 
 impl Admin for crate::servers::RedisServer {
-    fn tell(&self, words: &[&str]) -> String {
+    fn run_command(&self, words: &[&str]) -> String {
         self.cli(words)
     }
 }
 
 /// A store with an admin, and the names that one behavior uses.
-struct Bench<'a, S, A> {
+struct Harness<'a, S, A> {
     store: &'a S,
     admin: &'a A,
     lock: String,
 }
 
-impl<'a, S: Store, A: Admin> Bench<'a, S, A> {
-    fn new(behaviour: &str, store: &'a S, admin: &'a A) -> Self {
-        Self { store, admin, lock: format!("{{contract:{behaviour}}}") }
+impl<'a, S: Store, A: Admin> Harness<'a, S, A> {
+    fn new(behavior: &str, store: &'a S, admin: &'a A) -> Self {
+        Self { store, admin, lock: format!("{{contract:{behavior}}}") }
     }
 
     fn channel(&self) -> Channel {
         Channel::new(&format!("redisson_lock__channel:{}", self.lock))
     }
 
-    fn tell(&self, words: &[&str]) -> String {
-        self.admin.tell(words)
+    fn run_command(&self, words: &[&str]) -> String {
+        self.admin.run_command(words)
     }
 
     async fn run(&self, call: Call) -> Result<Reply, StoreError> {
@@ -83,7 +83,7 @@ impl<'a, S: Store, A: Admin> Bench<'a, S, A> {
     }
 
     /// Runs a call that must not fail.
-    async fn ask(&self, call: Call) -> Reply {
+    async fn execute(&self, call: Call) -> Reply {
         self.run(call).await.expect("the call succeeds")
     }
 
@@ -125,14 +125,14 @@ impl<'a, S: Store, A: Admin> Bench<'a, S, A> {
 
     /// The number of subscribers that the server counts on the lock's channel.
     fn listeners(&self) -> String {
-        let answer = self.tell(&["PUBSUB", "NUMSUB", &self.channel().to_string()]);
+        let answer = self.run_command(&["PUBSUB", "NUMSUB", &self.channel().to_string()]);
         answer.lines().last().unwrap_or_default().to_owned()
     }
 }
 
 /// Runs a call behind these lines of Lua, which find the server's time in `now_ms`. Returns that time, or `None` if
 /// the clock moved on before the call had ended.
-async fn timed<S: Store, A: Admin>(bench: &Bench<'_, S, A>, call: &Call, first: &str) -> Option<i64> {
+async fn timed<S: Store, A: Admin>(harness: &Harness<'_, S, A>, call: &Call, first: &str) -> Option<i64> {
     let source = format!(
         "local function clock_ms()
   local time = redis.call('time')
@@ -150,7 +150,7 @@ return {{ now_ms, clock_ms() }}",
     // A call's script must be static.
     let script = Box::leak(Box::new(Script::new(call.verb(), Box::leak(source.into_boxed_str()))));
     let timed = Call::with(script, call.keys().to_vec(), call.args().to_vec());
-    match bench.ask(timed).await {
+    match harness.execute(timed).await {
         Reply::Array(times) => match times[..] {
             [Reply::Int(began), Reply::Int(ended)] => (began == ended).then_some(began),
             _ => panic!("these are no two times: {times:?}"),
@@ -168,10 +168,10 @@ async fn next(heard: &mut UnboundedReceiver<Heard>) -> Heard {
 }
 
 /// Repeats a request until it gives an answer.
-async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+async fn until<T>(what: &str, mut execute: impl AsyncFnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {
-        if let Some(answer) = ask().await {
+        if let Some(answer) = execute().await {
             return answer;
         }
         assert!(started.elapsed() < LIMIT, "waited in vain for {what}");

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_within_the_promise_passes_and_a_longer_one_does_not() {
+    fn a_time_within_the_bound_passes_and_a_longer_one_fails() {
         let lateness = Lateness::start();
         let hour = Duration::from_secs(3600);
         lateness.assert_within("nothing", hour, hour);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_allowance_grows_with_what_the_probes_see() {
+    fn the_allowance_grows_with_the_measured_lateness() {
         let lateness = Lateness::start();
         crate::wait::eventually(Duration::from_secs(20), "a late nap", || lateness.allowance() > SLACK);
     }

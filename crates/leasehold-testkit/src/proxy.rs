@@ -19,7 +19,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use link::carry;
-use rules::{Direction, Fate, Shared};
+use rules::{Direction, ReplyAction, Shared};
 use socket::{prepare, reset_on_close};
 
 /// The time limit for the proxy's connect to the server, per new connection.
@@ -117,13 +117,13 @@ impl Proxy {
     /// replies, and so do the replies to the commands that a client sends when it connects. Only one such order is in
     /// force at a time, from this method or from [`cut_on_nth_reply`](Self::cut_on_nth_reply). 0 cancels the order.
     pub fn drop_nth_reply(&self, n: u64) {
-        self.shared.set(|rules| rules.order(n, Fate::Swallow));
+        self.shared.set(|rules| rules.order(n, ReplyAction::Swallow));
     }
 
     /// Resets the connection of the `n`th reply from now instead of delivering it, counted as in
     /// [`drop_nth_reply`](Self::drop_nth_reply).
     pub fn cut_on_nth_reply(&self, n: u64) {
-        self.shared.set(|rules| rules.order(n, Fate::Cut));
+        self.shared.set(|rules| rules.order(n, ReplyAction::Cut));
     }
 
     /// The number of client connections that the proxy carries.
@@ -180,5 +180,5 @@ fn open(client: TcpStream, target_port: u16, shared: &Arc<Shared>) {
         thread::spawn(move || carry(&shared, id, direction, from, to));
     }
     drop((client, server));
-    shared.let_go(id);
+    shared.release_sockets(id);
 }

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_condition_that_holds_is_looked_at_once() {
+    fn a_true_condition_is_checked_once() {
         let mut looks = 0;
         eventually(Duration::ZERO, "nothing", || {
             looks += 1;

@@ -118,7 +118,7 @@ fn take_and_give_back(world: &World, client: &Client) {
 }
 
 #[test]
-fn every_waiter_is_served_one_at_a_time_and_all_is_given_back() {
+fn every_waiter_is_served_one_at_a_time_and_every_hold_is_released() {
     explore(|| {
         let world = World::default();
         let client = world.connect();
@@ -133,7 +133,7 @@ fn every_waiter_is_served_one_at_a_time_and_all_is_given_back() {
 }
 
 #[test]
-fn a_wait_that_is_dropped_at_any_poll_blocks_nobody() {
+fn a_wait_dropped_at_any_poll_blocks_no_waiter() {
     explore(|| {
         let world = World::default();
         let client = world.connect();
@@ -159,7 +159,7 @@ fn a_wait_that_is_dropped_at_any_poll_blocks_nobody() {
 }
 
 #[test]
-fn clients_hand_a_lock_over_by_messages_alone() {
+fn messages_alone_hand_a_lock_over_between_clients() {
     explore(|| {
         let world = World::default();
         let user = |_| -> Box<dyn FnOnce() + Send> {
@@ -175,7 +175,7 @@ fn clients_hand_a_lock_over_by_messages_alone() {
 }
 
 #[test]
-fn holds_of_one_owner_come_and_go_together() {
+fn holds_of_one_owner_start_and_end_concurrently() {
     explore(|| {
         let world = World::default();
         let client = world.connect();
@@ -199,7 +199,7 @@ fn holds_of_one_owner_come_and_go_together() {
 }
 
 #[test]
-fn a_close_at_any_moment_leaves_nobody_waiting() {
+fn a_close_at_any_moment_ends_every_wait() {
     explore(|| {
         let world = World::default();
         let client = world.connect();
@@ -225,7 +225,7 @@ fn a_close_at_any_moment_leaves_nobody_waiting() {
 }
 
 #[test]
-fn the_last_user_ends_the_driver_whatever_else_is_going_on() {
+fn dropping_the_last_handle_ends_the_driver_at_any_moment() {
     explore(|| {
         let world = World::default();
         let client = world.connect();
@@ -260,7 +260,7 @@ fn a_connect_that_is_dropped_at_any_poll_leaves_no_driver() {
 }
 
 #[test]
-fn a_deadline_before_what_the_driver_sleeps_for_is_kept() {
+fn a_deadline_before_the_drivers_next_timer_is_met() {
     explore(|| {
         let world = World::default();
         let client = world.connect();
@@ -289,7 +289,7 @@ fn a_deadline_before_what_the_driver_sleeps_for_is_kept() {
 }
 
 #[test]
-fn a_grant_that_was_lost_before_anybody_looked_is_told() {
+fn a_grant_lost_before_its_first_poll_is_reported() {
     explore(|| {
         let world = World::default();
         let client = world.connect();

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_paid_order_stays_as_it_is_also_for_a_newer_token() {
+    async fn a_paid_order_stays_unchanged_for_a_newer_token() {
         let (ledger, _folder) = ledger().await;
         assert!(ledger.write(42, 1, State::Paid).await.unwrap());
         assert!(!ledger.write(42, 2, State::Charging).await.unwrap());
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_order_that_is_not_there_is_an_error() {
+    async fn a_missing_order_is_an_error() {
         let (ledger, _folder) = ledger().await;
         assert!(matches!(ledger.write(43, 1, State::Paid).await, Err(ShopError::NoSuchOrder { id: 43 })));
         let again = ledger.take_in(42, 999).await.unwrap();

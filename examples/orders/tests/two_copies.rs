@@ -22,8 +22,8 @@ mod on_postgresql {
     use super::Database;
 
     #[test]
-    fn a_hammered_order_is_paid_once() {
-        super::a_hammered_order_is_paid_once(&Database::on_postgresql());
+    fn an_order_under_concurrent_requests_is_paid_once() {
+        super::an_order_under_concurrent_requests_is_paid_once(&Database::on_postgresql());
     }
 
     #[test]
@@ -32,12 +32,12 @@ mod on_postgresql {
     }
 
     #[test]
-    fn a_copy_killed_in_mid_payment_is_followed_by_the_other_and_charges_once() {
+    fn a_copy_killed_during_a_payment_is_replaced_and_charges_once() {
         super::a_copy_killed_in_mid_payment(&Database::on_postgresql());
     }
 
     #[test]
-    fn a_copy_paused_in_mid_payment_wakes_up_and_its_write_is_refused() {
+    fn a_copy_paused_during_a_payment_has_its_write_rejected() {
         super::a_copy_paused_in_mid_payment(&Database::on_postgresql());
     }
 
@@ -51,8 +51,8 @@ mod on_sqlite {
     use super::Database;
 
     #[test]
-    fn a_hammered_order_is_paid_once() {
-        super::a_hammered_order_is_paid_once(&Database::on_sqlite());
+    fn an_order_under_concurrent_requests_is_paid_once() {
+        super::an_order_under_concurrent_requests_is_paid_once(&Database::on_sqlite());
     }
 
     #[test]
@@ -61,12 +61,12 @@ mod on_sqlite {
     }
 
     #[test]
-    fn a_copy_killed_in_mid_payment_is_followed_by_the_other_and_charges_once() {
+    fn a_copy_killed_during_a_payment_is_replaced_and_charges_once() {
         super::a_copy_killed_in_mid_payment(&Database::on_sqlite());
     }
 
     #[test]
-    fn a_copy_paused_in_mid_payment_wakes_up_and_its_write_is_refused() {
+    fn a_copy_paused_during_a_payment_has_its_write_rejected() {
         super::a_copy_paused_in_mid_payment(&Database::on_sqlite());
     }
 
@@ -107,7 +107,7 @@ fn assert_paid_once_each(database: &Database, orders: std::ops::RangeInclusive<i
     }
 }
 
-fn a_hammered_order_is_paid_once(database: &Database) {
+fn an_order_under_concurrent_requests_is_paid_once(database: &Database) {
     let redis = RedisServer::start();
     let copies = ["one", "other"].map(|name| Copy::start(name, &redis, database, &QUICK));
     copies[0].take_in(42);

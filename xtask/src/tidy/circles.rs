@@ -122,13 +122,13 @@ mod tests {
     }
 
     #[test]
-    fn floors_have_no_circle() {
+    fn layers_have_no_cycle() {
         let files = [("lib.rs", "mod a; mod b;"), ("a.rs", "use crate::b::B;"), ("b.rs", "pub struct B;")];
         assert_eq!(circles_of(&files), Vec::<String>::new());
     }
 
     #[test]
-    fn a_circle_is_found_through_imports_of_every_form() {
+    fn a_cycle_is_found_through_imports_of_every_form() {
         for back in [
             "use crate::{a::{self, A}, other};",
             "use super::a::A as Other;",
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_that_uses_its_child_and_is_used_by_it_is_a_circle() {
+    fn mutual_use_of_parent_and_child_is_a_cycle() {
         let files = [("a.rs", "mod part; use part::Part;"), ("a/part.rs", "use super::Whole;")];
         assert_eq!(circles_of(&files), ["a a::part"]);
         let files = [("a.rs", "mod part; use part::Part;"), ("a/part.rs", "use crate::b::B;"), ("b.rs", "")];

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_is_true_is_left_alone() {
+    fn a_correct_row_passes() {
         let fix = "`engine/queue.rs`, `Queue::verdict`; `renew.lua`";
         for command in [
             "`cargo test -p leasehold --test lock a_lock_is_free`",
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_a_file_and_an_item_that_have_gone_are_found() {
+    fn missing_tests_files_and_items_are_found() {
         let command = "`cargo test -p leasehold --test lock a_lock_is_free`";
         assert!(findings("`cargo test -p x a_lock_was`", "`engine/queue.rs`")[0].contains("a_lock_was"));
         assert!(findings("`cargo test -p x line::`", "`engine/queue.rs`")[0].contains("line::"));

@@ -80,7 +80,7 @@ mod tests {
                              [workspace.lints.rust]\nunsafe_code = \"forbid\"\n";
 
     #[test]
-    fn dependencies_without_a_word_are_found() {
+    fn dependencies_without_an_explanation_are_found() {
         let findings =
             unexplained_dependencies(WORKSPACE, "`tokio` runs it; futures-util-extra is not futures.");
         assert_eq!(findings.len(), 2, "{findings:?}");
@@ -96,14 +96,14 @@ mod tests {
     }
 
     #[test]
-    fn only_whole_names_make_the_pure_floor_impure() {
+    fn only_whole_names_make_the_pure_layer_impure() {
         let findings =
             impure_dependencies("leasehold-proto v0.1.0 (/x)\nrand_core v0.9\nrand v0.9\nrand v0.9 (*)\n");
         assert_eq!(findings.len(), 1, "{findings:?}");
     }
 
     #[test]
-    fn members_are_told_from_what_lies_deeper() {
+    fn members_are_distinguished_from_nested_packages() {
         assert!(is_member("crates/leasehold/Cargo.toml") && is_member("xtask/Cargo.toml"));
         assert!(is_member("examples/orders/Cargo.toml"));
         assert!(!is_member("crates/leasehold/tests/ui/Cargo.toml") && !is_member("fuzz/Cargo.toml"));

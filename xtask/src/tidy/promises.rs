@@ -17,7 +17,7 @@ const PROMISED: [&str; 61] = [
 ];
 
 /// The macros that turn each listed name into a test, as `#[test]` does for one function.
-const LISTS: [&str; 3] = ["on_both", "on_each_server", "behaviours"];
+const LISTS: [&str; 3] = ["on_both", "on_each_server", "behaviors"];
 
 /// Ids without a row, rows without a test, and names that are no test.
 pub(super) fn untested(page: &str, tests: &HashSet<String>) -> Vec<String> {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_is_a_function_that_is_run_as_one() {
+    fn a_test_is_a_function_with_a_test_attribute() {
         let text = "#[test]\nfn plain() {}\n#[tokio::test(flavor = \"multi_thread\")]\n#[cfg(unix)]\nasync fn slow() {}\n\
                     fn helper() {}\n// #[test]\n// fn retired() {}\nlet x = \"#[test] fn text() {}\";\n\
                     $(#[tokio::test] async fn $name() {})+\n";
@@ -130,11 +130,11 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_a_macro_that_makes_tests_counts_and_another_does_not() {
+    fn only_lists_of_test_macros_count_as_tests() {
         let text = "on_both! {\n    async {\n        one_test,\n        another_test, // not_this,\n    }\n    \
-                    sync { plain_test, }\n}\nbehaviours! { a_behaviour, }\ncases! { no_test, }\n\
+                    sync { plain_test, }\n}\nbehaviors! { a_behavior, }\ncases! { no_test, }\n\
                     async fn unlisted(server: Place) {}\n";
-        assert_eq!(tests(&source(text)), ["one_test", "another_test", "plain_test", "a_behaviour"]);
+        assert_eq!(tests(&source(text)), ["one_test", "another_test", "plain_test", "a_behavior"]);
     }
 
     #[test]

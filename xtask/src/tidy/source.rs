@@ -196,7 +196,7 @@ mod tests {
     const SOURCE: &str = "fn a() {}\n\n// b\n#[cfg(test)]\nmod tests {\n    fn c() {}\n}\n";
 
     #[test]
-    fn unit_tests_are_told_from_code() {
+    fn unit_tests_are_distinguished_from_code() {
         let source = Source::new("crates/leasehold/src/a.rs", SOURCE).unwrap();
         let lines = |tokens: &[Token]| {
             let functions = tokens.iter().filter(|token| token.text == "fn");

@@ -222,13 +222,13 @@ mod tests {
     }
 
     #[test]
-    fn comments_are_no_code() {
+    fn comments_are_not_code() {
         let source = "//! z\na(); // b()\n/* c /* d */ e */ f() /// g\n/** h */ i / j";
         assert_eq!(texts(source), ["a", "(", ")", ";", "f", "(", ")", "i", "/", "j"]);
     }
 
     #[test]
-    fn strings_are_no_code_and_hide_comments() {
+    fn strings_are_not_code_and_hide_comments() {
         let source = r###"a("x // \" y"); b(r#"p " q"#); c(br"z"); d('"', '\'', 'ä', 7)"###;
         assert_eq!(strings(source), [r#"x // \" y"#, "p \" q", "z"]);
         assert_eq!(texts(source).into_iter().filter(|text| ["x", "p", "z"].contains(text)).count(), 0);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_no_rust_is_an_error_with_its_line() {
+    fn a_text_that_is_not_rust_is_an_error_with_its_line() {
         for source in ["a();\n\"abc", "a();\n)"] {
             assert!(read(source).unwrap_err().to_string().starts_with("line 2: "), "{source}");
         }

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn code_is_no_prose() {
+    fn code_is_not_prose() {
         let doc =
             "/// Runs.\n///\n/// ```\n/// // Nobody.\n/// nobody();\n/// ```\n///\n/// Sees `nobody` here.\n";
         let voice = of(doc);

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_its_time_and_its_inputs_are_told_apart() {
+    fn a_target_its_time_and_its_inputs_are_parsed() {
         let wanted = read(&words("--seconds 600 step a b")).unwrap();
         let inputs = vec![PathBuf::from("a"), PathBuf::from("b")];
         assert_eq!(wanted, Wanted { seconds: Some(600), target: Some("step".to_owned()), inputs });

@@ -35,21 +35,21 @@ const SHARED: [&str; 7] = [
 const SINCE: [((u32, u32), &str); 14] = [
     // The Java program's crowds of clients use fenced locks.
     ((3, 19), "lose_no_count"),
-    ((3, 19), "readers_and_writers_of_both_sides_keep_apart"),
-    ((3, 19), "a_java_downgrade_lets_rust_readers_in_within_one_lease"),
+    ((3, 19), "readers_and_writers_of_both_sides_exclude_each_other"),
+    ((3, 19), "a_java_downgrade_admits_rust_readers_within_one_lease"),
     // Requests for several permits, and a read lock that reports itself locked while a writer reads.
     ((3, 27), "expirable::"),
     ((3, 27), "a_rust_downgrade_wakes_java_readers"),
-    ((3, 27), "a_rust_upgrade_waits_for_java_readers_and_keeps_java_out_when_it_has_come"),
-    ((3, 29), "permits_set_for_a_while_are_gone_for_both"),
-    ((3, 41), "the_lease_of_a_rust_permit_is_seen_and_changed_by_java"),
-    ((3, 41), "the_lease_of_a_java_permit_is_seen_and_changed_by_rust"),
-    ((3, 41), "the_watchdog_keeps_permits_from_java_for_several_leases"),
+    ((3, 27), "a_rust_upgrade_waits_for_java_readers_and_then_excludes_java"),
+    ((3, 29), "permits_set_with_an_expiry_expire_for_both_sides"),
+    ((3, 41), "java_reads_and_changes_the_lease_of_a_rust_permit"),
+    ((3, 41), "rust_reads_and_changes_the_lease_of_a_java_permit"),
+    ((3, 41), "the_watchdog_renews_permits_against_java_for_several_leases"),
     ((3, 44), "a_rust_forced_unlock_of_either_side_wakes_java"),
     ((4, 0), "both_sides_see_one_number_of_permits"),
     // Java threads of earlier versions that wait for several permits need one message per permit, also when a Java
     // client releases them.
-    ((4, 0), "several_permits_are_handed_over_in_both_directions"),
+    ((4, 0), "multiple_permits_are_handed_over_in_both_directions"),
     ((4, 4), "javas_non_reentrant_lock_is_handed_over_in_both_directions"),
 ];
 
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_release_runs_the_tests_of_what_it_can_do() {
+    fn a_redisson_release_runs_only_the_tests_that_it_supports() {
         assert!(left_out(NEWEST).is_empty());
         assert_eq!(
             left_out("4.0.0"),

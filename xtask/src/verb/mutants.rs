@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_and_names_are_told_apart() {
+    fn shares_and_names_are_distinguished() {
         let wanted = read(&words("--share 2/4 fair redlock")).unwrap();
         assert_eq!(wanted, Wanted { share: Some((2, 4)), names: words("fair redlock"), ..Wanted::default() });
         assert!(read(&words("--refresh fair")).unwrap().refresh);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shares_together_are_all_and_each_has_both_kinds() {
+    fn the_shares_cover_all_mutants_and_each_has_both_kinds() {
         let all = all().unwrap();
         let mut tried = Vec::new();
         for part in 1..=10 {

@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_manifest_does_not_say_is_found() {
+    fn missing_manifest_entries_are_found() {
         let package = |manifest: &str| {
             let printed = format!(
                 r#"{{"packages": [{{"id": "a", "name": "a", "version": "1.0.0", "publish": null, {manifest}}}],
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_lack_and_files_too_many_are_found() {
+    fn missing_and_extra_files_are_found() {
         let whole = "Cargo.toml\nREADME.md\nLICENSE-MIT\nLICENSE-APACHE\nsrc/lib.rs\nsrc/tests/mod.rs\n";
         assert_eq!(misplaced("a", whole), Vec::<String>::new());
         assert_eq!(misplaced("a", &whole.replace("LICENSE-MIT\n", "")), ["a: no LICENSE-MIT"]);

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn three_tests_run_per_core_unless_the_caller_says_otherwise() {
+    fn three_tests_run_per_core_unless_the_caller_overrides_it() {
         assert_eq!(threads(None, 2), "6");
         assert_eq!(threads(Some("1".into()), 2), "1");
     }

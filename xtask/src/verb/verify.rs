@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_is_not_there_is_an_error_that_lists_them() {
+    fn an_unknown_part_is_an_error_that_lists_the_parts() {
         let error = run(&["tidi".to_owned()]).unwrap_err().to_string();
         assert!(error.contains("tidi") && error.contains("tidy") && error.contains("tests"), "{error}");
     }

@@ -6,14 +6,14 @@ use std::os::unix::ffi::OsStrExt;
 use leasehold_testkit::servers::RedisServer;
 
 use crate::fixture::{
-    Folder, NAME, Running, is_locked, leasehold, nobody_listens, outcome, run, run_script, shell,
+    Folder, NAME, Running, has_no_subscribers, is_locked, leasehold, outcome, run, run_script, shell,
 };
 
 /// A password that must appear in no output.
 const CANARY: &str = "canary-7c1e";
 
 #[test]
-fn the_commands_own_code_is_handed_on() {
+fn the_exit_code_of_the_command_is_passed_on() {
     let server = RedisServer::start();
     for code in [0, 1, 2, 79, 255] {
         let ended = outcome(&mut run_script(&server, &[], &format!("exit {code}")));
@@ -24,7 +24,7 @@ fn the_commands_own_code_is_handed_on() {
 }
 
 #[test]
-fn a_death_by_signal_is_128_and_its_number() {
+fn death_by_a_signal_is_128_plus_its_number() {
     let server = RedisServer::start();
     // 34 is a real-time signal, which few libraries know.
     for signal in [1, 2, 9, 11, 15, 34] {
@@ -97,7 +97,7 @@ fn wrong_arguments_are_64_and_run_nothing() {
 }
 
 #[test]
-fn help_and_version_are_no_failures() {
+fn help_and_version_exit_successfully() {
     for arguments in [&["--help"][..], &["--version"], &["run", "--help"], &["help", "run"]] {
         let ended = outcome(leasehold().env("LEASEHOLD_URL", CANARY).args(arguments));
         assert_eq!((ended.code(), ended.err.as_str()), (0, ""), "{arguments:?}");
@@ -116,7 +116,7 @@ fn help_and_version_are_no_failures() {
 }
 
 #[test]
-fn an_address_that_cannot_be_used_is_64_and_tells_no_secret() {
+fn an_unusable_address_is_64_and_shows_no_secret() {
     let folder = Folder::new();
     for url in [
         format!("http://:{CANARY}@127.0.0.1/"),
@@ -149,10 +149,10 @@ fn an_address_that_cannot_be_used_is_64_and_tells_no_secret() {
 }
 
 #[test]
-fn a_server_that_cannot_be_used_is_69_and_runs_nothing() {
+fn an_unusable_server_is_69_and_runs_nothing() {
     let folder = Folder::new();
     let (ran, silent) = (folder.at("ran"), TcpListener::bind("127.0.0.1:0").unwrap());
-    let closed = nobody_listens();
+    let closed = has_no_subscribers();
     let no_redis = format!("redis://{}", silent.local_addr().unwrap());
     for url in [closed.as_str(), &no_redis, &format!("unix://{}", folder.at("no.sock"))] {
         let ended = outcome(leasehold().args(["run", "--url", url, NAME, "--", "touch", &ran]));
@@ -163,7 +163,7 @@ fn a_server_that_cannot_be_used_is_69_and_runs_nothing() {
 }
 
 #[test]
-fn a_wrong_password_is_69_and_is_told_nobody() {
+fn a_wrong_password_is_69_and_is_never_printed() {
     let server = RedisServer::with(&["--requirepass", "right-password"]);
     let folder = Folder::new();
     let (ran, address) = (folder.at("ran"), format!("127.0.0.1:{}", server.port()));
@@ -194,15 +194,22 @@ fn a_password_in_an_argument_is_warned_about_once_and_works() {
 }
 
 #[test]
-fn the_argument_for_the_server_wins_over_the_variable() {
+fn the_server_argument_overrides_the_variable() {
     let server = RedisServer::start();
     let mut program = leasehold();
-    program.env("LEASEHOLD_URL", nobody_listens()).args(["run", "--url", &server.url(), NAME, "--", "true"]);
+    program.env("LEASEHOLD_URL", has_no_subscribers()).args([
+        "run",
+        "--url",
+        &server.url(),
+        NAME,
+        "--",
+        "true",
+    ]);
     assert_eq!(outcome(&mut program).code(), 0);
 }
 
 #[test]
-fn a_key_of_another_type_is_69_and_left_alone() {
+fn a_key_of_another_type_is_69_and_stays_unchanged() {
     let server = RedisServer::start();
     assert_eq!(server.cli(&["SET", NAME, "precious"]), "OK");
     let folder = Folder::new();
@@ -217,7 +224,7 @@ fn a_key_of_another_type_is_69_and_left_alone() {
 }
 
 #[test]
-fn verbose_says_each_step_in_one_line() {
+fn verbose_prints_one_message_per_step() {
     let server = RedisServer::start();
     let ended = outcome(&mut run(&server, &["-v"], &["true"]));
     let lines: Vec<&str> = ended.err.lines().collect();
@@ -233,7 +240,7 @@ fn verbose_says_each_step_in_one_line() {
 }
 
 #[test]
-fn a_stderr_that_is_gone_changes_nothing() {
+fn a_closed_stderr_changes_nothing() {
     let server = RedisServer::start();
     let mut program = leasehold();
     program.env("LEASEHOLD_URL", server.url());

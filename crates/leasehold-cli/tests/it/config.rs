@@ -44,7 +44,7 @@ impl Outcome {
 const FILE: &str = "timeout = '2s'\n[standalone]\naddress = 'redis.example.org'\npassword = 'canary-7c1e'\n";
 
 #[test]
-fn a_valid_configuration_is_printed_with_where_each_value_was_set() {
+fn a_valid_configuration_is_printed_with_the_source_of_each_value() {
     let folder = Folder::with(&[("app.toml", FILE), ("more.yaml", "poll_interval: 2s")]);
     let variables = [("LEASEHOLD_WATCHDOG", "1h30m"), ("LEASEHOLD_NAME", "x"), ("HOME", "/")];
     let ended = folder.check(&["app.toml", "more.yaml"], &variables);
@@ -63,7 +63,7 @@ fn a_valid_configuration_is_printed_with_where_each_value_was_set() {
 }
 
 #[test]
-fn what_is_printed_is_a_configuration_with_the_same_print() {
+fn the_printed_configuration_prints_itself_again() {
     let folder = Folder::with(&[("app.toml", FILE)]);
     let printed = folder.check(&["app.toml"], &[]).out;
     std::fs::write(folder.0.path().join("printed.toml"), &printed).unwrap();
@@ -76,7 +76,7 @@ fn what_is_printed_is_a_configuration_with_the_same_print() {
 }
 
 #[test]
-fn the_environment_is_on_top_and_can_be_left_out() {
+fn the_environment_overrides_files_and_can_be_ignored() {
     let folder = Folder::with(&[("app.toml", FILE)]);
     let url = format!("redis://:{CANARY}@h");
     let variables = [("LEASEHOLD_URL", url.as_str())];
@@ -88,7 +88,7 @@ fn the_environment_is_on_top_and_can_be_left_out() {
 }
 
 #[test]
-fn a_configuration_that_is_wrong_is_64_and_one_line_that_says_what_to_change() {
+fn an_invalid_configuration_is_64_and_one_line_with_the_fix() {
     let file = |text: &str| format!("{FILE}{text}");
     for (text, says) in [
         ("[lock]\nmax_hld = '3s'", "app.toml: unknown key `lock.max_hld`; did you mean `lock.max_hold`?"),

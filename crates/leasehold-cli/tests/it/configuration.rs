@@ -19,7 +19,7 @@ fn left(server: &RedisServer, key: &str) -> i64 {
 const HOUR: i64 = 3_600_000;
 
 #[test]
-fn a_service_and_a_command_with_the_same_variables_exclude_each_other() {
+fn a_service_and_a_command_with_equal_variables_exclude_each_other() {
     let server = RedisServer::start();
     let url = server.url();
     let variables = [("LEASEHOLD_URL", url.as_str()), ("LEASEHOLD_KEY_PREFIX", "shop:")];
@@ -34,7 +34,7 @@ fn a_service_and_a_command_with_the_same_variables_exclude_each_other() {
         let script = format!("echo begun; {}", folder.wait_for("go"));
         let running =
             Running::start(leasehold().envs(variables).args(["run", NAME, "--", "sh", "-c", &script]));
-        running.until_it_says("begun");
+        running.wait_for_output("begun");
         assert!(client.lock(NAME).try_lock().await.unwrap().is_none(), "the command holds the lock");
         assert_eq!(server.cli(&["KEYS", "*lock*"]), format!("shop:{NAME}"));
         folder.touch("go");
@@ -44,7 +44,7 @@ fn a_service_and_a_command_with_the_same_variables_exclude_each_other() {
 }
 
 #[test]
-fn options_win_over_variables_and_these_over_later_and_earlier_files() {
+fn options_override_variables_which_override_files_in_order() {
     let server = RedisServer::start();
     let folder = Folder::new();
     std::fs::write(folder.path("a.toml"), "url = 'redis://127.0.0.1:1'\nkey_prefix = 'a:'\nwatchdog = '2h'")
@@ -55,7 +55,7 @@ fn options_win_over_variables_and_these_over_later_and_earlier_files() {
     let begun = |options: &[&str], variables: &[(&str, &str)]| {
         let mut program = run_script(&server, options, &script);
         let running = Running::start(program.envs(variables.iter().copied()));
-        running.until_it_says("begun");
+        running.wait_for_output("begun");
         running
     };
     let of_files = begun(&["--config", &a, "--config", &b], &[]);
@@ -72,7 +72,7 @@ fn options_win_over_variables_and_these_over_later_and_earlier_files() {
 }
 
 #[test]
-fn the_terms_of_each_kind_are_those_of_its_section() {
+fn each_kind_uses_the_settings_of_its_section() {
     let server = RedisServer::start();
     for (options, section) in [
         (&[][..], "LOCK"),
@@ -98,7 +98,7 @@ fn the_terms_of_each_kind_are_those_of_its_section() {
 }
 
 #[test]
-fn a_bound_of_the_configuration_ends_the_command() {
+fn a_configured_max_hold_ends_the_command() {
     let server = RedisServer::start();
     let mut program = run_script(&server, &[], "while :; do sleep 0.01; done");
     let ended = outcome(program.env("LEASEHOLD_LOCK__MAX_HOLD", "2s"));
@@ -106,7 +106,7 @@ fn a_bound_of_the_configuration_ends_the_command() {
 }
 
 #[test]
-fn what_the_command_cannot_honour_is_64_and_runs_nothing() {
+fn a_setting_that_the_command_cannot_honor_is_64_and_runs_nothing() {
     let server = RedisServer::start();
     let folder = Folder::new();
     let file = folder.path("app.toml");
@@ -146,7 +146,7 @@ fn what_the_command_cannot_honour_is_64_and_runs_nothing() {
 }
 
 #[test]
-fn a_password_of_a_file_logs_in_and_is_shown_to_none() {
+fn a_password_from_a_file_logs_in_and_is_never_printed() {
     let server = RedisServer::with(&["--requirepass", "canary-7c1e"]);
     let folder = Folder::new();
     let text = format!("[standalone]\naddress = '127.0.0.1:{}'\npassword = 'canary-7c1e'", server.port());
@@ -158,7 +158,7 @@ fn a_password_of_a_file_logs_in_and_is_shown_to_none() {
 }
 
 #[test]
-fn without_any_source_the_server_is_the_one_of_this_machine() {
+fn the_default_server_is_local() {
     let ended = outcome(leasehold().env("LEASEHOLD_TIMEOUT", "10ms").args([
         "run",
         "-n",

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use leasehold_testkit::servers::RedisServer;
 use nix::sys::signal::Signal;
 
-use crate::fixture::{Folder, Running, is_locked, occupy, outcome, run, run_script, until_it_is_renewed};
+use crate::fixture::{Folder, Running, is_locked, occupy, outcome, run, run_script, wait_for_renewal};
 
 #[test]
 fn the_lock_is_held_while_the_command_runs_and_free_afterwards() {
@@ -14,7 +14,7 @@ fn the_lock_is_held_while_the_command_runs_and_free_afterwards() {
     let folder = Folder::new();
     let script = format!("echo begun; {}", folder.wait_for("go"));
     let running = Running::start(&mut run_script(&server, &[], &script));
-    running.until_it_says("begun");
+    running.wait_for_output("begun");
     assert!(is_locked(&server));
     folder.touch("go");
     assert_eq!(running.outcome().code(), 0);
@@ -22,7 +22,7 @@ fn the_lock_is_held_while_the_command_runs_and_free_afterwards() {
 }
 
 #[test]
-fn who_does_not_wait_gives_up_at_once_and_runs_nothing() {
+fn without_a_wait_a_busy_lock_fails_at_once_and_runs_nothing() {
     let server = RedisServer::start();
     let folder = Folder::new();
     occupy(&server);
@@ -47,7 +47,7 @@ fn who_does_not_wait_gives_up_at_once_and_runs_nothing() {
 }
 
 #[test]
-fn who_waits_for_some_time_gives_up_after_it() {
+fn a_wait_with_a_limit_fails_at_the_limit() {
     let server = RedisServer::start();
     let folder = Folder::new();
     occupy(&server);
@@ -63,13 +63,13 @@ fn who_waits_for_some_time_gives_up_after_it() {
 }
 
 #[test]
-fn who_waits_gets_the_lock_when_it_is_released() {
+fn a_waiting_wrapper_acquires_the_released_lock() {
     let server = RedisServer::start();
     let folder = Folder::new();
     let log = folder.at("log");
     let first = format!("echo first >>{log}; echo begun; {}; echo end >>{log}", folder.wait_for("go"));
     let first = Running::start(&mut run_script(&server, &[], &first));
-    first.until_it_says("begun");
+    first.wait_for_output("begun");
     let waiting: Vec<Running> = [&[][..], &["--wait", "1h"], &["--wait", "30"]]
         .into_iter()
         .map(|options: &[&str]| {
@@ -78,7 +78,7 @@ fn who_waits_gets_the_lock_when_it_is_released() {
         })
         .collect();
     for waiter in &waiting {
-        waiter.until_it_says("waiting for the lock");
+        waiter.wait_for_output("waiting for the lock");
     }
     assert_eq!(fs::read_to_string(folder.path("log")).unwrap(), "first\n");
     folder.touch("go");
@@ -111,9 +111,9 @@ fn the_lock_is_renewed_while_the_command_runs() {
     let folder = Folder::new();
     let script = format!("echo begun; {}", folder.wait_for("go"));
     let running = Running::start(&mut run_script(&server, &["--lease", "3s"], &script));
-    running.until_it_says("begun");
-    until_it_is_renewed(&server);
-    until_it_is_renewed(&server);
+    running.wait_for_output("begun");
+    wait_for_renewal(&server);
+    wait_for_renewal(&server);
     folder.touch("go");
     assert_eq!(running.outcome().code(), 0);
 }
@@ -122,7 +122,7 @@ fn the_lock_is_renewed_while_the_command_runs() {
 fn a_killed_wrapper_frees_the_lock_within_its_lease() {
     let server = RedisServer::start();
     let running = Running::start(&mut run_script(&server, &["--lease", "2s"], "echo begun; sleep 1000"));
-    running.until_it_says("begun");
+    running.wait_for_output("begun");
     running.signal(Signal::SIGKILL);
     let ended = outcome(&mut run(&server, &["--wait", "10s"], &["true"]));
     assert_eq!(ended.code(), 0, "{ended:?}");

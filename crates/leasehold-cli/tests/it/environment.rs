@@ -8,7 +8,7 @@ use nix::unistd::getpgrp;
 use crate::fixture::{Folder, NAME, Outcome, Running, leasehold, number, outcome, run, run_script, shell};
 
 #[test]
-fn the_command_knows_the_lock_and_its_owner() {
+fn the_command_receives_the_name_and_owner_of_the_lock() {
     let server = RedisServer::start();
     let folder = Folder::new();
     let script = format!(
@@ -16,7 +16,7 @@ fn the_command_knows_the_lock_and_its_owner() {
         folder.wait_for("go")
     );
     let running = Running::start(&mut run_script(&server, &[], &script));
-    running.until_it_says("begun");
+    running.wait_for_output("begun");
     let field = server.cli(&["HKEYS", NAME]);
     folder.touch("go");
     let ended = running.outcome();
@@ -44,7 +44,7 @@ fn stdin_is_inherited() {
 }
 
 #[test]
-fn the_command_leads_a_process_group_of_its_own() {
+fn the_command_leads_its_own_process_group() {
     let server = RedisServer::start();
     // The fifth field is the process group. The reader of the file is a child of the shell, in the same group.
     let ended =

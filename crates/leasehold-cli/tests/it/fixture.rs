@@ -111,7 +111,7 @@ impl Running {
 
     /// Waits until the program, or its command, has written this text.
     #[track_caller]
-    pub(crate) fn until_it_says(&self, text: &str) {
+    pub(crate) fn wait_for_output(&self, text: &str) {
         eventually(LIMIT, &format!("{text:?}"), || self.out().contains(text) || self.err().contains(text));
     }
 
@@ -178,7 +178,7 @@ pub(crate) fn is_locked(server: &RedisServer) -> bool {
 
 /// Waits until a renewal has made the remaining time of the lock grow.
 #[track_caller]
-pub(crate) fn until_it_is_renewed(server: &RedisServer) {
+pub(crate) fn wait_for_renewal(server: &RedisServer) {
     let mut before = i64::MAX;
     eventually(LIMIT, "a renewal", || {
         let left = server.cli(&["PTTL", NAME]).parse().unwrap();
@@ -211,7 +211,7 @@ pub(crate) fn number(text: &str, label: &str) -> i32 {
 }
 
 /// Returns the URL of a port that was free a moment ago, so no server listens there.
-pub(crate) fn nobody_listens() -> String {
+pub(crate) fn has_no_subscribers() -> String {
     let mut server = RedisServer::start();
     server.kill();
     server.url()

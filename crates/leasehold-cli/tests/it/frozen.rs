@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 
 use crate::fixture::{
     Folder, LIMIT, Running, children, is_alive, is_locked, number, outcome, run, run_script, state,
-    until_it_is_renewed, watcher_of,
+    wait_for_renewal, watcher_of,
 };
 
 /// A lease short enough that its end comes soon, and long enough for a busy machine.
@@ -19,14 +19,14 @@ const WORK: &str = "echo pid=$$; echo begun; while :; do sleep 0.01; done";
 /// Starts a command and waits for at least one renewal, so that the wrapper has sent a second deadline.
 fn begun(server: &RedisServer, options: &[&str], script: &str) -> (Running, i32) {
     let running = Running::start(&mut run_script(server, &[&LEASE, options].concat(), script));
-    running.until_it_says("begun");
-    until_it_is_renewed(server);
+    running.wait_for_output("begun");
+    wait_for_renewal(server);
     let pid = number(&running.out(), "pid");
     (running, pid)
 }
 
 #[test]
-fn a_stopped_wrapper_never_runs_its_command_under_anothers_lock() {
+fn a_stopped_wrapper_never_runs_its_command_under_the_next_holders_lock() {
     let server = RedisServer::start();
     for round in 0..6 {
         let (running, pid) = begun(&server, &["--on-lost", "kill"], WORK);
@@ -48,7 +48,7 @@ fn the_command_of_a_stopped_wrapper_gets_term_at_the_deadline_and_kill_after_the
     let deaf = "trap 'echo got TERM' TERM; echo pid=$$; echo begun; while :; do sleep 0.01; done";
     let (running, pid) = begun(&server, &["--grace", "2s"], deaf);
     running.signal(Signal::SIGSTOP);
-    running.until_it_says("got TERM");
+    running.wait_for_output("got TERM");
     let told = Instant::now();
     eventually(LIMIT, "the end of the grace", || !is_alive_or_zombie(pid));
     assert!(told.elapsed() >= Duration::from_millis(1_500), "the grace was given: {:?}", told.elapsed());
@@ -65,16 +65,16 @@ fn is_alive_or_zombie(pid: i32) -> bool {
 }
 
 #[test]
-fn a_command_that_cleans_up_when_its_wrapper_is_stopped_is_told_once() {
+fn a_command_that_cleans_up_after_its_wrapper_stopped_gets_one_signal() {
     let server = RedisServer::start();
     let folder = Folder::new();
     let script =
         format!("trap 'echo got TERM; {}; echo cleaned up; exit 4' TERM; {WORK}", folder.wait_for("go"));
     let (running, _) = begun(&server, &["--grace", "1h"], &script);
     running.signal(Signal::SIGSTOP);
-    running.until_it_says("got TERM");
+    running.wait_for_output("got TERM");
     running.signal(Signal::SIGCONT);
-    running.until_it_says("the lock was lost");
+    running.wait_for_output("the lock was lost");
     folder.touch("go");
     let ended = running.outcome();
     assert_eq!(ended.code(), 79, "{ended:?}");
@@ -83,13 +83,13 @@ fn a_command_that_cleans_up_when_its_wrapper_is_stopped_is_told_once() {
 }
 
 #[test]
-fn a_stopped_command_hears_the_term_of_its_stopped_wrapper() {
+fn a_stopped_command_receives_the_term_of_its_stopped_wrapper() {
     let server = RedisServer::start();
     let script = format!("trap 'echo got TERM; exit 4' TERM; {WORK}");
     let (running, pid) = begun(&server, &["--grace", "1h"], &script);
     running.signal(Signal::SIGSTOP);
     kill(Pid::from_raw(pid), Signal::SIGSTOP).unwrap();
-    running.until_it_says("got TERM");
+    running.wait_for_output("got TERM");
     running.signal(Signal::SIGCONT);
     assert_eq!(running.outcome().code(), 79);
 }
@@ -100,7 +100,7 @@ fn a_wrapper_that_stops_during_the_grace_does_not_prolong_it() {
     let deaf = "trap 'echo got TERM' TERM; echo pid=$$; echo begun; while :; do sleep 0.01; done";
     let (running, pid) = begun(&server, &["--grace", "1s"], deaf);
     crate::fixture::delete(&server);
-    running.until_it_says("got TERM");
+    running.wait_for_output("got TERM");
     running.signal(Signal::SIGSTOP);
     eventually(LIMIT, "the end of the command", || !is_alive_or_zombie(pid));
     running.signal(Signal::SIGCONT);
@@ -108,7 +108,7 @@ fn a_wrapper_that_stops_during_the_grace_does_not_prolong_it() {
 }
 
 #[test]
-fn a_wrapper_that_was_stopped_for_less_than_the_lease_goes_on() {
+fn a_wrapper_stopped_for_less_than_the_lease_continues() {
     let server = RedisServer::start();
     let folder = Folder::new();
     let script = format!("echo pid=$$; echo begun; {}; exit 6", folder.wait_for("go"));
@@ -117,7 +117,7 @@ fn a_wrapper_that_was_stopped_for_less_than_the_lease_goes_on() {
     eventually(LIMIT, "a stopped wrapper", || state(running.pid().as_raw()) == 'T');
     running.signal(Signal::SIGCONT);
     for _ in 0..3 {
-        until_it_is_renewed(&server);
+        wait_for_renewal(&server);
     }
     folder.touch("go");
     let ended = running.outcome();
@@ -125,14 +125,14 @@ fn a_wrapper_that_was_stopped_for_less_than_the_lease_goes_on() {
 }
 
 #[test]
-fn a_command_that_runs_for_many_leases_is_left_alone() {
+fn a_command_that_runs_for_many_leases_gets_no_signal() {
     let server = RedisServer::start();
     for on_lost in ["term", "kill"] {
         let folder = Folder::new();
         let script = format!("echo pid=$$; echo begun; {}; exit 6", folder.wait_for("go"));
         let (running, pid) = begun(&server, &["--on-lost", on_lost], &script);
         for _ in 0..5 {
-            until_it_is_renewed(&server);
+            wait_for_renewal(&server);
         }
         assert!(is_alive(pid));
         folder.touch("go");
@@ -141,7 +141,7 @@ fn a_command_that_runs_for_many_leases_is_left_alone() {
 }
 
 #[test]
-fn on_lost_ignore_lets_the_command_of_a_stopped_wrapper_go_on() {
+fn on_lost_ignore_lets_the_command_of_a_stopped_wrapper_continue() {
     let server = RedisServer::start();
     let folder = Folder::new();
     let script = format!("echo pid=$$; echo begun; {}; exit 4", folder.wait_for("go"));
@@ -156,7 +156,7 @@ fn on_lost_ignore_lets_the_command_of_a_stopped_wrapper_go_on() {
 }
 
 #[test]
-fn a_watcher_that_was_stopped_acts_on_the_latest_news() {
+fn a_stopped_watcher_acts_on_the_latest_message() {
     let server = RedisServer::start();
     let folder = Folder::new();
     let script = format!("echo pid=$$; echo begun; {}; exit 6", folder.wait_for("go"));
@@ -165,7 +165,7 @@ fn a_watcher_that_was_stopped_acts_on_the_latest_news() {
     kill(watcher, Signal::SIGSTOP).unwrap();
     // The wrapper continues the watcher with its next orders.
     for _ in 0..5 {
-        until_it_is_renewed(&server);
+        wait_for_renewal(&server);
     }
     eventually(LIMIT, "a watcher that goes on", || state(watcher.as_raw()) != 'T');
     assert!(is_alive(pid));
@@ -174,7 +174,7 @@ fn a_watcher_that_was_stopped_acts_on_the_latest_news() {
 }
 
 #[test]
-fn a_wrapper_killed_while_stopped_takes_its_command_along() {
+fn killing_a_stopped_wrapper_kills_its_command() {
     let server = RedisServer::start();
     let (running, pid) = begun(&server, &[], WORK);
     let helpers = children(running.pid());
@@ -202,11 +202,11 @@ fn a_full_stderr_neither_ends_the_command_nor_hides_a_loss() {
     folder.touch("fill");
     // The pipe's last page may be full when its first is not.
     eventually(LIMIT, "a full pipe", || rustix::io::ioctl_fionread(&unread).unwrap() > 14 * 4096);
-    until_it_is_renewed(&server);
+    wait_for_renewal(&server);
     // The message about this signal blocks the wrapper.
     running.signal(Signal::SIGWINCH);
     for _ in 0..4 {
-        until_it_is_renewed(&server);
+        wait_for_renewal(&server);
     }
     assert!(is_alive_or_zombie(pid), "the lock is held all the time");
     crate::fixture::delete(&server);

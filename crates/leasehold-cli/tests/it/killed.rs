@@ -27,7 +27,7 @@ fn killing_the_wrapper_kills_the_command_and_its_children() {
     let script = "trap '' TERM HUP INT; echo pid=$$; sh -c 'echo child=$$; \
                   sh -c \"echo grandchild=\\$\\$; echo begun; while :; do sleep 1000; done\" & wait' & wait";
     let running = Running::start(&mut run_script(&server, &[], script));
-    running.until_it_says("begun");
+    running.wait_for_output("begun");
     let family = ["pid", "child", "grandchild"].map(|label| number(&running.out(), label));
     assert!(family.iter().all(|&pid| is_alive(pid)));
     let helpers = children(running.pid());
@@ -46,7 +46,7 @@ fn killing_a_wrapper_of_a_wrapper_kills_the_innermost_command() {
         env!("CARGO_BIN_EXE_leasehold")
     );
     let running = Running::start(&mut run_script(&server, &[], &inner));
-    running.until_it_says("begun");
+    running.wait_for_output("begun");
     let innermost = number(&running.out(), "pid");
     running.signal(Signal::SIGKILL);
     eventually(LIMIT, "the end of the innermost command", || !is_alive(innermost));
@@ -57,7 +57,7 @@ fn a_stopped_command_dies_with_its_wrapper_too() {
     let server = RedisServer::start();
     let script = "echo pid=$$; sh -c 'echo child=$$; kill -STOP $$' & kill -STOP $$";
     let running = Running::start(&mut run_script(&server, &[], script));
-    running.until_it_says("child=");
+    running.wait_for_output("child=");
     let family = ["pid", "child"].map(|label| number(&running.out(), label));
     running.signal(Signal::SIGKILL);
     for pid in family {
@@ -66,14 +66,14 @@ fn a_stopped_command_dies_with_its_wrapper_too() {
 }
 
 #[test]
-fn grandchildren_die_by_the_watcher_when_the_command_is_long_gone() {
+fn the_watcher_kills_grandchildren_after_the_command_has_ended() {
     let server = RedisServer::start();
     // The first process of the group ends. The wrapper is stopped, so it cannot know, and is killed then.
     let script = "(trap '' HUP; echo left=$(exec sh -c 'echo $PPID'); echo begun; while :; do sleep 0.01; done) & \
                   echo pid=$$; while :; do sleep 0.01; done";
     let running = Running::start(&mut run_script(&server, &[], script));
-    running.until_it_says("begun");
-    running.until_it_says("pid=");
+    running.wait_for_output("begun");
+    running.wait_for_output("pid=");
     let (first, left) = (number(&running.out(), "pid"), number(&running.out(), "left"));
     running.signal(Signal::SIGSTOP);
     kill(Pid::from_raw(first), Signal::SIGKILL).unwrap();
@@ -88,11 +88,11 @@ const FAMILY: &str = "trap '' TERM HUP INT; \
     echo pid=$$; wait";
 
 #[test]
-fn the_watcher_does_not_heed_the_signals_that_stop_a_service() {
+fn the_watcher_ignores_the_signals_that_stop_a_service() {
     let server = RedisServer::start();
     let running = Running::start(&mut run_script(&server, &[], FAMILY));
-    running.until_it_says("begun");
-    running.until_it_says("pid=");
+    running.wait_for_output("begun");
+    running.wait_for_output("pid=");
     let (command, child) = (number(&running.out(), "pid"), number(&running.out(), "child"));
     let watcher = watcher_of(&running, command);
     let environment = fs::read_to_string(format!("/proc/{watcher}/environ")).unwrap();
@@ -108,11 +108,11 @@ fn the_watcher_does_not_heed_the_signals_that_stop_a_service() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn the_command_itself_dies_with_its_wrapper_even_without_a_watcher() {
+fn the_command_dies_with_its_wrapper_even_without_a_watcher() {
     let server = RedisServer::start();
     let running = Running::start(&mut run_script(&server, &[], FAMILY));
-    running.until_it_says("begun");
-    running.until_it_says("pid=");
+    running.wait_for_output("begun");
+    running.wait_for_output("pid=");
     let (command, child) = (number(&running.out(), "pid"), number(&running.out(), "child"));
     kill(watcher_of(&running, command), Signal::SIGKILL).unwrap();
     running.signal(Signal::SIGKILL);
@@ -121,7 +121,7 @@ fn the_command_itself_dies_with_its_wrapper_even_without_a_watcher() {
 }
 
 #[test]
-fn whenever_the_wrapper_is_killed_nothing_is_left() {
+fn a_wrapper_killed_at_any_time_leaves_nothing_running() {
     let server = RedisServer::start();
     let folder = Folder::new();
     let marker = folder.at("marker");
@@ -143,7 +143,7 @@ fn whenever_the_wrapper_is_killed_nothing_is_left() {
 }
 
 #[test]
-fn what_a_command_leaves_in_the_background_is_left_alone_and_the_watcher_goes() {
+fn background_processes_survive_the_command_and_the_watcher_exits() {
     let server = RedisServer::start();
     let folder = Folder::new();
     let script = format!(
@@ -151,8 +151,8 @@ fn what_a_command_leaves_in_the_background_is_left_alone_and_the_watcher_goes() 
         folder.wait_for("go")
     );
     let running = Running::start(&mut run_script(&server, &[], &script));
-    running.until_it_says("begun");
-    running.until_it_says("pid=");
+    running.wait_for_output("begun");
+    running.wait_for_output("pid=");
     let (group, left) = (number(&running.out(), "pid"), number(&running.out(), "left"));
     let helpers = children(running.pid());
     folder.touch("go");

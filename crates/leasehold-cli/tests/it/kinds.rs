@@ -11,7 +11,7 @@ use crate::fixture::{Folder, LIMIT, NAME, Running, is_locked, leasehold, outcome
 fn begun(server: &RedisServer, folder: &Folder, options: &[&str]) -> Running {
     let script = format!("echo begun; {}", folder.wait_for("go"));
     let running = Running::start(&mut run_script(server, options, &script));
-    running.until_it_says("begun");
+    running.wait_for_output("begun");
     running
 }
 
@@ -24,7 +24,7 @@ fn end(folder: &Folder, all: impl IntoIterator<Item = Running>) {
 }
 
 #[test]
-fn readers_run_beside_each_other_and_a_writer_alone() {
+fn readers_run_together_and_a_writer_runs_alone() {
     let server = RedisServer::start();
     let refused =
         |options: &[&str]| outcome(&mut run(&server, &[&["-n"], options].concat(), &["true"])).code();
@@ -40,7 +40,7 @@ fn readers_run_beside_each_other_and_a_writer_alone() {
 }
 
 #[test]
-fn another_kind_under_the_same_name_is_refused_and_runs_nothing() {
+fn another_kind_of_the_same_name_is_rejected_and_runs_nothing() {
     let server = RedisServer::start();
     let of_server: [&[&str]; 4] = [&[], &["-s"], &["-x"], &["--slots", "2"]];
     for held in of_server {
@@ -60,7 +60,7 @@ fn another_kind_under_the_same_name_is_refused_and_runs_nothing() {
 }
 
 #[test]
-fn a_fair_lock_serves_waiters_in_the_order_of_arrival() {
+fn a_fair_lock_serves_waiters_in_arrival_order() {
     let server = RedisServer::start();
     let folder = Folder::new();
     let first = begun(&server, &folder, &["--fair"]);
@@ -80,7 +80,7 @@ fn a_fair_lock_serves_waiters_in_the_order_of_arrival() {
 }
 
 #[test]
-fn a_fenced_lock_gives_the_command_a_number_that_grows() {
+fn a_fenced_lock_gives_the_command_an_increasing_token() {
     let server = RedisServer::start();
     let token = || {
         let ended = outcome(&mut run_script(&server, &["--fenced"], "echo token=$LEASEHOLD_TOKEN"));
@@ -93,7 +93,7 @@ fn a_fenced_lock_gives_the_command_a_number_that_grows() {
 }
 
 #[test]
-fn a_token_is_not_told_to_a_command_under_another_lock() {
+fn a_command_under_another_lock_receives_no_token() {
     let server = RedisServer::start();
     let program = leasehold().get_program().to_str().unwrap().to_owned();
     let inner = "echo inner=[$LEASEHOLD_TOKEN] $LEASEHOLD_NAME";
@@ -105,7 +105,7 @@ fn a_token_is_not_told_to_a_command_under_another_lock() {
 }
 
 #[test]
-fn so_many_commands_as_there_are_slots_run_at_once() {
+fn as_many_commands_as_slots_run_at_once() {
     let server = RedisServer::start();
     let folder = Folder::new();
     let slots = ["--slots", "2"];
@@ -113,13 +113,13 @@ fn so_many_commands_as_there_are_slots_run_at_once() {
     let third = outcome(&mut run(&server, &["-n", "--slots", "2"], &["true"]));
     assert_eq!((third.code(), third.err.as_str()), (1, ""), "{third:?}");
     let waiting = Running::start(&mut run_script(&server, &["-v", "--slots", "2"], "exit 0"));
-    waiting.until_it_says("waiting for the lock");
+    waiting.wait_for_output("waiting for the lock");
     end(&folder, running.into_iter().chain([waiting]));
     assert_eq!(server.cli(&["GET", NAME]), "2", "all slots are free again");
 }
 
 #[test]
-fn commands_beyond_the_slots_never_run_at_once() {
+fn never_more_commands_than_slots_run_at_once() {
     let server = RedisServer::start();
     let folder = Folder::new();
     // Two directories are the two slots, and `mkdir` of both fails for a third command between `mkdir` and `rmdir`.
@@ -136,7 +136,7 @@ fn commands_beyond_the_slots_never_run_at_once() {
 }
 
 #[test]
-fn another_number_of_slots_replaces_the_old_one_and_is_warned_about() {
+fn a_changed_slot_count_replaces_the_old_one_with_a_warning() {
     let server = RedisServer::start();
     let folder = Folder::new();
     let running = [begun(&server, &folder, &["--slots", "2"]), begun(&server, &folder, &["--slots", "2"])];
@@ -150,12 +150,12 @@ fn another_number_of_slots_replaces_the_old_one_and_is_warned_about() {
 }
 
 #[test]
-fn the_permit_of_a_slot_is_told_by_its_id() {
+fn the_command_receives_the_permit_id_of_its_slot() {
     let server = RedisServer::start();
     let folder = Folder::new();
     let script = format!("echo owner=$LEASEHOLD_OWNER; echo begun; {}", folder.wait_for("go"));
     let running = Running::start(&mut run_script(&server, &["--slots", "2"], &script));
-    running.until_it_says("begun");
+    running.wait_for_output("begun");
     let told = running.out().lines().next().unwrap().strip_prefix("owner=").unwrap().to_owned();
     let keys = server.cli(&["KEYS", "*timeout*"]);
     let timeouts = keys.lines().next().unwrap();
@@ -165,7 +165,7 @@ fn the_permit_of_a_slot_is_told_by_its_id() {
 }
 
 #[test]
-fn a_hold_lasts_for_its_least_time_also_when_the_command_ends_before() {
+fn a_hold_lasts_for_min_hold_after_a_short_command() {
     let server = RedisServer::start();
     for options in [&[][..], &["--fair"], &["-x"], &["--fenced"]] {
         let options = [options, &["--min-hold", "1h"]].concat();

@@ -16,7 +16,7 @@ const WORK: &str = "echo pid=$$; echo begun; while :; do sleep 0.01; done";
 
 fn begun(server: &RedisServer, options: &[&str], script: &str) -> Running {
     let running = Running::start(&mut run_script(server, options, script));
-    running.until_it_says("begun");
+    running.wait_for_output("begun");
     running
 }
 
@@ -33,7 +33,7 @@ fn a_deleted_lock_ends_the_command_with_term_and_79() {
 }
 
 #[test]
-fn a_lock_taken_over_ends_the_command_and_stays_with_the_other() {
+fn a_lock_taken_over_ends_the_command_and_stays_with_the_new_holder() {
     let server = RedisServer::start();
     let running = begun(&server, &["--lease", SHORT], WORK);
     // One step, so that no renewal comes in between.
@@ -47,7 +47,7 @@ fn a_lock_taken_over_ends_the_command_and_stays_with_the_other() {
 }
 
 #[test]
-fn a_command_deaf_to_term_is_killed_after_the_grace() {
+fn a_command_that_ignores_term_is_killed_after_the_grace_period() {
     let server = RedisServer::start();
     let script = format!("trap '' TERM; {WORK}");
     let running = begun(&server, &["--lease", SHORT, "--grace", "2s"], &script);
@@ -61,15 +61,15 @@ fn a_command_deaf_to_term_is_killed_after_the_grace() {
 }
 
 #[test]
-fn the_rest_of_the_group_has_the_grace_too_and_does_not_outlive_it() {
+fn the_process_group_shares_the_grace_period_and_ends_with_it() {
     let server = RedisServer::start();
     // The first process ends at once, the second cleans up, the third ignores the signal.
     let script = "(trap '' TERM; echo deaf=$(exec sh -c 'echo $PPID'); while :; do sleep 0.01; done) & \
                   (trap 'echo cleaned up; exit' TERM; echo tidy=1; while :; do sleep 0.01; done) & \
                   while :; do sleep 0.01; done";
     let running = Running::start(&mut run_script(&server, &["--lease", SHORT, "--grace", "2s"], script));
-    running.until_it_says("deaf=");
-    running.until_it_says("tidy=");
+    running.wait_for_output("deaf=");
+    running.wait_for_output("tidy=");
     delete(&server);
     let ended = running.outcome();
     assert_eq!(ended.code(), 79, "{ended:?}");
@@ -79,7 +79,7 @@ fn the_rest_of_the_group_has_the_grace_too_and_does_not_outlive_it() {
 }
 
 #[test]
-fn on_lost_kill_gives_no_time() {
+fn on_lost_kill_gives_no_grace_period() {
     let server = RedisServer::start();
     let script = format!("trap 'echo cleaned up; exit 0' TERM; {WORK}");
     let running = begun(&server, &["--lease", SHORT, "--on-lost", "kill", "--grace", "1h"], &script);
@@ -90,13 +90,13 @@ fn on_lost_kill_gives_no_time() {
 }
 
 #[test]
-fn on_lost_ignore_lets_the_command_go_on_with_a_warning() {
+fn on_lost_ignore_lets_the_command_continue_with_a_warning() {
     let server = RedisServer::start();
     let folder = Folder::new();
     let script = format!("echo begun; {}; exit 4", folder.wait_for("go"));
     let running = begun(&server, &["--lease", SHORT, "--on-lost", "ignore"], &script);
     delete(&server);
-    running.until_it_says("the lock was lost");
+    running.wait_for_output("the lock was lost");
     folder.touch("go");
     let ended = running.outcome();
     assert_eq!(ended.code(), 4, "{ended:?}");
@@ -104,7 +104,7 @@ fn on_lost_ignore_lets_the_command_go_on_with_a_warning() {
 }
 
 #[test]
-fn a_loss_that_nobody_noticed_in_time_is_79_as_well() {
+fn a_loss_found_at_the_release_is_79_too() {
     let server = RedisServer::start();
     for (on_lost, code) in [("term", 79), ("kill", 79), ("ignore", 3)] {
         let folder = Folder::new();
@@ -129,7 +129,7 @@ fn max_hold_ends_the_command_and_frees_the_lock() {
 }
 
 #[test]
-fn a_command_that_ends_before_max_hold_does_not_care() {
+fn max_hold_does_not_affect_a_shorter_command() {
     let server = RedisServer::start();
     let ended = Running::start(&mut run_script(&server, &["--max-hold", "1h"], "exit 2")).outcome();
     assert_eq!(ended.code(), 2, "{ended:?}");
@@ -142,14 +142,14 @@ fn a_frozen_server_ends_the_command_when_the_lease_is_over() {
     let running = begun(&server, &["--lease", SHORT], WORK);
     let pid = number(&running.out(), "pid");
     server.freeze();
-    running.until_it_says("the lock was lost: no renewal was confirmed");
+    running.wait_for_output("the lock was lost: no renewal was confirmed");
     eventually(LIMIT, "the end of the command while the server is frozen", || !is_alive(pid));
     server.thaw();
     assert_eq!(running.outcome().code(), 79);
 }
 
 #[test]
-fn a_release_that_nobody_confirms_is_warned_about_and_the_code_is_the_commands() {
+fn an_unconfirmed_release_warns_and_keeps_the_exit_code() {
     let mut server = RedisServer::start();
     let folder = Folder::new();
     let script = format!("echo begun; {}; exit 3", folder.wait_for("go"));
@@ -162,14 +162,14 @@ fn a_release_that_nobody_confirms_is_warned_about_and_the_code_is_the_commands()
 }
 
 #[test]
-fn signals_reach_what_is_left_of_the_group_during_the_grace() {
+fn signals_reach_the_remaining_group_during_the_grace_period() {
     let server = RedisServer::start();
     // The first process ends at once, the second on SIGUSR1.
     let script = "(trap '' TERM; trap 'echo got USR1; exit' USR1; echo ready=1; while :; do sleep 0.01; done) & \
                   echo pid=$$; while :; do sleep 0.01; done";
     let running = Running::start(&mut run_script(&server, &["--lease", SHORT, "--grace", "1h"], script));
-    running.until_it_says("ready=");
-    running.until_it_says("pid=");
+    running.wait_for_output("ready=");
+    running.wait_for_output("pid=");
     let pid = number(&running.out(), "pid");
     delete(&server);
     eventually(LIMIT, "the end of the first process", || !is_alive(pid));

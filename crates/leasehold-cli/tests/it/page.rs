@@ -33,7 +33,7 @@ fn section<'a>(page: &'a str, heading: &str) -> &'a str {
 }
 
 #[test]
-fn every_option_of_the_program_is_on_the_page_and_no_other() {
+fn the_page_lists_exactly_the_options_of_the_program() {
     let (page, help) = (page(), help());
     let (_, listed) = help.split_once("Options:").unwrap();
     let (listed, _) = listed.split_once("\n\n").unwrap();
@@ -58,7 +58,7 @@ fn every_exit_code_of_the_help_is_on_the_page() {
 }
 
 #[test]
-fn the_commands_of_the_examples_are_ones_that_the_program_takes() {
+fn the_program_accepts_the_commands_of_the_examples() {
     let page = page();
     let examples = section(&page, "Examples");
     let mut seen = 0;
@@ -78,7 +78,7 @@ fn the_commands_of_the_examples_are_ones_that_the_program_takes() {
 }
 
 #[test]
-fn the_file_of_the_example_is_a_configuration() {
+fn the_example_file_is_a_valid_configuration() {
     let page = page();
     let (_, toml) = page.split_once("```toml\n").unwrap();
     let (toml, _) = toml.split_once("```").unwrap();

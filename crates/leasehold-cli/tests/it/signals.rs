@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 
 use crate::fixture::{
     Folder, LIMIT, NAME, Running, delete, is_locked, leasehold, number, occupy, run, run_script, shell,
-    state, until_it_is_renewed,
+    state, wait_for_renewal,
 };
 
 const FORWARDED: [Signal; 7] = [
@@ -29,7 +29,7 @@ fn signals_reach_the_command() {
         let script =
             format!("trap 'echo got {name}; exit 9' {name}; echo begun; while :; do sleep 0.01; done");
         let running = Running::start(&mut run_script(&server, &[], &script));
-        running.until_it_says("begun");
+        running.wait_for_output("begun");
         running.signal(signal);
         let ended = running.outcome();
         assert_eq!((ended.code(), ended.out.contains(&format!("got {name}"))), (9, true), "{ended:?}");
@@ -38,13 +38,13 @@ fn signals_reach_the_command() {
 }
 
 #[test]
-fn signals_reach_everybody_in_the_commands_group() {
+fn signals_reach_each_process_of_the_commands_group() {
     let server = RedisServer::start();
     let script =
         "sh -c 'trap \"echo inner; exit\" TERM; echo begun; while :; do sleep 0.01; done'; echo outer";
     let script = format!("trap 'echo trapped' TERM; {script}");
     let running = Running::start(&mut run_script(&server, &[], &script));
-    running.until_it_says("begun");
+    running.wait_for_output("begun");
     running.signal(Signal::SIGTERM);
     let ended = running.outcome();
     assert!(["inner", "trapped", "outer"].iter().all(|word| ended.out.contains(word)), "{ended:?}");
@@ -52,11 +52,11 @@ fn signals_reach_everybody_in_the_commands_group() {
 }
 
 #[test]
-fn a_command_that_does_nothing_about_a_signal_dies_of_it() {
+fn a_signal_ends_a_command_without_a_handler() {
     let server = RedisServer::start();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         let running = Running::start(&mut run_script(&server, &[], "echo begun; exec sleep 1000"));
-        running.until_it_says("begun");
+        running.wait_for_output("begun");
         running.signal(signal);
         let ended = running.outcome();
         assert_eq!(ended.code(), 128 + signal as i32, "{ended:?}");
@@ -65,13 +65,13 @@ fn a_command_that_does_nothing_about_a_signal_dies_of_it() {
 }
 
 #[test]
-fn a_signal_while_waiting_ends_the_wait_and_leaves_nothing_locked() {
+fn a_signal_ends_the_wait_and_leaves_nothing_locked() {
     let server = RedisServer::start();
     for signal in &FORWARDED[..6] {
         let folder = Folder::new();
         occupy(&server);
         let running = Running::start(&mut run(&server, &["-v"], &["touch", &folder.at("ran")]));
-        running.until_it_says("waiting for the lock");
+        running.wait_for_output("waiting for the lock");
         running.signal(*signal);
         let ended = running.outcome();
         assert_eq!(ended.code(), 128 + *signal as i32, "{ended:?}");
@@ -87,7 +87,7 @@ fn a_signal_while_the_server_is_frozen_ends_the_wait() {
     let server = RedisServer::start();
     occupy(&server);
     let running = Running::start(&mut run(&server, &["-v"], &["true"]));
-    running.until_it_says("waiting for the lock");
+    running.wait_for_output("waiting for the lock");
     server.freeze();
     running.signal(Signal::SIGTERM);
     let ended = running.outcome();
@@ -96,19 +96,19 @@ fn a_signal_while_the_server_is_frozen_ends_the_wait() {
 }
 
 #[test]
-fn a_signal_with_a_grant_on_its_way_gives_the_grant_back() {
+fn a_signal_undoes_a_grant_in_flight() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port());
     occupy(&server);
     let mut program = run(&server, &["-v", "--lease", "1h"], &["true"]);
     let running = Running::start(program.env("LEASEHOLD_URL", proxy.url()));
-    running.until_it_says("waiting for the lock");
+    running.wait_for_output("waiting for the lock");
     eventually(LIMIT, "a waiter that listens", || server.cli(&["PUBSUB", "CHANNELS"]).contains(NAME));
     proxy.hold_replies(true);
     delete(&server);
     eventually(LIMIT, "a grant that nobody knows of", || is_locked(&server));
     running.signal(Signal::SIGTERM);
-    running.until_it_says("while waiting for the lock");
+    running.wait_for_output("while waiting for the lock");
     proxy.hold_replies(false);
     let ended = running.outcome();
     assert_eq!(ended.code(), 143, "{ended:?}");
@@ -124,27 +124,27 @@ fn a_signal_that_the_caller_ignores_is_ignored() {
         format!("trap '' HUP; exec {wrapper} run {NAME} -- sh -c 'echo begun; {}'", folder.wait_for("go"));
     let mut shell = shell();
     let running = Running::start(shell.args(["-c", &script]).env("LEASEHOLD_URL", server.url()));
-    running.until_it_says("begun");
+    running.wait_for_output("begun");
     running.signal(Signal::SIGHUP);
     folder.touch("go");
     assert_eq!(running.outcome().code(), 0);
 }
 
 #[test]
-fn a_command_stopped_without_a_terminal_keeps_its_lock_and_goes_on_when_told() {
+fn a_stopped_command_keeps_its_lock_until_it_is_continued() {
     let server = RedisServer::start();
     // A shell that is about to start a program may ignore stops (vfork). A waiting shell does not.
     let script = "trap 'echo woken; exit 7' USR1; echo pid=$$; sleep 60 & echo begun; wait";
     for stop in [Signal::SIGSTOP, Signal::SIGTSTP] {
         let running = Running::start(&mut run_script(&server, &["--lease", "3s"], script));
-        running.until_it_says("begun");
+        running.wait_for_output("begun");
         let pid = number(&running.out(), "pid");
         match stop {
             Signal::SIGTSTP => running.signal(stop),
             _ => kill(Pid::from_raw(pid), stop).unwrap(),
         }
         eventually(LIMIT, "a stopped command", || state(pid) == 'T');
-        until_it_is_renewed(&server);
+        wait_for_renewal(&server);
         assert_ne!(state(running.pid().as_raw()), 'T');
         running.signal(Signal::SIGCONT);
         eventually(LIMIT, "a command that goes on", || state(pid) != 'T');

@@ -22,7 +22,8 @@ fn interactive(server: &RedisServer) -> Session {
 }
 
 /// A script that prints its own process group and the group of the terminal.
-const WHO: &str = "echo group=$(cut -d' ' -f5 /proc/$$/stat) tty''=$(cut -d' ' -f8 /proc/$$/stat) here''";
+const PRINT_GROUPS: &str =
+    "echo group=$(cut -d' ' -f5 /proc/$$/stat) tty''=$(cut -d' ' -f8 /proc/$$/stat) here''";
 
 #[track_caller]
 fn two_numbers(line: &str) -> (i32, i32) {
@@ -35,11 +36,11 @@ fn two_numbers(line: &str) -> (i32, i32) {
 }
 
 #[test]
-fn the_command_has_the_terminal_from_its_first_moment_and_the_caller_has_it_back() {
+fn the_command_owns_the_terminal_and_the_caller_gets_it_back() {
     let server = RedisServer::start();
     let script = format!(
-        "$LH run l -- sh -c \"{}; read line; echo got: \\$line\"; {WHO}; read line; echo after: $line",
-        WHO.replace('$', "\\$")
+        "$LH run l -- sh -c \"{}; read line; echo got: \\$line\"; {PRINT_GROUPS}; read line; echo after: $line",
+        PRINT_GROUPS.replace('$', "\\$")
     );
     let mut session = session(&server, &["sh", "-c", &script]);
     let (group, terminal) = two_numbers(&session.until("here"));
@@ -54,7 +55,7 @@ fn the_command_has_the_terminal_from_its_first_moment_and_the_caller_has_it_back
 }
 
 #[test]
-fn the_terminal_comes_back_also_from_a_command_that_is_killed_or_not_found() {
+fn the_terminal_returns_after_a_killed_or_missing_command() {
     let server = RedisServer::start();
     for command in ["sh -c 'kill -9 $$'", "no-such-command-here"] {
         let script = format!("$LH run l -- {command}; echo code: $?; read line; echo after: $line");
@@ -118,7 +119,7 @@ fn control_z_stops_both_and_fg_continues_both() {
 }
 
 #[test]
-fn a_continued_command_has_the_terminal_before_it_asks() {
+fn a_continued_command_has_the_terminal_before_it_reads() {
     let server = RedisServer::start();
     let folder = Folder::new();
     let script = "who() { echo group=$(cut -d' ' -f5 /proc/$$/stat) tty=$(cut -d' ' -f8 /proc/$$/stat) here; }\n\
@@ -175,11 +176,11 @@ fn a_job_in_the_background_gets_the_terminal_with_fg() {
 }
 
 #[test]
-fn a_pipeline_keeps_the_terminal_until_the_command_asks_for_it() {
+fn a_pipeline_keeps_the_terminal_until_the_command_reads() {
     let server = RedisServer::start();
     let script = format!(
         "$LH run l -- sh -c \"{0}; read line </dev/tty; {0}; echo got: \\$line\" | cat; read line; echo after: $line",
-        WHO.replace('$', "\\$")
+        PRINT_GROUPS.replace('$', "\\$")
     );
     let mut session = session(&server, &["sh", "-c", &script]);
     let (group, terminal) = two_numbers(&session.until("here"));
@@ -193,7 +194,7 @@ fn a_pipeline_keeps_the_terminal_until_the_command_asks_for_it() {
 }
 
 #[test]
-fn a_stop_that_no_shell_could_undo_is_undone() {
+fn a_stop_that_no_shell_can_continue_is_continued() {
     let server = RedisServer::start();
     // The wrapper leads the session itself, so there is no shell above it.
     let program = leasehold().get_program().to_str().unwrap().to_owned();

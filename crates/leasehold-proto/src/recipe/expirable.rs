@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acquire_of_nothing_uses_an_owner_up_all_the_same() {
+    fn an_acquire_of_zero_permits_still_uses_one_owner() {
         assert_eq!([0, 1, 7].map(owners), [1, 1, 7]);
     }
 }

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_scripts_give_a_waiter_as_long_as_this_file_says() {
+    fn the_waiter_timeout_of_the_scripts_matches_this_file() {
         let first = format!("local GONE_AFTER = {}\n", GONE_AFTER.as_millis());
         assert!(SCRIPTS.iter().all(|script| script.source().contains(&first)));
         assert!(GONE_AFTER > 3 * SEEN_EVERY, "two signs may be lost");

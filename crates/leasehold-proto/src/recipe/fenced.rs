@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_grant_has_its_token_and_a_refusal_has_none() {
+    fn a_grant_has_a_token_and_a_refusal_has_none() {
         let read = |pttl, token: &str| {
             read_acquire(&Reply::Array(vec![Reply::Int(pttl), Reply::Text(token.into())]))
         };

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inspection_tells_free_from_unending() {
+    fn an_inspection_distinguishes_free_from_no_expiry() {
         let read =
             |pttl, count| LockCalls::read_inspect(&Reply::Array(vec![Reply::Int(pttl), Reply::Int(count)]));
         assert_eq!(read(-2, 0), Some(Inspection { remaining: None, hold_count: 0 }));

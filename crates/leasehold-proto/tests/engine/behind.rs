@@ -10,7 +10,7 @@ fn channel() -> Channel {
 }
 
 /// Creates a harness with hold 1 of owner 1 and a waiter, 2, of owner 2, whose subscription is confirmed at 11 ms.
-fn waited_for(hold: Request) -> Harness {
+fn with_waiter(hold: Request) -> Harness {
     let mut harness = Harness::new();
     harness.hold(0, 1, hold);
     harness.step(10, Event::Acquire(Id(2), request(2, 30_000)));
@@ -43,8 +43,8 @@ fn fixed(lease_ms: u64) -> Request {
 }
 
 #[test]
-fn a_waiter_does_not_ask_for_what_its_own_client_holds() {
-    let mut harness = waited_for(request(1, 30_000));
+fn a_waiter_does_not_poll_while_its_own_client_holds_the_lock() {
+    let mut harness = with_waiter(request(1, 30_000));
     assert_eq!(others(&mut harness, 11, 120_000), []);
     harness.release(120_000, 1, 9);
     assert_eq!(harness.answer(120_001, Ok(Reply::Int(1))).verb(), Verb::Release);
@@ -57,16 +57,16 @@ fn a_waiter_does_not_ask_for_what_its_own_client_holds() {
 }
 
 #[test]
-fn a_waiter_asks_when_a_fixed_lease_of_its_own_client_ends() {
-    let mut harness = waited_for(fixed(30_000));
+fn a_waiter_polls_when_a_fixed_lease_of_its_own_client_ends() {
+    let mut harness = with_waiter(fixed(30_000));
     assert_eq!(millis(harness.engine.next_timer()), 29_698, "the end of the validity, and nothing before");
     harness.step(29_698, Event::Tick);
     assert_eq!(harness.answer(29_699, Ok(Reply::Int(301))).verb(), Verb::Acquire);
 }
 
 #[test]
-fn a_hold_that_is_taken_away_by_force_is_lost_as_soon_as_the_message_comes() {
-    let mut harness = waited_for(request(1, 30_000));
+fn a_forced_release_is_lost_as_soon_as_its_message_arrives() {
+    let mut harness = with_waiter(request(1, 30_000));
     harness.step(200, Event::Message(channel()));
     assert_eq!(
         harness.answer(201, Ok(Reply::Nil)).verb(),
@@ -79,8 +79,8 @@ fn a_hold_that_is_taken_away_by_force_is_lost_as_soon_as_the_message_comes() {
 }
 
 #[test]
-fn a_message_that_meant_nothing_costs_one_question() {
-    let mut harness = waited_for(request(1, 30_000));
+fn a_spurious_message_costs_one_attempt() {
+    let mut harness = with_waiter(request(1, 30_000));
     harness.step(200, Event::Message(channel()));
     assert_eq!(harness.answer(201, Ok(Reply::Int(29_800))).verb(), Verb::Acquire);
     assert!(harness.engine.is_held(Id(1), ms(201)));
@@ -89,7 +89,7 @@ fn a_message_that_meant_nothing_costs_one_question() {
 
 /// Creates a harness in which hold 2 follows hold 1 of the same client at once, and 3 waits for its end.
 fn handed_over() -> Harness {
-    let mut harness = waited_for(request(1, 30_000));
+    let mut harness = with_waiter(request(1, 30_000));
     harness.step(12, Event::Acquire(Id(3), request(3, 30_000)));
     harness.release(20, 1, 9);
     harness.answer(21, Ok(Reply::Int(1)));
@@ -99,7 +99,7 @@ fn handed_over() -> Harness {
 }
 
 #[test]
-fn the_message_of_the_release_before_it_is_no_news_of_a_hold() {
+fn a_late_message_of_the_previous_release_starts_no_attempt() {
     let mut harness = handed_over();
     harness.step(23, Event::Message(channel()));
     assert!(harness.sent.is_empty(), "{:?}", harness.sent);
@@ -111,7 +111,7 @@ fn the_message_of_the_release_before_it_is_no_news_of_a_hold() {
 }
 
 #[test]
-fn a_message_that_may_be_of_the_release_before_it_is_looked_into_after_the_polling_interval() {
+fn an_ambiguous_release_message_is_checked_after_the_polling_interval() {
     let mut harness = handed_over();
     harness.step(23, Event::Message(channel()));
     assert_eq!(millis(harness.engine.next_timer()), 1_022);
@@ -121,7 +121,7 @@ fn a_message_that_may_be_of_the_release_before_it_is_looked_into_after_the_polli
 }
 
 #[test]
-fn an_attempt_that_is_granted_ends_the_hold_of_its_own_client_that_the_server_has_forgotten() {
+fn a_grant_ends_the_forgotten_hold_of_the_same_client() {
     let mut harness = Harness::new();
     harness.hold(0, 1, request(1, 30_000));
     harness.step(10, Event::Acquire(Id(2), Request { wait: Wait::Once, ..request(2, 30_000) }));

@@ -28,7 +28,7 @@ fn wait(harness: &mut Harness) -> u64 {
 
 /// Returns the times of the next two attempts of a waiter. `remaining` has the remaining times of the lock in the
 /// replies to the attempt before each of them. The first reply comes at 1 ms.
-fn asks_again(mut harness: Harness, request: Request, remaining: [i64; 2]) -> [u64; 2] {
+fn retry_times(mut harness: Harness, request: Request, remaining: [i64; 2]) -> [u64; 2] {
     harness.step(0, Event::Acquire(Id(1), request));
     let mut now = 1;
     remaining.map(|remaining| {
@@ -39,27 +39,27 @@ fn asks_again(mut harness: Harness, request: Request, remaining: [i64; 2]) -> [u
 }
 
 #[test]
-fn a_waiter_asks_again_after_exactly_the_polling_interval() {
+fn a_waiter_retries_after_exactly_the_polling_interval() {
     for poll in [700, 1_000, 15_000] {
         let harness = Harness::with(polling(poll));
-        let asked = asks_again(harness, request(1, 30_000), [600_000, 600_000]);
-        assert_eq!(asked, [1 + poll, 1 + 2 * poll]);
+        let attempt_times = retry_times(harness, request(1, 30_000), [600_000, 600_000]);
+        assert_eq!(attempt_times, [1 + poll, 1 + 2 * poll]);
     }
     assert_eq!(Settings::default().poll_interval, Duration::from_secs(1));
 }
 
 #[test]
-fn a_waiter_asks_again_when_the_hold_should_have_ended() {
-    let [first, second] = asks_again(Harness::new(), request(1, 30_000), [300, 0]);
+fn a_waiter_retries_when_the_hold_should_have_expired() {
+    let [first, second] = retry_times(Harness::new(), request(1, 30_000), [300, 0]);
     assert!((302..=322).contains(&first), "{first}");
     assert_eq!(second, first + 1, "what has ended by then is free a millisecond later");
 }
 
 #[test]
-fn a_fair_waiter_shows_itself_every_second_and_a_half_however_rarely_others_ask() {
+fn a_fair_waiter_polls_every_one_and_a_half_seconds_at_any_polling_interval() {
     let subject = Subject::new(&Name::new("x").unwrap(), &FAIR);
     let fair = Request { subject, ..request(1, 30_000) };
-    assert_eq!(asks_again(Harness::with(polling(60_000)), fair, [600_000, 600_000]), [1_501, 3_001]);
+    assert_eq!(retry_times(Harness::with(polling(60_000)), fair, [600_000, 600_000]), [1_501, 3_001]);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_renewal_is_sent_a_third_of_the_lease_after_the_last_confirmed_call_was() {
 }
 
 #[test]
-fn a_renewal_that_fails_is_tried_at_least_every_second_and_twelfth_of_the_lease() {
+fn a_failed_renewal_is_retried_at_least_every_second_and_lease_twelfth() {
     for (lease, pause) in [(60_000, 1_000), (30_000, 1_000), (3_000, 250)] {
         let mut harness = Harness::new();
         harness.hold(0, 1, request(1, lease));
@@ -95,7 +95,7 @@ fn a_renewal_that_fails_is_tried_at_least_every_second_and_twelfth_of_the_lease(
 }
 
 #[test]
-fn a_hold_is_trusted_for_its_lease_less_the_drift_and_its_loss_is_told_at_that_moment() {
+fn a_hold_is_lost_exactly_at_its_lease_minus_the_drift() {
     for lease in [3_000, 30_000, 600_000] {
         let mut harness = Harness::new();
         harness.hold(0, 1, unwatched(request(1, lease)));
@@ -109,7 +109,7 @@ fn a_hold_is_trusted_for_its_lease_less_the_drift_and_its_loss_is_told_at_that_m
 }
 
 #[test]
-fn the_loss_of_a_hold_whose_renewals_end_is_told_when_the_last_confirmed_lease_ends() {
+fn a_hold_without_further_renewals_is_lost_at_its_last_confirmed_lease() {
     let mut harness = Harness::new();
     harness.hold(0, 1, Request { max_renewals: Some(1), ..request(1, 30_000) });
     assert_eq!(wait(&mut harness), 10_000);
@@ -119,7 +119,7 @@ fn the_loss_of_a_hold_whose_renewals_end_is_told_when_the_last_confirmed_lease_e
 }
 
 #[test]
-fn the_loss_of_a_renewed_hold_is_told_as_soon_as_a_renewal_says_so() {
+fn a_renewal_that_finds_no_hold_reports_the_loss_at_once() {
     for (reply, reason) in [(0, LostReason::Deleted), (-1, LostReason::TakenOver)] {
         let mut harness = Harness::new();
         harness.hold(0, 1, request(1, 30_000));
@@ -165,7 +165,7 @@ fn a_wait_ends_at_its_deadline() {
 }
 
 #[test]
-fn whoever_waits_for_a_silent_server_is_told_after_the_timeout() {
+fn a_waiter_at_a_silent_server_fails_after_the_timeout() {
     let mut harness = Harness::new();
     harness.hold(0, 1, request(1, 30_000));
     harness.step(100, Event::Ensure { id: Id(2), hold: Id(1), least: Duration::from_millis(29_690) });
@@ -181,7 +181,7 @@ fn whoever_waits_for_a_silent_server_is_told_after_the_timeout() {
 }
 
 #[test]
-fn a_grant_that_nobody_takes_is_given_back_after_a_third_of_its_lease_and_five_seconds_at_most() {
+fn an_unclaimed_grant_is_undone_after_a_third_of_its_lease_or_five_seconds() {
     let endless = bounded(request(1, 60_000), 1_500);
     for (request, after) in [(request(1, 600_000), 5_000), (request(1, 3_000), 1_000), (endless, 500)] {
         let mut harness = Harness::new();

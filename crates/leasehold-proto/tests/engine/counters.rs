@@ -81,50 +81,50 @@ fn request(recipe: &'static Recipe, units: u32, wait: Wait) -> Request {
 }
 
 /// Returns the arguments of a call that describe its context.
-fn standing(call: &Call) -> [Option<&str>; 3] {
+fn context_arguments(call: &Call) -> [Option<&str>; 3] {
     ["permits", "granted", "uncertain"].map(|name| call.argument(name))
 }
 
 const BOTH: [&Recipe; 2] = [&SEMAPHORE, &FIFO_SEMAPHORE];
 
 #[test]
-fn an_ordinary_hold_of_permits_leaves_no_doubt() {
+fn an_ordinary_permit_hold_sends_certain_calls() {
     for recipe in BOTH {
         let mut harness = Harness::new();
         harness.acquire(1, request(recipe, 2, Wait::Forever));
-        let asked = harness.answer(Ok(Reply::Int(1)));
-        assert_eq!(standing(&asked), [Some("2"), None, Some("0")]);
+        let sent_call = harness.answer(Ok(Reply::Int(1)));
+        assert_eq!(context_arguments(&sent_call), [Some("2"), None, Some("0")]);
         assert!(matches!(harness.claim(1), Some(Outcome::Acquired(Ok(_)))));
         assert_eq!(harness.engine.next_timer(), Moment::NEVER, "nothing renews it, and nothing ends it");
         harness.step(Event::Release { hold: Id(1), report: Some(Id(2)) });
         let released = harness.answer(Ok(Reply::Int(1)));
-        assert_eq!(standing(&released), [Some("2"), Some("1"), Some("0")]);
+        assert_eq!(context_arguments(&released), [Some("2"), Some("1"), Some("0")]);
         assert_eq!(harness.claim(2), Some(Outcome::Released(Ok(true))));
     }
 }
 
 #[test]
-fn a_second_attempt_says_that_the_first_one_may_arrive() {
+fn a_second_attempt_marks_the_first_as_uncertain() {
     for recipe in BOTH {
         let mut harness = Harness::new();
         harness.acquire(1, request(recipe, 2, Wait::Forever));
         let first = harness.lose();
         harness.wait();
         let second = harness.answer(Ok(Reply::Int(1)));
-        assert_eq!(standing(&second), [Some("2"), None, Some("1")]);
+        assert_eq!(context_arguments(&second), [Some("2"), None, Some("1")]);
         assert_eq!(first.keys(), second.keys(), "as the same acquisition");
         harness.claim(1);
         harness.step(Event::Release { hold: Id(1), report: Some(Id(2)) });
-        assert_eq!(standing(&harness.lose()), [Some("2"), Some("1"), Some("0")]);
+        assert_eq!(context_arguments(&harness.lose()), [Some("2"), Some("1"), Some("0")]);
         harness.wait();
         let again = harness.answer(Ok(Reply::Int(0)));
-        assert_eq!(standing(&again), [Some("2"), Some("1"), Some("1")]);
+        assert_eq!(context_arguments(&again), [Some("2"), Some("1"), Some("1")]);
         assert_eq!(harness.claim(2), Some(Outcome::Released(Ok(true))), "the first one had returned them");
     }
 }
 
 #[test]
-fn the_undo_of_an_unknown_acquire_is_never_sure_and_never_ends_without_an_answer() {
+fn the_undo_of_an_unknown_acquire_stays_uncertain_until_it_is_answered() {
     for recipe in BOTH {
         let mut harness = Harness::new();
         harness.acquire(1, request(recipe, 2, Wait::Once));
@@ -136,7 +136,7 @@ fn the_undo_of_an_unknown_acquire_is_never_sure_and_never_ends_without_an_answer
         );
         for _ in 0..20 {
             harness.wait();
-            assert_eq!(standing(&harness.lose()), [Some("2"), Some("0"), Some("1")]);
+            assert_eq!(context_arguments(&harness.lose()), [Some("2"), Some("0"), Some("1")]);
         }
         harness.wait();
         harness.answer(Ok(Reply::Int(0)));
@@ -145,13 +145,13 @@ fn the_undo_of_an_unknown_acquire_is_never_sure_and_never_ends_without_an_answer
 }
 
 #[test]
-fn who_leaves_a_queue_is_taken_out_of_it_without_a_doubt() {
+fn a_leaving_waiter_is_removed_from_the_queue_with_certainty() {
     let mut harness = Harness::new();
     harness.acquire(1, request(&FIFO_SEMAPHORE, 1, Wait::Forever));
     harness.answer(Ok(Reply::Int(0)));
     harness.step(Event::Cancel(Id(1)));
     let left = harness.answer(Ok(Reply::Int(0)));
-    assert_eq!((left.verb(), standing(&left)), (Verb::Release, [Some("1"), Some("0"), Some("0")]));
+    assert_eq!((left.verb(), context_arguments(&left)), (Verb::Release, [Some("1"), Some("0"), Some("0")]));
     harness.acquire(2, request(&FIFO_SEMAPHORE, 1, Wait::Once));
     let once = harness.answer(Ok(Reply::Int(0)));
     assert_eq!(once.argument("once"), Some("1"));
@@ -159,12 +159,12 @@ fn who_leaves_a_queue_is_taken_out_of_it_without_a_doubt() {
 }
 
 #[test]
-fn each_permit_uses_an_owner_up() {
+fn each_permit_uses_one_owner_number() {
     let mut harness = Harness::new();
     for (id, permits) in [(1, 3), (2, 1), (3, 2)] {
         harness.acquire(id, request(&EXPIRABLE_SEMAPHORE, permits, Wait::Once));
-        let asked = harness.answer(Ok(Reply::Nil));
-        assert!(asked.args().iter().any(|ids| ids.len() == 16 * permits as usize), "{asked:?}");
+        let sent_call = harness.answer(Ok(Reply::Nil));
+        assert!(sent_call.args().iter().any(|ids| ids.len() == 16 * permits as usize), "{sent_call:?}");
         harness.claim(id);
     }
     let numbers: Vec<String> =
@@ -173,7 +173,7 @@ fn each_permit_uses_an_owner_up() {
 }
 
 #[test]
-fn a_wait_for_a_latch_says_what_it_has_seen_and_leaves_nothing_behind() {
+fn a_latch_wait_sends_its_last_observation_and_leaves_nothing() {
     let mut harness = Harness::new();
     harness.acquire(1, request(&LATCH, 1, Wait::Forever));
     assert_eq!(harness.answer(Ok(Reply::Int(2))).argument("refused"), Some("0"));
@@ -192,7 +192,7 @@ fn a_wait_for_a_latch_says_what_it_has_seen_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn an_operation_is_repeated_word_for_word() {
+fn a_retried_operation_repeats_the_same_call() {
     let mut harness = Harness::new();
     let name = Name::new("s").unwrap();
     let operation =

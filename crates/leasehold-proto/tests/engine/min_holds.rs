@@ -7,14 +7,14 @@ use leasehold_proto::{LEASE_MAX, Reply, StoreErrorKind, Verb};
 
 use crate::harness::{Harness, bounded, millis, ms, refused, request};
 
-fn resting(lease_ms: u64, least_ms: u64) -> Request {
+fn with_min_hold(lease_ms: u64, least_ms: u64) -> Request {
     Request { min_hold: Some(Duration::from_millis(least_ms)), ..request(1, lease_ms) }
 }
 
 #[test]
-fn a_lease_that_lasts_is_not_extended_and_the_release_comes_at_the_end() {
+fn a_sufficient_lease_is_not_extended_and_released_after_min_hold() {
     let mut harness = Harness::new();
-    harness.hold(0, 1, resting(30_000, 5_000));
+    harness.hold(0, 1, with_min_hold(30_000, 5_000));
     harness.release(100, 1, 9);
     assert_eq!(harness.claim(100, 9), Some(Outcome::Released(Ok(true))));
     assert!(harness.sent.is_empty(), "{:?}", harness.sent);
@@ -26,9 +26,9 @@ fn a_lease_that_lasts_is_not_extended_and_the_release_comes_at_the_end() {
 }
 
 #[test]
-fn a_lease_that_is_shorter_is_extended_once_before_the_release_is_reported() {
+fn a_lease_below_min_hold_is_extended_once_before_the_release_is_reported() {
     let mut harness = Harness::new();
-    harness.hold(0, 1, resting(3_000, 60_000));
+    harness.hold(0, 1, with_min_hold(3_000, 60_000));
     harness.release(900, 1, 9);
     assert_eq!(harness.claim(900, 9), None);
     let extended = harness.answer(901, Ok(Reply::Int(1)));
@@ -41,10 +41,10 @@ fn a_lease_that_is_shorter_is_extended_once_before_the_release_is_reported() {
 }
 
 #[test]
-fn a_rest_is_no_longer_than_the_longest_lease() {
+fn min_hold_is_limited_to_the_longest_lease() {
     let mut harness = Harness::new();
     let longest = u64::try_from(LEASE_MAX.as_millis()).unwrap();
-    harness.hold(0, 1, resting(3_000, 2 * longest));
+    harness.hold(0, 1, with_min_hold(3_000, 2 * longest));
     harness.release(900, 1, 9);
     let extended = harness.answer(901, Ok(Reply::Int(1)));
     assert_eq!(extended.argument("lease_ms"), Some(longest.to_string().as_str()));
@@ -53,20 +53,20 @@ fn a_rest_is_no_longer_than_the_longest_lease() {
 }
 
 #[test]
-fn its_own_owner_does_not_re_enter_a_rest() {
+fn the_owner_cannot_re_enter_during_min_hold() {
     let mut harness = Harness::new();
-    harness.hold(0, 1, resting(30_000, 5_000));
+    harness.hold(0, 1, with_min_hold(30_000, 5_000));
     harness.release(100, 1, 9);
     harness.step(200, Event::Acquire(Id(2), Request { wait: Wait::Once, ..request(1, 30_000) }));
-    let asked = harness.answer(201, Ok(Reply::Int(4_800)));
-    assert_eq!(asked.verb(), Verb::Acquire, "a new question, under a new wire owner");
+    let sent_call = harness.answer(201, Ok(Reply::Int(4_800)));
+    assert_eq!(sent_call.verb(), Verb::Acquire, "a new question, under a new wire owner");
     assert!(matches!(harness.claim(201, 2), Some(Outcome::Acquired(Err(_)))));
 }
 
 #[test]
-fn an_extension_that_fails_is_reported_and_tried_again() {
+fn a_failed_min_hold_extension_is_reported_and_retried() {
     let mut harness = Harness::new();
-    harness.hold(0, 1, resting(3_000, 60_000));
+    harness.hold(0, 1, with_min_hold(3_000, 60_000));
     harness.release(900, 1, 9);
     harness.answer(901, refused(StoreErrorKind::Unreachable));
     assert!(matches!(harness.claim(901, 9), Some(Outcome::Released(Err(_)))));
@@ -77,9 +77,9 @@ fn an_extension_that_fails_is_reported_and_tried_again() {
 }
 
 #[test]
-fn a_rest_that_somebody_took_away_is_over() {
+fn a_deleted_key_ends_min_hold() {
     let mut harness = Harness::new();
-    harness.hold(0, 1, resting(3_000, 60_000));
+    harness.hold(0, 1, with_min_hold(3_000, 60_000));
     harness.release(900, 1, 9);
     harness.answer(901, Ok(Reply::Int(0)));
     assert_eq!(harness.claim(901, 9), Some(Outcome::Released(Ok(false))));
@@ -106,9 +106,9 @@ fn renewed_until(harness: &mut Harness) -> [u64; 2] {
 }
 
 #[test]
-fn a_hold_with_a_fixed_lease_lasts_for_its_minimum_all_the_same() {
-    let fixed = Request { watchdog: false, ..resting(3_000, 10_000) };
-    let counted = Request { max_renewals: Some(1), ..resting(3_000, 10_000) };
+fn a_hold_with_a_fixed_lease_lasts_for_min_hold_too() {
+    let fixed = Request { watchdog: false, ..with_min_hold(3_000, 10_000) };
+    let counted = Request { max_renewals: Some(1), ..with_min_hold(3_000, 10_000) };
     for (request, reason) in [(fixed, LostReason::Expired), (counted, LostReason::MaxRenewals)] {
         let mut harness = Harness::new();
         harness.hold(0, 1, request);
@@ -118,7 +118,7 @@ fn a_hold_with_a_fixed_lease_lasts_for_its_minimum_all_the_same() {
 }
 
 #[test]
-fn a_minimum_that_is_set_later_keeps_a_fixed_lease_too() {
+fn a_later_min_hold_extends_a_fixed_lease_too() {
     let mut harness = Harness::new();
     harness.hold(0, 1, Request { watchdog: false, ..request(1, 3_000) });
     harness.step(500, Event::SetMinHold(Id(1), Duration::from_secs(10)));
@@ -126,9 +126,9 @@ fn a_minimum_that_is_set_later_keeps_a_fixed_lease_too() {
 }
 
 #[test]
-fn a_hold_beside_it_that_ends_by_the_clock_does_not_cut_a_minimum() {
+fn a_sibling_hold_that_expires_does_not_shorten_min_hold() {
     let mut harness = Harness::new();
-    harness.hold(0, 1, resting(3_000, 10_000));
+    harness.hold(0, 1, with_min_hold(3_000, 10_000));
     harness.hold(10, 2, Request { watchdog: false, ..request(1, 3_000) });
     harness.release(20, 1, 9);
     harness.answer(21, Ok(Reply::Int(0)));
@@ -136,9 +136,9 @@ fn a_hold_beside_it_that_ends_by_the_clock_does_not_cut_a_minimum() {
 }
 
 #[test]
-fn a_hold_beside_it_that_ends_by_its_bound_does_not_cut_a_minimum() {
+fn a_sibling_hold_that_reaches_max_hold_does_not_shorten_min_hold() {
     let mut harness = Harness::new();
-    harness.hold(0, 1, resting(3_000, 10_000));
+    harness.hold(0, 1, with_min_hold(3_000, 10_000));
     harness.hold(10, 2, bounded(request(1, 3_000), 5_000));
     harness.release(20, 1, 9);
     harness.answer(21, Ok(Reply::Int(0)));
@@ -158,9 +158,9 @@ fn a_hold_beside_it_that_ends_by_its_bound_does_not_cut_a_minimum() {
 }
 
 #[test]
-fn a_close_extends_what_needs_it_and_releases_nothing_that_rests() {
+fn a_close_extends_short_leases_and_does_not_cut_min_hold() {
     let mut harness = Harness::new();
-    harness.hold(0, 1, resting(3_000, 60_000));
+    harness.hold(0, 1, with_min_hold(3_000, 60_000));
     harness.step(900, Event::Close(Id(5)));
     let extended = harness.answer(901, Ok(Reply::Int(1)));
     assert_eq!((extended.verb(), extended.argument("lease_ms")), (Verb::Renew, Some("59101")));
@@ -170,9 +170,9 @@ fn a_close_extends_what_needs_it_and_releases_nothing_that_rests() {
 }
 
 #[test]
-fn a_close_during_an_extension_waits_for_its_answer() {
+fn a_close_during_an_extension_waits_for_its_reply() {
     let mut harness = Harness::new();
-    harness.hold(0, 1, resting(3_000, 60_000));
+    harness.hold(0, 1, with_min_hold(3_000, 60_000));
     harness.release(900, 1, 9);
     harness.step(900, Event::Close(Id(5)));
     assert!(!harness.engine.is_finished());
@@ -183,18 +183,18 @@ fn a_close_during_an_extension_waits_for_its_answer() {
 }
 
 #[test]
-fn a_grant_that_nobody_took_has_no_rest() {
+fn an_unclaimed_grant_has_no_min_hold() {
     let mut harness = Harness::new();
-    harness.step(0, Event::Acquire(Id(1), resting(30_000, 5_000)));
+    harness.step(0, Event::Acquire(Id(1), with_min_hold(30_000, 5_000)));
     harness.answer(1, Ok(Reply::Nil));
     harness.step(2, Event::Cancel(Id(1)));
     assert_eq!(harness.answer(3, Ok(Reply::Int(1))).verb(), Verb::Release);
 }
 
 #[test]
-fn the_longest_least_time_of_the_holds_counts_whichever_ends_last() {
+fn the_longest_min_hold_of_the_holds_counts() {
     let mut harness = Harness::new();
-    harness.hold(0, 1, resting(30_000, 5_000));
+    harness.hold(0, 1, with_min_hold(30_000, 5_000));
     harness.hold(10, 2, request(1, 30_000));
     harness.release(20, 1, 8);
     harness.answer(21, Ok(Reply::Int(0)));
@@ -207,18 +207,18 @@ fn the_longest_least_time_of_the_holds_counts_whichever_ends_last() {
 }
 
 #[test]
-fn a_kept_hold_has_no_rest() {
+fn a_detached_hold_has_no_min_hold() {
     let mut harness = Harness::new();
-    harness.hold(0, 1, resting(3_000, 60_000));
+    harness.hold(0, 1, with_min_hold(3_000, 60_000));
     harness.step(10, Event::Detach(Id(1)));
     harness.step(60_001, Event::Tick);
     assert!(harness.sent.is_empty(), "{:?}", harness.sent);
 }
 
 #[test]
-fn a_kept_hold_beside_it_does_not_cut_its_least_time() {
+fn a_detached_sibling_hold_does_not_shorten_min_hold() {
     let mut harness = Harness::new();
-    harness.hold(0, 1, resting(3_000, 60_000));
+    harness.hold(0, 1, with_min_hold(3_000, 60_000));
     harness.hold(10, 2, request(1, 3_000));
     harness.step(20, Event::Detach(Id(2)));
     harness.release(30, 1, 9);

@@ -103,18 +103,18 @@ fn at_most_one_holder_with_cancelled_futures_and_deadlines() {
 }
 
 #[test]
-fn a_clock_that_stops_in_suspend_is_found_out() {
+fn the_model_detects_a_clock_that_stops_in_suspend() {
     let budget = Budget { ticks: 7, pauses: 1, ..QUIET };
     assert_found("twin: clock stops in suspend", budget, Variant::ClockStopsInSuspend);
 }
 
 #[test]
-fn a_release_without_owner_check_is_found_out() {
+fn the_model_detects_a_release_without_an_owner_check() {
     let budget = Budget { ticks: 4, acquires: 2, losses: 1, ..QUIET };
     assert_found("twin: release ignores the owner", budget, Variant::ReleaseIgnoresOwner);
 }
 
 #[test]
-fn an_acquire_that_overwrites_is_found_out() {
+fn the_model_detects_an_acquire_that_overwrites() {
     assert_found("twin: acquire overwrites", QUIET, Variant::AcquireOverwrites);
 }

@@ -37,7 +37,7 @@ fn wait(harness: &mut Harness) -> u64 {
 }
 
 #[test]
-fn an_operation_that_may_have_run_is_not_told_as_undone_by_a_later_refusal() {
+fn a_later_refusal_does_not_hide_that_an_operation_may_have_run() {
     let mut harness = Harness::new();
     harness.step(0, Event::Perform(Id(1), operation(&harness)));
     harness.answer(100, unknown(Verb::Adjust));
@@ -52,7 +52,7 @@ fn an_operation_that_may_have_run_is_not_told_as_undone_by_a_later_refusal() {
 }
 
 #[test]
-fn an_operation_that_was_only_refused_is_told_as_undone() {
+fn an_operation_that_was_only_refused_is_reported_as_not_applied() {
     let mut harness = Harness::new();
     harness.step(0, Event::Perform(Id(1), operation(&harness)));
     harness.answer(1, refused(StoreErrorKind::PermissionDenied));
@@ -65,7 +65,7 @@ fn an_operation_that_was_only_refused_is_told_as_undone() {
 }
 
 #[test]
-fn a_re_entry_that_may_have_run_is_told_as_unknown_and_its_count_is_mended() {
+fn an_uncertain_re_entry_is_unknown_and_its_count_is_corrected() {
     let mut harness = Harness::new();
     harness.hold(0, 1, request(1, 30_000));
     harness.step(10, Event::Acquire(Id(2), once(request(1, 30_000))));
@@ -81,7 +81,7 @@ fn a_re_entry_that_may_have_run_is_told_as_unknown_and_its_count_is_mended() {
 }
 
 #[test]
-fn a_hold_that_runs_out_after_a_re_entry_of_unknown_outcome_is_taken_off_the_server() {
+fn a_hold_that_expires_after_an_unknown_re_entry_is_undone() {
     let mut harness = Harness::new();
     harness.hold(0, 1, Request { watchdog: false, ..request(1, 3_000) });
     // The re-entry may have extended the lease of the key, whatever its outcome says.
@@ -95,7 +95,7 @@ fn a_hold_that_runs_out_after_a_re_entry_of_unknown_outcome_is_taken_off_the_ser
 }
 
 #[test]
-fn a_partial_release_of_a_lock_that_is_gone_was_none() {
+fn a_partial_release_of_a_deleted_lock_reports_not_held() {
     let mut harness = Harness::new();
     harness.hold(0, 1, request(1, 30_000));
     harness.hold(2, 2, request(1, 30_000));
@@ -106,7 +106,7 @@ fn a_partial_release_of_a_lock_that_is_gone_was_none() {
 }
 
 #[test]
-fn a_close_ends_the_operations_that_are_under_way() {
+fn a_close_ends_operations_in_flight() {
     let mut harness = Harness::new();
     harness.step(0, Event::Perform(Id(1), operation(&harness)));
     harness.step(0, Event::Perform(Id(2), operation(&harness)));
@@ -122,7 +122,7 @@ fn a_close_ends_the_operations_that_are_under_way() {
 }
 
 #[test]
-fn a_queue_that_fails_ends_its_subscription() {
+fn a_failed_queue_ends_its_subscription() {
     let mut harness = Harness::new();
     for id in [1, 2] {
         harness.step(0, Event::Acquire(Id(id), request(id, 30_000)));
@@ -156,7 +156,7 @@ fn a_waiter_that_leaves_ends_its_subscription() {
 }
 
 #[test]
-fn a_waiter_that_is_granted_ends_its_subscription() {
+fn a_granted_waiter_ends_its_subscription() {
     for request in [request(1, 30_000), fair(request(1, 30_000))] {
         let mut harness = Harness::new();
         harness.step(0, Event::Acquire(Id(1), request));
@@ -169,7 +169,7 @@ fn a_waiter_that_is_granted_ends_its_subscription() {
 }
 
 #[test]
-fn a_close_gives_a_grant_back_that_nobody_took_whatever_its_minimum_hold() {
+fn a_close_undoes_an_unclaimed_grant_regardless_of_min_hold() {
     let mut harness = Harness::new();
     let least = Some(Duration::from_secs(60));
     harness.step(0, Event::Acquire(Id(1), Request { min_hold: least, ..request(1, 30_000) }));
@@ -181,7 +181,7 @@ fn a_close_gives_a_grant_back_that_nobody_took_whatever_its_minimum_hold() {
 }
 
 #[test]
-fn a_re_entry_that_nobody_took_adds_no_minimum_hold() {
+fn an_unclaimed_re_entry_adds_no_min_hold() {
     for ends in [Event::Close(Id(5)), Event::Release { hold: Id(1), report: None }] {
         let mut harness = Harness::new();
         harness.hold(0, 1, request(1, 30_000));

@@ -19,7 +19,7 @@ fn is_granted(outcome: Option<&Outcome>) -> bool {
 }
 
 #[test]
-fn a_lock_that_does_not_re_enter_is_not_re_entered_from_the_queue() {
+fn a_non_reentrant_lock_is_not_re_entered_from_the_queue() {
     let mut harness = Harness::new();
     harness.hold(0, 1, request(2, 30_000));
     for id in [2, 3] {
@@ -35,7 +35,7 @@ fn a_lock_that_does_not_re_enter_is_not_re_entered_from_the_queue() {
 }
 
 #[test]
-fn two_attempts_of_one_owner_end_in_one_hold() {
+fn two_attempts_of_one_owner_share_one_server_hold() {
     let mut harness = Harness::new();
     for id in [1, 2] {
         harness.step(0, Event::Acquire(Id(id), of(&READ_LOCK, once(request(1, 30_000)))));
@@ -57,7 +57,7 @@ fn two_attempts_of_one_owner_end_in_one_hold() {
 }
 
 #[test]
-fn a_writer_behind_two_reads_of_its_owner_learns_of_the_deadlock_while_one_is_left() {
+fn a_writer_behind_its_owners_two_reads_gets_the_deadlock_error() {
     let mut harness = Harness::new();
     for id in [1, 2] {
         harness.step(0, Event::Acquire(Id(id), of(&READ_LOCK, once(request(1, 30_000)))));
@@ -76,7 +76,7 @@ fn a_writer_behind_two_reads_of_its_owner_learns_of_the_deadlock_while_one_is_le
 }
 
 #[test]
-fn an_attempt_is_not_refused_by_a_hold_of_its_own_owner() {
+fn an_attempt_is_not_rejected_because_of_its_own_owners_hold() {
     let mut harness = Harness::new();
     harness.step(0, Event::Acquire(Id(1), request(1, 30_000)));
     harness.step(0, Event::Acquire(Id(2), once(request(1, 30_000))));
@@ -88,7 +88,7 @@ fn an_attempt_is_not_refused_by_a_hold_of_its_own_owner() {
 }
 
 #[test]
-fn an_attempt_that_may_not_re_enter_is_told_when_its_owner_gets_the_lock() {
+fn a_non_reentrant_attempt_fails_when_its_owner_acquires_the_lock() {
     let mut harness = Harness::new();
     harness.step(0, Event::Acquire(Id(1), request(1, 30_000)));
     harness.step(0, Event::Acquire(Id(2), Request { reenters: false, ..once(request(1, 30_000)) }));

@@ -48,13 +48,13 @@ impl Start {
         let mut world = World::new(3, self.users, TICK * 4, self.wait, budget, Variant::Sound);
         walk(&mut world, choices);
         if world.broken.is_none() {
-            come_to_rest(&mut world);
+            quiesce(&mut world);
         }
         let idle = |client: &Client| client.users.iter().all(|user| *user == User::Idle);
         match world.broken {
             Some(rule) => Err(rule.to_owned()),
             None if !world.clients.iter().all(idle) => Err("a caller waits for ever".to_owned()),
-            None if !world.is_at_rest() => Err("a key or a call is left".to_owned()),
+            None if !world.is_quiescent() => Err("a key or a call is left".to_owned()),
             None => Ok(()),
         }
     }
@@ -106,14 +106,14 @@ fn walk(world: &mut World, choices: &[u16]) {
 }
 
 /// Ends the faults. All messages in flight arrive, all users claim and release, and time passes.
-fn come_to_rest(world: &mut World) {
+fn quiesce(world: &mut World) {
     world.end_faults();
     for _ in 0..2_000 {
         let moves = world.moves();
         let next = moves.iter().find(|chosen| !matches!(chosen, Move::Tick | Move::Acquire(..)));
         match next.or_else(|| moves.iter().find(|chosen| matches!(chosen, Move::Acquire(..)))) {
             Some(chosen) => world.make(*chosen),
-            None if world.is_at_rest() => return,
+            None if world.is_quiescent() => return,
             None => world.make(Move::Tick),
         }
     }
@@ -145,17 +145,17 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn waiters_for_ever_are_served_and_nothing_is_left(choices in prop::collection::vec(any::<u16>(), 0..600)) {
+    fn endless_waiters_are_served_and_nothing_is_left(choices in prop::collection::vec(any::<u16>(), 0..600)) {
         check(Start::new(1, Wait::Forever), &choices)?;
     }
 
     #[test]
-    fn waiters_with_a_deadline_are_answered_and_nothing_is_left(choices in prop::collection::vec(any::<u16>(), 0..600)) {
+    fn waiters_with_a_deadline_complete_and_nothing_is_left(choices in prop::collection::vec(any::<u16>(), 0..600)) {
         check(Start::new(1, SOON), &choices)?;
     }
 
     #[test]
-    fn those_who_ask_once_are_answered_and_nothing_is_left(choices in prop::collection::vec(any::<u16>(), 0..600)) {
+    fn single_attempts_complete_and_nothing_is_left(choices in prop::collection::vec(any::<u16>(), 0..600)) {
         check(Start::new(1, Wait::Once), &choices)?;
     }
 
@@ -175,14 +175,14 @@ proptest! {
     }
 
     #[test]
-    fn a_key_deleted_under_its_holder_leaves_nothing_behind(choices in prop::collection::vec(any::<u16>(), 0..600)) {
+    fn deleting_a_held_key_leaves_nothing(choices in prop::collection::vec(any::<u16>(), 0..600)) {
         check(Start { deletions: 3, ..Start::new(1, Wait::Forever) }, &choices)?;
         check(Start { deletions: 3, owners: 2, ..Start::new(3, Wait::Forever) }, &choices)?;
     }
 }
 
 #[test]
-fn the_walks_that_broke_a_rule_break_none_now() {
+fn earlier_failing_walks_pass() {
     let mut replayed = 0;
     for file in std::fs::read_dir(WALKS).unwrap() {
         let path = file.unwrap().path();
@@ -199,7 +199,7 @@ fn the_walks_that_broke_a_rule_break_none_now() {
 
 // The third broken variant, the clock that stops in suspend, needs a rare order of events. The model check finds it.
 #[test]
-fn the_walks_find_a_broken_server() {
+fn the_walks_detect_a_broken_server() {
     use proptest::test_runner::{Config, TestRunner};
     for variant in [Variant::ReleaseIgnoresOwner, Variant::AcquireOverwrites] {
         let mut runner = TestRunner::new_with_rng(

@@ -12,7 +12,7 @@ use leasehold_proto::{Applied, Channel, Moment, Name, Reply, StoreError, StoreEr
 use crate::harness::{Harness, bounded, millis, ms, refused, request, subject};
 
 #[test]
-fn a_bounded_re_entry_takes_nothing_from_the_outer_hold() {
+fn a_bounded_re_entry_does_not_shorten_the_outer_hold() {
     let mut harness = Harness::new();
     harness.hold(0, 1, request(1, 3_000));
     harness.hold(10, 2, bounded(request(1, 3_000), 1_000));
@@ -25,7 +25,7 @@ fn a_bounded_re_entry_takes_nothing_from_the_outer_hold() {
 }
 
 #[test]
-fn the_most_generous_hold_decides_about_the_lease_of_a_re_entry() {
+fn the_most_generous_hold_sets_the_lease_of_a_re_entry() {
     let mut harness = Harness::new();
     harness.hold(0, 1, request(1, 30_000));
     let entered = harness.hold(2, 2, bounded(request(1, 30_000), 1_000));
@@ -35,7 +35,7 @@ fn the_most_generous_hold_decides_about_the_lease_of_a_re_entry() {
 }
 
 #[test]
-fn a_re_entry_that_was_refused_is_asked_again_also_when_the_outer_hold_has_gone() {
+fn a_refused_re_entry_is_retried_after_the_outer_hold_has_ended() {
     let mut harness = Harness::new();
     harness.hold(0, 1, request(1, 30_000));
     harness.step(2, Event::Acquire(Id(2), request(1, 30_000)));
@@ -52,7 +52,7 @@ fn a_re_entry_that_was_refused_is_asked_again_also_when_the_outer_hold_has_gone(
 }
 
 #[test]
-fn a_lease_that_is_too_short_is_nobody_elses_trouble() {
+fn a_too_short_lease_of_one_waiter_does_not_block_the_others() {
     let mut harness = Harness::new();
     harness.step(0, Event::Acquire(Id(1), request(1, 3)));
     harness.step(0, Event::Acquire(Id(2), request(2, 30_000)));
@@ -76,7 +76,7 @@ fn a_lease_that_is_too_short_is_nobody_elses_trouble() {
 }
 
 #[test]
-fn a_close_says_what_it_could_not_release() {
+fn a_close_reports_unconfirmed_releases() {
     let mut harness = Harness::new();
     harness.hold(0, 1, request(1, 30_000));
     harness.hold(0, 2, Request { subject: subject("y"), ..request(2, 30_000) });
@@ -92,7 +92,7 @@ fn a_close_says_what_it_could_not_release() {
 }
 
 #[test]
-fn a_release_goes_on_being_tried_whatever_the_server_says() {
+fn a_release_is_retried_after_any_server_error() {
     let mut harness = Harness::new();
     harness.hold(0, 1, request(1, 30_000));
     harness.release(2, 1, 9);
@@ -132,7 +132,7 @@ fn the_reason_of_a_loss_does_not_change() {
 }
 
 #[test]
-fn a_fixed_lease_that_ends_has_expired_whatever_else_failed() {
+fn an_ended_fixed_lease_has_expired_despite_other_failures() {
     let mut harness = Harness::new();
     harness.hold(0, 1, Request { watchdog: false, ..request(1, 3_000) });
     harness.step(500, Event::Ensure { id: Id(3), hold: Id(1), least: Duration::from_millis(2_800) });
@@ -143,7 +143,7 @@ fn a_fixed_lease_that_ends_has_expired_whatever_else_failed() {
 }
 
 #[test]
-fn one_hold_of_several_is_given_back_whatever_the_server_counts() {
+fn a_partial_release_succeeds_before_the_server_count_follows() {
     let mut harness = Harness::new();
     harness.hold(0, 1, request(1, 30_000));
     harness.hold(2, 2, request(1, 30_000));
@@ -156,7 +156,7 @@ fn one_hold_of_several_is_given_back_whatever_the_server_counts() {
 }
 
 #[test]
-fn a_re_entry_whose_every_attempt_was_refused_is_certainly_not_held() {
+fn a_re_entry_refused_in_every_attempt_is_not_applied() {
     let mut harness = Harness::new();
     harness.hold(0, 1, request(1, 30_000));
     harness.step(2, Event::Acquire(Id(2), Request { wait: Wait::Until(ms(5)), ..request(1, 30_000) }));
@@ -186,7 +186,7 @@ fn each_hold_has_its_own_number_of_renewals() {
 }
 
 #[test]
-fn a_hold_that_its_own_terms_end_says_which() {
+fn a_hold_ended_by_its_own_terms_names_the_term() {
     type Bound = fn(Request) -> Request;
     let bounds: [(Bound, LostReason); 4] = [
         (|request| Request { watchdog: false, ..request }, LostReason::Expired),
@@ -212,7 +212,7 @@ fn a_hold_that_its_own_terms_end_says_which() {
 }
 
 #[test]
-fn a_longer_lease_goes_with_the_hold_that_asked_for_it() {
+fn a_longer_lease_ends_with_the_hold_that_requested_it() {
     let mut harness = Harness::new();
     harness.hold(0, 1, request(1, 3_000));
     let entered = harness.hold(2, 2, request(1, 30_000));
@@ -255,7 +255,7 @@ fn a_release_is_bounded_from_when_a_renewal_may_still_arrive() {
 }
 
 #[test]
-fn a_failed_renewal_is_tried_again_in_time_whatever_its_holds_do_meanwhile() {
+fn a_failed_renewal_is_retried_in_time_while_its_holds_change() {
     let mut harness = Harness::new();
     for hold in 1..=9 {
         harness.hold(hold, hold, request(1, 60_000));
@@ -279,7 +279,7 @@ fn a_failed_renewal_is_tried_again_in_time_whatever_its_holds_do_meanwhile() {
 }
 
 #[test]
-fn a_release_is_told_though_the_other_hold_is_kept_meanwhile() {
+fn a_release_is_reported_while_the_other_hold_is_detached() {
     let mut harness = Harness::new();
     harness.hold(0, 1, request(1, 30_000));
     harness.hold(2, 2, request(1, 30_000));
@@ -290,7 +290,7 @@ fn a_release_is_told_though_the_other_hold_is_kept_meanwhile() {
 }
 
 #[test]
-fn an_ensure_ends_within_a_timeout_also_behind_a_renewal_that_gave_too_little() {
+fn an_ensure_behind_a_short_renewal_ends_within_the_timeout() {
     let mut harness = Harness::new();
     harness.hold(0, 1, request(1, 30_000));
     harness.step(10_000, Event::Tick);
@@ -307,7 +307,7 @@ fn an_ensure_ends_within_a_timeout_also_behind_a_renewal_that_gave_too_little() 
 }
 
 #[test]
-fn a_grant_that_is_given_back_unseen_is_not_forgotten_when_asking_again_fails() {
+fn an_expired_unclaimed_grant_is_reported_when_the_retries_fail() {
     let mut harness = Harness::new();
     harness.step(0, Event::Acquire(Id(1), request(1, 30_000)));
     harness.answer(1, Ok(Reply::Nil));
@@ -332,7 +332,7 @@ fn a_grant_that_is_given_back_unseen_is_not_forgotten_when_asking_again_fails() 
 }
 
 #[test]
-fn whoever_leaves_a_queue_is_taken_off_it_also_when_its_lease_would_be_over() {
+fn a_leaving_waiter_is_removed_even_after_its_lease_would_have_expired() {
     let mut harness = Harness::new();
     let subject = Subject::new(&Name::new("x").unwrap(), &FAIR);
     let soon = Wait::Until(ms(100));
@@ -352,7 +352,7 @@ fn whoever_leaves_a_queue_is_taken_off_it_also_when_its_lease_would_be_over() {
 }
 
 #[test]
-fn a_write_hold_that_runs_out_is_taken_off_before_its_owner_reads_beside_it() {
+fn an_expired_write_hold_is_removed_before_its_owner_reads() {
     let mut harness = Harness::new();
     let subject = Subject::new(&Name::new("x").unwrap(), &WRITE_LOCK);
     harness.hold(0, 1, Request { subject, watchdog: false, ..request(1, 30_000) });
@@ -364,7 +364,7 @@ fn a_write_hold_that_runs_out_is_taken_off_before_its_owner_reads_beside_it() {
 }
 
 #[test]
-fn a_read_hold_that_runs_out_is_taken_off_the_hash_that_other_readers_keep() {
+fn an_expired_read_hold_is_removed_from_the_shared_hash() {
     let mut harness = Harness::new();
     let subject = Subject::new(&Name::new("x").unwrap(), &READ_LOCK);
     let acquired = harness.hold(0, 1, Request { subject, watchdog: false, ..request(1, 30_000) });
@@ -375,7 +375,7 @@ fn a_read_hold_that_runs_out_is_taken_off_the_hash_that_other_readers_keep() {
 }
 
 #[test]
-fn a_renewal_with_a_shorter_lease_takes_nothing_off_what_was_confirmed() {
+fn a_renewal_with_a_shorter_lease_does_not_shorten_the_confirmed_time() {
     let mut harness = Harness::new();
     harness.hold(0, 1, request(1, 3_000));
     harness.hold(2, 2, request(1, 30_000));
@@ -388,7 +388,7 @@ fn a_renewal_with_a_shorter_lease_takes_nothing_off_what_was_confirmed() {
 }
 
 #[test]
-fn whoever_joins_a_subscription_that_stands_asks_again() {
+fn a_waiter_that_joins_an_active_subscription_retries() {
     let mut harness = Harness::new();
     let subject = |recipe| Subject::new(&Name::new("x").unwrap(), recipe);
     let held = || Ok(Reply::Int(20_000));
@@ -407,7 +407,7 @@ fn whoever_joins_a_subscription_that_stands_asks_again() {
 }
 
 #[test]
-fn a_turn_that_comes_too_late_for_an_answer_was_another_waiters() {
+fn an_attempt_cut_by_the_deadline_behind_another_waiter_is_contended() {
     let mut harness = Harness::new();
     harness.hold(0, 1, request(1, 30_000));
     for (id, until) in [(2, 40), (3, 39)] {
@@ -431,7 +431,7 @@ fn a_turn_that_comes_too_late_for_an_answer_was_another_waiters() {
 }
 
 #[test]
-fn a_turn_at_a_server_that_is_silent_is_not_another_waiters() {
+fn a_deadline_at_a_silent_server_is_a_failure_and_not_contention() {
     let mut harness = Harness::new();
     harness.step(0, Event::Acquire(Id(1), request(1, 30_000)));
     let wait = Wait::Until(ms(40));

@@ -437,7 +437,7 @@ impl World {
     }
 
     /// Returns true if no hold, wait, call or key is left.
-    pub(crate) fn is_at_rest(&self) -> bool {
+    pub(crate) fn is_quiescent(&self) -> bool {
         let calls = self.transits.is_empty() && self.news.is_empty();
         calls
             && !self.server.is_locked(self.now)

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_stands_still_behind_a_closed_gate_and_goes_on_when_it_opens() {
+    fn work_pauses_at_a_closed_barrier_and_continues_when_it_opens() {
         let barrier = Barrier::default();
         barrier.close();
         let mut work = barrier.around(async { 7 });

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reply_reads_back() {
+    fn a_reply_round_trips() {
         let items = vec![Frame::ok(), Frame::Nil, Frame::Int(-2), Frame::bulk("a\r\nb"), Frame::NilArray];
         let bytes = Frame::Array(items.clone()).encode();
         assert_eq!(reply(&bytes).unwrap(), Some((Frame::Array(items), bytes.len())));

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_arrived_at_a_closed_barrier_is_read_when_it_opens_though_the_stream_broke() {
+    fn input_that_arrived_at_a_closed_barrier_is_read_after_a_broken_stream() {
         let (mut near, far) = duplex(64);
         let (barrier, cuts) = (Barrier::default(), Cuts::default());
         let peer = SocketAddr::from(([10, 0, 0, 1], 1));

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_that_fails_names_itself_and_the_line() {
+    fn a_failed_script_names_itself_and_the_line() {
         let mut database = Database::new();
         let reply = ask(&mut database, 0, &["EVAL", "\nreturn redis.call('nothing')", "0"]);
         let Frame::Error(text) = reply else { panic!("{reply:?}") };
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_goes_its_own_way() {
+    fn a_snapshot_changes_independently() {
         let mut database = Database::new();
         let _ = ask(&mut database, 0, &["RPUSH", "k", "a"]);
         let mut snapshot = database.clone();
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn databases_are_equal_by_what_is_in_them_however_it_came_there() {
+    fn databases_with_equal_contents_are_equal_whatever_their_history() {
         let make = |commands: &[&[&str]]| {
             let mut database = Database::new();
             commands.iter().for_each(|words| assert!(!ask(&mut database, 1000, words).is_error()));
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn databases_are_equal_when_they_answer_the_same_from_now_on() {
+    fn databases_are_equal_when_all_their_future_replies_are_equal() {
         let mut one = Database::new();
         let _ = ask(&mut one, 1000, &["SET", "k", "v", "PX", "10"]);
         let mut other = one.clone();
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_up_since_it_was_started_and_keeps_its_data_over_that() {
+    fn a_restart_resets_the_uptime_and_keeps_the_data() {
         let mut database = Database::new();
         let uptime = "return string.match(redis.call('info', 'server'), 'uptime_in_seconds:(-?%d+)')";
         let uptime = |database: &mut Database, now_ms| ask(database, now_ms, &["EVAL", uptime, "0"]);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_may_go_to_another_thread() {
+    fn a_database_can_move_to_another_thread() {
         const fn sendable<T: Send + Clone>() {}
         sendable::<Database>();
     }

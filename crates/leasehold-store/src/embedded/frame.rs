@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_has_its_bytes() {
+    fn every_frame_kind_has_its_encoding() {
         let frame = Frame::Array(vec![
             Frame::ok(),
             Frame::Error("ERR no\r\nline".to_owned()),

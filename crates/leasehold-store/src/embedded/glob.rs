@@ -81,7 +81,7 @@ mod tests {
     use super::matches;
 
     #[test]
-    fn patterns_describe_what_they_should() {
+    fn patterns_match_as_documented() {
         let yes = [
             ("*", ""),
             ("*", "abc"),

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_watch_sees_what_its_peer_executes_and_keeps_messages_from_it() {
+    async fn an_observer_sees_the_commands_of_its_peer_and_blocks_its_messages() {
         let (server, counts) = (Arc::new(Server::new(|| 0)), Arc::new(Counts::default()));
         let (mut near, far) = duplex(1 << 10);
         let talk = async {

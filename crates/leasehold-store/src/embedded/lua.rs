@@ -119,7 +119,7 @@ mod tests {
     ];
 
     #[test]
-    fn scripts_answer_what_a_real_server_was_seen_to_answer() {
+    fn scripts_reply_as_recorded_from_a_real_server() {
         for (script, expected) in OBSERVED {
             let sha1 = sha1_smol::Sha1::from(script).hexdigest();
             let none = || std::iter::empty();

@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_integer_has_one_way_to_be_written() {
+    fn an_integer_has_one_spelling() {
         assert_eq!(integer(b"0"), Some(0));
         assert_eq!(integer(b"-9223372036854775808"), Some(i64::MIN));
         for bad in ["", "-", "-0", "+1", " 1", "1 ", "01", "9223372036854775808", "1.0", "0x1", "1\0"] {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_double_is_read_as_c_does() {
+    fn a_double_is_parsed_as_in_c() {
         assert_eq!(double(b"1e3"), Some(1000.0));
         assert_eq!(double(b"+.5"), Some(0.5));
         assert_eq!(double(b"5."), Some(5.0));

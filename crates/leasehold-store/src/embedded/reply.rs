@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn both_kinds_of_nothing_are_nil() {
+    fn both_null_replies_are_nil() {
         let frame = Frame::Array(vec![Frame::Nil, Frame::NilArray, Frame::ok()]);
         let reply = read_reply(frame, Verb::Inspect, "".into()).unwrap();
         assert_eq!(reply, Reply::Array(vec![Reply::Nil, Reply::Nil, Reply::Text(b"OK".to_vec())]));

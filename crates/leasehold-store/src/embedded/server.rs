@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_listens_outlasts_a_failover_and_who_listened_at_the_replica_is_forgotten() {
+    fn subscribers_of_the_server_survive_a_failover_and_those_of_the_replica_do_not() {
         let server = Server::new(|| 0);
         let join = |channel: &[u8]| server.join(SubscriptionKind::Channel, channel, Box::new(|_| {}), || {});
         let first = join(b"first");

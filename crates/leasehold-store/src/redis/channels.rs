@@ -195,10 +195,10 @@ mod tests {
         [hello, published, subscribes]
     }
 
-    /// Returns the decision when the server answers the further commands with `says`, and the further commands.
-    async fn decided(answers: [Value; 3], says: &str) -> (Result<ServerFacts, Failure>, String) {
+    /// Returns the decision when the server answers the further commands with `reply`, and the further commands.
+    async fn decided(answers: [Value; 3], reply: &str) -> (Result<ServerFacts, Failure>, String) {
         let (here, mut there) = duplex(1024);
-        there.write_all(says.as_bytes()).await.unwrap();
+        there.write_all(reply.as_bytes()).await.unwrap();
         let mut socket: Socket = Box::pin(here);
         let setting = ShardedPubsub::Auto;
         let decided = ServerFacts::decide(&answers, setting, &mut socket, &mut Reader::default()).await;
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_node_that_takes_the_probe_is_sharded() {
+    async fn a_node_that_accepts_the_probe_is_sharded() {
         // The first answer is that of Redis 7.2 and later, the second that of 7.0.15.
         for answer in [
             ":0\r\n",
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_of_several_masters_is_refused_and_a_node_that_does_not_tell_is_not() {
+    async fn one_of_several_masters_is_rejected_but_an_unknown_topology_is_not() {
         let (facts, _) = decided(greets(hello("cluster")), &info(3)).await;
         let error = facts.unwrap_err().during(leasehold_proto::Verb::Connect, "".into());
         assert_eq!(error.kind, StoreErrorKind::WrongNode);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_node_is_not_probed() {
+    async fn only_cluster_nodes_are_probed() {
         for hello in
             [hello("standalone"), hello("sentinel"), Value::Okay, Value::Nil, Value::Array(Vec::new())]
         {
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_user_who_is_refused_a_channel_is_doubted() {
+    async fn a_refused_channel_marks_the_users_channels_as_uncertain() {
         for (text, doubted) in [
             ("NOPERM this user has no permissions to access one of the channels used as arguments", true),
             ("NOPERM User app has no permissions to access the 'leasehold:probe' channel", true),
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_user_who_may_not_subscribe_is_doubted() {
+    async fn a_refused_subscribe_marks_the_users_channels_as_uncertain() {
         // Redis 6 answers nil.
         for (subscribes, doubted) in [(Value::Int(0), true), (Value::Int(1), false), (Value::Nil, false)] {
             let (facts, _) = decided([hello("standalone"), Value::Int(0), subscribes], "").await;
@@ -299,10 +299,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_ends_instead_of_an_answer_decides_nothing() {
-        for says in [String::new(), info(1)] {
+    async fn a_connection_that_ends_before_the_reply_decides_nothing() {
+        for reply in [String::new(), info(1)] {
             let (here, mut there) = duplex(1024);
-            there.write_all(says.as_bytes()).await.unwrap();
+            there.write_all(reply.as_bytes()).await.unwrap();
             drop(there);
             let mut socket: Socket = Box::pin(here);
             let answers = greets(hello("cluster"));

@@ -109,7 +109,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_a_server_says_while_connecting_is_kept_only_if_known() {
+    fn connect_errors_quote_only_known_server_errors() {
         let unknown = "ERR unknown command 'AUTH', with args beginning with: 'hunter2' ";
         let error = Failure::server_error(unknown).of_connect().during(Verb::Connect, "".into());
         assert_eq!((error.kind, error.applied), (Kind::Server, No));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_says_is_escaped_and_cut() {
+    fn server_messages_are_escaped_and_truncated() {
         let failure = Failure::server_error(&format!("ERR \x1b[31m{}", "x".repeat(10_000)));
         let error = failure.during(Verb::Acquire, "k".into());
         let source = error.source().unwrap().to_string();
@@ -129,7 +129,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_classified_without_a_panic(text in ".{0,400}") {
+        fn classifying_any_text_never_panics(text in ".{0,400}") {
             let _ = Failure::server_error(&text).of_connect().during(Verb::Connect, "".into());
         }
     }

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_store_connects_through_what_it_is_given() {
+    async fn a_store_connects_through_the_given_connector() {
         let url = ServerUrl::parse("redis://no-such-host.invalid").unwrap();
         assert!(
             Redis::connect_through(&url, ConnectOptions::default(), Arc::new(Duplex::default()))
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stream_resets_on_close_and_notices_a_dead_peer() {
+    async fn a_stream_resets_on_close_and_detects_a_dead_peer() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         configure(&stream).unwrap();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_that_refuses_does_not_hide_the_next() {
+    async fn a_refused_address_does_not_hide_the_next() {
         // The name has an IPv6 and an IPv4 address on most machines. Only the IPv4 address listens.
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();

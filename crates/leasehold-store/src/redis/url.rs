@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_has_a_default() {
+    fn omitted_parts_have_defaults() {
         assert_eq!(tcp("redis://cache"), ("cache".into(), 6379, None, 0));
         assert_eq!(tcp("REDIS://cache/"), ("cache".into(), 6379, None, 0));
         assert_eq!(tcp("redis://:@cache:7000"), ("cache".into(), 7000, None, 0));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_masks_the_password_and_reads_back() {
+    fn the_displayed_url_masks_the_password_and_parses_again() {
         for (text, shown) in [
             ("redis://h", "redis://h:6379"),
             ("redis://:hunter2@[::1]/4", "redis://:***@[::1]:6379/4"),
@@ -133,12 +133,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_judged_without_a_panic(text in ".{0,80}") {
+        fn parsing_any_text_never_panics(text in ".{0,80}") {
             let _ = ServerUrl::parse(&text);
         }
 
         #[test]
-        fn anything_that_looks_like_a_url_keeps_its_password_to_itself(
+        fn text_like_a_url_never_shows_its_password(
             scheme in "redis|unix|rediss|redis\\+cluster|http|memory|",
             before in "[a-z:@/?#%&=\\[\\]0-9]{0,12}",
             after in "[a-z:@/?#%&=\\[\\]0-9]{0,20}",

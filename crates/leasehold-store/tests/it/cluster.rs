@@ -47,7 +47,7 @@ fn listen(store: &Redis) -> (Subscription, UnboundedReceiver<Heard>) {
 }
 
 #[track_caller]
-fn hears(news: &mut UnboundedReceiver<Heard>, expected: &Heard) {
+fn expect_event(news: &mut UnboundedReceiver<Heard>, expected: &Heard) {
     eventually(LIMIT, &format!("{expected:?}"), || {
         news.try_recv().is_ok_and(|heard| {
             assert_eq!(heard, *expected);
@@ -65,21 +65,24 @@ fn message() -> Heard {
 }
 
 /// A subscriber that listens as a Java client does.
-struct Stranger(TcpStream);
+struct JavaSubscriber(TcpStream);
 
-impl Stranger {
-    fn listens_by(command: &str, server: &RedisServer) -> Self {
+impl JavaSubscriber {
+    fn subscribe_with(command: &str, server: &RedisServer) -> Self {
         let mut stream = TcpStream::connect(("127.0.0.1", server.port())).expect("the server listens");
         stream.set_read_timeout(Some(LIMIT)).expect("a timeout can be set");
         write!(stream, "{command} {CHANNEL}\r\n").expect("the server reads");
-        let mut stranger = Self(stream);
+        let mut java_subscriber = Self(stream);
         let word = command.to_lowercase();
         let length = word.len();
-        stranger.is_told(&format!("*3\r\n${length}\r\n{word}\r\n${}\r\n{CHANNEL}\r\n:1\r\n", CHANNEL.len()));
-        stranger
+        java_subscriber.expect_message(&format!(
+            "*3\r\n${length}\r\n{word}\r\n${}\r\n{CHANNEL}\r\n:1\r\n",
+            CHANNEL.len()
+        ));
+        java_subscriber
     }
 
-    fn is_told(&mut self, expected: &str) {
+    fn expect_message(&mut self, expected: &str) {
         let mut told = vec![0; expected.len()];
         self.0.read_exact(&mut told).expect("the server says something");
         assert_eq!(String::from_utf8_lossy(&told), expected);
@@ -87,19 +90,22 @@ impl Stranger {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_a_cluster_sharded_listeners_are_woken_and_wake_us() {
+async fn in_a_cluster_sharded_messages_travel_in_both_directions() {
     let server = RedisServer::cluster();
     for setting in [ShardedPubsub::Auto, ShardedPubsub::On] {
         let store = connect(&server, setting).await;
-        let mut java = Stranger::listens_by("SSUBSCRIBE", &server);
+        let mut java = JavaSubscriber::subscribe_with("SSUBSCRIBE", &server);
         assert_eq!(released(&store, &server).await, (Reply::Int(1), "SPUBLISH".to_owned()));
-        java.is_told(&format!("*3\r\n$8\r\nsmessage\r\n${}\r\n{CHANNEL}\r\n$1\r\n0\r\n", CHANNEL.len()));
+        java.expect_message(&format!(
+            "*3\r\n$8\r\nsmessage\r\n${}\r\n{CHANNEL}\r\n$1\r\n0\r\n",
+            CHANNEL.len()
+        ));
         drop(java);
 
         let (subscription, mut news) = listen(&store);
-        hears(&mut news, &listening());
+        expect_event(&mut news, &listening());
         eventually(LIMIT, "only us to listen", || server.cli(&["SPUBLISH", CHANNEL, "0"]) == "1");
-        hears(&mut news, &message());
+        expect_event(&mut news, &message());
         drop(subscription);
         eventually(LIMIT, "nobody to listen", || {
             server.cli(&["PUBSUB", "SHARDNUMSUB", CHANNEL]).lines().last() == Some("0")
@@ -107,31 +113,31 @@ async fn in_a_cluster_sharded_listeners_are_woken_and_wake_us() {
     }
 
     let store = connect(&server, ShardedPubsub::Off).await;
-    let _plain = Stranger::listens_by("SUBSCRIBE", &server);
-    let _sharded = Stranger::listens_by("SSUBSCRIBE", &server);
+    let _plain = JavaSubscriber::subscribe_with("SUBSCRIBE", &server);
+    let _sharded = JavaSubscriber::subscribe_with("SSUBSCRIBE", &server);
     assert_eq!(released(&store, &server).await, (Reply::Int(1), "PUBLISH".to_owned()));
     let (_subscription, mut news) = listen(&store);
-    hears(&mut news, &listening());
+    expect_event(&mut news, &listening());
     assert_eq!(server.cli(&["PUBLISH", CHANNEL, "0"]), "2");
-    hears(&mut news, &message());
+    expect_event(&mut news, &message());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slot_that_leaves_the_node_takes_the_subscription_along_until_it_comes_back() {
+async fn a_subscription_returns_with_the_slot_of_its_channel() {
     let server = RedisServer::cluster();
     let store = connect(&server, ShardedPubsub::Auto).await;
     let (_subscription, mut news) = listen(&store);
-    hears(&mut news, &listening());
+    expect_event(&mut news, &listening());
     let slot = server.cli(&["CLUSTER", "KEYSLOT", CHANNEL]);
     assert_eq!(server.cli(&["CLUSTER", "DELSLOTS", &slot]), "OK");
     assert_eq!(server.cli(&["CLUSTER", "ADDSLOTS", &slot]), "OK");
-    hears(&mut news, &listening());
+    expect_event(&mut news, &listening());
     eventually(LIMIT, "the cluster to serve", || server.cli(&["SPUBLISH", CHANNEL, "0"]) == "1");
-    hears(&mut news, &message());
+    expect_event(&mut news, &message());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_who_may_not_publish_to_shards_is_served_by_plain_channels() {
+async fn a_user_without_sharded_publish_uses_plain_channels() {
     let server = RedisServer::cluster();
     let rules =
         ["on", ">word", "~*", "&redisson_lock__channel:*", "-@all", "+ping", "+eval", "+evalsha", "+set"];
@@ -140,22 +146,22 @@ async fn a_user_who_may_not_publish_to_shards_is_served_by_plain_channels() {
     assert_eq!(server.cli(&plain), "OK");
     let store = connect_as("app:word@", &server, ShardedPubsub::Auto).await;
     let (_subscription, mut news) = listen(&store);
-    hears(&mut news, &listening());
+    expect_event(&mut news, &listening());
     assert_eq!(released(&store, &server).await, (Reply::Int(1), "PUBLISH".to_owned()));
-    hears(&mut news, &message());
+    expect_event(&mut news, &message());
 
     // The user has no right to the probe's own channel, which does not matter.
     let sharded = ["ACL", "SETUSER", "app", "+spublish", "+ssubscribe", "+sunsubscribe"];
     assert_eq!(server.cli(&sharded), "OK");
     let store = connect_as("app:word@", &server, ShardedPubsub::Auto).await;
     let (_subscription, mut news) = listen(&store);
-    hears(&mut news, &listening());
+    expect_event(&mut news, &listening());
     assert_eq!(released(&store, &server).await, (Reply::Int(1), "SPUBLISH".to_owned()));
-    hears(&mut news, &message());
+    expect_event(&mut news, &message());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_cluster_channels_are_plain_unless_told_otherwise() {
+async fn without_a_cluster_channels_are_plain_unless_configured() {
     let server = RedisServer::start();
     for (setting, command) in [
         (ShardedPubsub::Auto, "PUBLISH"),
@@ -165,14 +171,14 @@ async fn without_a_cluster_channels_are_plain_unless_told_otherwise() {
     ] {
         let store = connect(&server, setting).await;
         let (_subscription, mut news) = listen(&store);
-        hears(&mut news, &listening());
+        expect_event(&mut news, &listening());
         assert_eq!(released(&store, &server).await, (Reply::Int(1), command.to_owned()));
-        hears(&mut news, &message());
+        expect_event(&mut news, &message());
     }
 }
 
 #[tokio::test]
-async fn the_server_is_asked_what_it_is_once() {
+async fn the_server_type_is_queried_once() {
     let server = RedisServer::start();
     for setting in [ShardedPubsub::Auto, ShardedPubsub::On, ShardedPubsub::Off] {
         server.reset_stats();
@@ -185,7 +191,7 @@ async fn the_server_is_asked_what_it_is_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_of_several_masters_is_refused_when_it_is_connected_to() {
+async fn connecting_to_one_of_several_masters_is_an_error() {
     let node = RedisServer::cluster();
     drop(connect(&node, ShardedPubsub::Auto).await);
     let other = RedisServer::with(&["--cluster-enabled", "yes"]);
@@ -208,9 +214,9 @@ async fn one_of_several_masters_is_refused_when_it_is_connected_to() {
         let error = Redis::connect(&url, options).await.expect_err("it serves only some names");
         crate::common::assert_failed::<()>(Err(error.clone()), StoreErrorKind::WrongNode, Applied::No);
         assert!(
-            crate::common::story(&error).contains("one of 2 masters of a cluster"),
+            crate::common::error_chain(&error).contains("one of 2 masters of a cluster"),
             "{}",
-            crate::common::story(&error)
+            crate::common::error_chain(&error)
         );
     }
 }

@@ -79,11 +79,11 @@ pub(crate) fn assert_failed<T: std::fmt::Debug>(
     applied: Applied,
 ) {
     let error = outcome.expect_err("the call fails");
-    assert_eq!((error.kind, error.applied), (kind, applied), "{}", story(&error));
+    assert_eq!((error.kind, error.applied), (kind, applied), "{}", error_chain(&error));
 }
 
 /// Returns all text of an error, and of the errors below it.
-pub(crate) fn story(error: &StoreError) -> String {
+pub(crate) fn error_chain(error: &StoreError) -> String {
     let mut told = format!("{error:?}; {error}");
     let mut cause = error.source();
     while let Some(error) = cause {

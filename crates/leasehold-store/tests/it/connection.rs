@@ -91,7 +91,7 @@ async fn a_call_is_one_command_and_a_connection_one_ping() {
 }
 
 #[tokio::test]
-async fn a_dropped_call_mixes_up_no_replies() {
+async fn a_dropped_call_does_not_shift_later_replies() {
     let server = RedisServer::start();
     let store = connect(&server).await;
     for round in 0..50 {
@@ -104,7 +104,7 @@ async fn a_dropped_call_mixes_up_no_replies() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_times_out_takes_its_connection_along() {
+async fn a_call_that_times_out_ends_its_connection() {
     let server = RedisServer::start();
     let store = connect(&server).await;
     run(&store, call(&PUSH, "k", "first")).await.unwrap();
@@ -193,7 +193,7 @@ async fn a_reset_connection_fails_its_calls_at_once_and_is_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connect_that_fails_is_reported_to_all_who_wait() {
+async fn a_failed_connect_is_reported_to_every_waiting_call() {
     let mut server = RedisServer::start();
     let store = connect(&server).await;
     server.kill();
@@ -237,7 +237,7 @@ async fn a_call_that_never_got_a_connection_has_not_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dropped_store_closes_its_connections_and_refuses_what_was_not_started() {
+async fn a_dropped_store_closes_its_connections_and_refuses_pending_calls() {
     let server = RedisServer::start();
     let store = connect(&server).await;
     let (heard, mut news) = tokio::sync::mpsc::unbounded_channel();
@@ -253,7 +253,7 @@ async fn a_dropped_store_closes_its_connections_and_refuses_what_was_not_started
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_dropped_while_it_connects_tells_who_waits() {
+async fn a_store_dropped_while_it_connects_fails_the_waiting_calls() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port());
     let store = connect_to(&proxy.url()).await.unwrap();
@@ -267,7 +267,7 @@ async fn a_store_dropped_while_it_connects_tells_who_waits() {
 }
 
 #[tokio::test]
-async fn a_unix_socket_a_user_and_a_database_are_as_good() {
+async fn a_unix_socket_a_user_and_a_database_work_too() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("redis.sock");
     let path = path.to_str().unwrap();
@@ -285,7 +285,7 @@ async fn a_unix_socket_a_user_and_a_database_are_as_good() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn the_server_knows_both_connections_by_the_name_they_were_given() {
+async fn both_connections_set_their_client_name() {
     let server = RedisServer::start();
     let options = ConnectOptions::default().timeout(LIMIT).client_name(Some("orders-7".into()));
     let store = Redis::connect(&server.url().parse().unwrap(), options).await.unwrap();
@@ -301,7 +301,7 @@ async fn the_server_knows_both_connections_by_the_name_they_were_given() {
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_the_name_is_used_all_the_same() {
+async fn a_server_that_refuses_the_client_name_is_still_used() {
     let server = RedisServer::start();
     let _ = server.cli(&["ACL", "SETUSER", "app", "on", ">word", "~*", "&*", "+@all", "-client"]);
     let url = format!("redis://app:word@127.0.0.1:{}", server.port());

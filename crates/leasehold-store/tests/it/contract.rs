@@ -12,7 +12,7 @@ use leasehold_testkit::servers::RedisServer;
 struct ClusterAdmin(RedisServer);
 
 impl Admin for ClusterAdmin {
-    fn tell(&self, words: &[&str]) -> String {
+    fn run_command(&self, words: &[&str]) -> String {
         match words {
             ["PUBLISH", rest @ ..] => self.0.cli(&[&["SPUBLISH"], rest].concat()),
             ["PUBSUB", "NUMSUB", rest @ ..] => self.0.cli(&[&["PUBSUB", "SHARDNUMSUB"], rest].concat()),
@@ -21,10 +21,10 @@ impl Admin for ClusterAdmin {
     }
 }
 
-struct Insider(Embedded);
+struct EmbeddedAdmin(Embedded);
 
-impl Admin for Insider {
-    fn tell(&self, words: &[&str]) -> String {
+impl Admin for EmbeddedAdmin {
+    fn run_command(&self, words: &[&str]) -> String {
         text(self.0.execute(words))
     }
 }
@@ -48,18 +48,18 @@ fn unix_ms() -> u64 {
 async fn on_both(
     name: &str,
     on_redis: impl AsyncFn(&str, &Redis, &RedisServer),
-    on_embedded: impl AsyncFn(&str, &Embedded, &Insider),
+    on_embedded: impl AsyncFn(&str, &Embedded, &EmbeddedAdmin),
 ) {
     println!("{name}");
     let server = RedisServer::start();
     let url = server.url().parse().unwrap();
     on_redis(name, &Redis::connect(&url, ConnectOptions::default()).await.unwrap(), &server).await;
     let embedded = Embedded::new(unix_ms);
-    on_embedded(name, &embedded, &Insider(embedded.clone())).await;
+    on_embedded(name, &embedded, &EmbeddedAdmin(embedded.clone())).await;
 }
 
 #[tokio::test]
-async fn a_node_of_a_cluster_does_all_of_it() {
+async fn a_cluster_node_passes_the_whole_contract() {
     let admin = ClusterAdmin(RedisServer::cluster());
     let url = admin.0.url().parse().unwrap();
     let redis = Redis::connect(&url, ConnectOptions::default()).await.unwrap();
@@ -106,7 +106,7 @@ async fn a_node_of_a_cluster_does_all_of_it() {
 }
 
 #[tokio::test]
-async fn both_stores_do_what_a_store_does() {
+async fn both_stores_pass_the_store_contract() {
     for name in store::NAMES {
         on_both(name, store::run, store::run).await;
     }
@@ -127,14 +127,14 @@ async fn both_stores_run_the_fair_lock() {
 }
 
 #[tokio::test]
-async fn both_stores_run_what_redisson_shares() {
+async fn both_stores_run_the_scripts_shared_with_redisson() {
     for name in fleet::NAMES {
         on_both(name, fleet::run, fleet::run).await;
     }
 }
 
 #[tokio::test]
-async fn both_stores_run_what_differs_in_the_other_locks() {
+async fn both_stores_run_the_scripts_of_the_other_locks() {
     for name in locks::NAMES {
         on_both(name, locks::run, locks::run).await;
     }

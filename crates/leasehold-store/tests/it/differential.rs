@@ -45,7 +45,7 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 }
 
 #[test]
-fn random_commands_and_scripts_do_the_same_on_both() {
+fn random_commands_and_scripts_behave_alike_on_both_servers() {
     let seed = number("LEASEHOLD_DIFFERENTIAL_SEED", SEED);
     let wanted = number("LEASEHOLD_DIFFERENTIAL_COMMANDS", COMMANDS);
     let server = leasehold_testkit::servers::RedisServer::start();
@@ -56,8 +56,8 @@ fn random_commands_and_scripts_do_the_same_on_both() {
     while tally.commands < wanted {
         let now_ms = real.now_ms();
         let batch: Vec<_> = (0..BATCH).map(|_| generator.command(now_ms)).collect();
-        if let Err(story) = run(&mut real, &mut model, &batch, &mut tally) {
-            panic!("seed {seed} (LEASEHOLD_DIFFERENTIAL_SEED), after {} commands:\n{story}", tally.commands);
+        if let Err(report) = run(&mut real, &mut model, &batch, &mut tally) {
+            panic!("seed {seed} (LEASEHOLD_DIFFERENTIAL_SEED), after {} commands:\n{report}", tally.commands);
         }
     }
     println!("seed {seed}: {tally:?}");
@@ -69,7 +69,7 @@ fn random_commands_and_scripts_do_the_same_on_both() {
 }
 
 fn run(real: &mut Real, model: &mut Model, batch: &[Vec<Vec<u8>>], tally: &mut Tally) -> Result<(), String> {
-    let answers = real.ask_timed(batch);
+    let answers = real.execute_timed(batch);
     let state = real.dump();
     let heard = real.heard();
     let mut moved = false;
@@ -78,7 +78,7 @@ fn run(real: &mut Real, model: &mut Model, batch: &[Vec<Vec<u8>>], tally: &mut T
         tally.commands += 1;
         tally.scripts += u64::from(command[0].eq_ignore_ascii_case(b"eval"));
         tally.errors += u64::from(answer.reply.starts_with(b"-"));
-        if let Err(story) = model.follow(command, answer) {
+        if let Err(report) = model.follow(command, answer) {
             if moved {
                 tally.unjudged += (batch.len() - at) as u64;
                 tally.commands += (batch.len() - at - 1) as u64;
@@ -86,7 +86,7 @@ fn run(real: &mut Real, model: &mut Model, batch: &[Vec<Vec<u8>>], tally: &mut T
                 model.resynchronise(real, &state.entries);
                 return Ok(());
             }
-            return Err(format!("{story}\nbefore it:\n{}", model.story(command)));
+            return Err(format!("{report}\nbefore it:\n{}", model.report(command)));
         }
     }
     tally.messages += heard.len() as u64;
@@ -98,7 +98,7 @@ fn run(real: &mut Real, model: &mut Model, batch: &[Vec<Vec<u8>>], tally: &mut T
             tally.resynchronised += 1;
             model.resynchronise(real, &state.entries);
         }
-        Err(story) => return Err(format!("{story}\nthe batch:\n{}", model::show_all(batch))),
+        Err(report) => return Err(format!("{report}\nthe batch:\n{}", model::show_all(batch))),
     }
     Ok(())
 }

@@ -45,7 +45,7 @@ async fn a_call_is_ready_at_its_first_poll() {
 }
 
 #[tokio::test]
-async fn a_name_is_one_server_as_long_as_somebody_uses_it() {
+async fn a_name_is_one_server_while_it_has_a_user() {
     let one = Embedded::named("orders", || 1);
     let two = Embedded::named("orders", || 1);
     let other = Embedded::named("stock", || 1);
@@ -70,7 +70,7 @@ async fn a_lost_reply_ends_with_the_timeout_and_the_call_has_run() {
 }
 
 #[tokio::test]
-async fn time_is_passed_by_what_was_given() {
+async fn the_given_function_waits_for_the_timeout() {
     let rings = Arc::new(Notify::new());
     let waiting = Arc::clone(&rings);
     let store = store().waiting_with(move |span| {
@@ -86,7 +86,7 @@ async fn time_is_passed_by_what_was_given() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_connection_ends_what_is_under_way_on_it() {
+async fn a_dropped_connection_ends_its_calls_in_flight() {
     let store = store();
     store.lose_replies(true);
     let mut call = pin!(store.run(acquire("k"), LIMIT));
@@ -96,7 +96,7 @@ async fn a_dropped_connection_ends_what_is_under_way_on_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timeout_takes_the_other_calls_of_its_connection_along() {
+async fn a_timeout_ends_the_other_calls_of_its_connection() {
     let store = store();
     store.lose_replies(true);
     let mut long = pin!(store.run(acquire("long"), LIMIT * 10));
@@ -106,7 +106,7 @@ async fn a_timeout_takes_the_other_calls_of_its_connection_along() {
 }
 
 #[tokio::test]
-async fn an_unreachable_server_executes_nothing_and_other_clients_do_not_mind() {
+async fn an_unreachable_server_executes_nothing_and_serves_other_clients() {
     let store = store();
     let other = store.another_client();
     store.set_reachable(false);
@@ -118,7 +118,7 @@ async fn an_unreachable_server_executes_nothing_and_other_clients_do_not_mind() 
 }
 
 #[tokio::test]
-async fn a_subscription_is_made_again_and_says_so() {
+async fn a_subscription_is_restored_and_reports_it() {
     let store = store();
     let channel = Channel::new("c");
     let (sender, mut heard) = unbounded_channel();
@@ -139,7 +139,7 @@ async fn a_subscription_is_made_again_and_says_so() {
 }
 
 #[tokio::test]
-async fn what_began_while_unreachable_listens_when_it_can() {
+async fn a_subscription_made_while_unreachable_starts_later() {
     let store = store();
     store.set_reachable(false);
     let (sender, mut heard) = unbounded_channel();
@@ -150,7 +150,7 @@ async fn what_began_while_unreachable_listens_when_it_can() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_gone_listens_no_more() {
+async fn a_dropped_client_stops_listening() {
     let store = store();
     let other = store.another_client();
     let (sender, _heard) = unbounded_channel();
@@ -161,7 +161,7 @@ async fn a_client_that_is_gone_listens_no_more() {
 }
 
 #[tokio::test]
-async fn every_condition_is_told_by_its_kind() {
+async fn every_condition_has_its_error_kind() {
     let store = store();
     let conditions = [
         (Condition::OutOfMemory, Kind::OutOfMemory),

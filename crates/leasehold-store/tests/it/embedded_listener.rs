@@ -115,7 +115,7 @@ const CONVERSATIONS: &[&[&[&str]]] = &[
 ];
 
 #[tokio::test]
-async fn conversations_are_the_same_as_with_a_real_server() {
+async fn conversations_match_those_with_a_real_server() {
     let real = RedisServer::start();
     for conversation in CONVERSATIONS {
         let mut bytes: Vec<u8> = conversation.iter().flat_map(|words| request(words)).collect();
@@ -129,7 +129,7 @@ async fn conversations_are_the_same_as_with_a_real_server() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_request_end_the_connection_with_an_error() {
+async fn malformed_requests_end_the_connection_with_an_error() {
     let nonsense: [&[u8]; 7] = [
         b"*1\r\n:5\r\n",
         b"*1\r\n$-1\r\n",
@@ -149,7 +149,7 @@ async fn bytes_that_are_no_request_end_the_connection_with_an_error() {
 }
 
 #[tokio::test]
-async fn an_empty_request_is_no_request() {
+async fn an_empty_request_is_ignored() {
     let mut stream = connect(&server());
     stream.write_all(b"*0\r\n*-1\r\n*-5\r\n").await.unwrap();
     stream.write_all(&request(&["QUIT"])).await.unwrap();
@@ -157,7 +157,7 @@ async fn an_empty_request_is_no_request() {
 }
 
 #[tokio::test]
-async fn messages_reach_who_listens_in_each_way() {
+async fn messages_reach_every_kind_of_subscriber() {
     let server = server();
     let mut stream = connect(&server);
     for words in [["SUBSCRIBE", "c"], ["PSUBSCRIBE", "c*"], ["SSUBSCRIBE", "c"]] {

@@ -4,7 +4,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::common::{
     ANSWER_NOTHING, EXPIRE, FAIL, HASH_INCREMENT, INCREMENT, LIMIT, PUSH, SET, SET_OTHER, TWO_KEYS,
-    assert_failed, call, connect, connect_to, run, run_on_a_new_connection, story,
+    assert_failed, call, connect, connect_to, error_chain, run, run_on_a_new_connection,
 };
 use leasehold_proto::Applied::{No, Unknown};
 use leasehold_proto::{Call, Reply, StoreErrorKind as Kind, Verb};
@@ -47,7 +47,7 @@ async fn out_of_memory_is_refused_before_the_first_write() {
 }
 
 #[tokio::test]
-async fn a_replica_is_left_and_connected_to_anew() {
+async fn a_connection_to_a_replica_is_replaced() {
     let server = RedisServer::start();
     let store = connect(&server).await;
     let total = || {
@@ -71,7 +71,7 @@ async fn a_replica_is_left_and_connected_to_anew() {
 }
 
 #[tokio::test]
-async fn a_replica_without_its_master_says_so_to_who_connects() {
+async fn a_replica_without_its_master_fails_the_connect() {
     let server = RedisServer::start();
     ok(&server, &["REPLICAOF", "127.0.0.1", "1"]);
     ok(&server, &["CONFIG", "SET", "replica-serve-stale-data", "no"]);
@@ -121,21 +121,21 @@ async fn connect_as(server: &RedisServer, rules: &[&str]) -> Redis {
 }
 
 #[tokio::test]
-async fn a_user_who_may_not_run_scripts_is_told_that_nothing_ran() {
+async fn a_user_without_scripts_gets_not_applied() {
     let server = RedisServer::start();
     let store = connect_as(&server, &["~*", "+@all", "-eval", "-evalsha"]).await;
     assert_failed(run(&store, call(&SET, "k", 1)).await, Kind::PermissionDenied, No);
 }
 
 #[tokio::test]
-async fn a_user_who_may_not_touch_the_key_is_told_that_nothing_ran() {
+async fn a_user_without_the_key_gets_not_applied() {
     let server = RedisServer::start();
     let store = connect_as(&server, &["~other", "+@all"]).await;
     assert_failed(run(&store, call(&SET, "k", 1)).await, Kind::PermissionDenied, No);
 }
 
 #[tokio::test]
-async fn what_is_denied_inside_a_script_may_come_after_a_write() {
+async fn a_denied_command_in_a_script_may_follow_a_write() {
     let server = RedisServer::start();
     // A connection does not even need the right to PING.
     let store = connect_as(&server, &["~k", "-@all", "+eval", "+evalsha", "+set"]).await;
@@ -145,7 +145,7 @@ async fn what_is_denied_inside_a_script_may_come_after_a_write() {
 }
 
 #[tokio::test]
-async fn a_key_of_another_type_may_come_after_a_write() {
+async fn a_wrong_type_error_may_follow_a_write() {
     let server = RedisServer::start();
     let store = connect(&server).await;
     ok(&server, &["SET", "text", "v"]);
@@ -158,7 +158,7 @@ async fn a_key_of_another_type_may_come_after_a_write() {
 }
 
 #[tokio::test]
-async fn what_is_not_in_the_table_may_have_run() {
+async fn an_unknown_error_may_have_been_applied() {
     let server = RedisServer::start();
     let store = connect(&server).await;
     assert_failed(run(&store, call(&EXPIRE, "k", i64::MAX)).await, Kind::Server, Unknown);
@@ -183,7 +183,7 @@ async fn a_script_that_refuses_its_arguments_has_not_run() {
     let error = outcome.unwrap_err();
     assert_eq!((error.kind, error.applied, error.during), (Kind::Server, No, Verb::Acquire));
     assert_eq!(error.to_string(), "acquire of \"order:42\": the server replied with an error");
-    assert!(story(&error).contains("LOCKERR lease_ms must be positive"), "{}", story(&error));
+    assert!(error_chain(&error).contains("LOCKERR lease_ms must be positive"), "{}", error_chain(&error));
 }
 
 #[tokio::test]
@@ -210,7 +210,7 @@ async fn a_server_that_cannot_save_refuses_the_first_write() {
 }
 
 #[tokio::test]
-async fn a_password_is_asked_for_and_never_told() {
+async fn a_missing_or_wrong_password_fails_and_is_never_printed() {
     let server = RedisServer::with(&["--requirepass", "s3cret"]);
     connect(&server).await;
     let port = server.port();
@@ -220,27 +220,27 @@ async fn a_password_is_asked_for_and_never_told() {
             (error.kind, error.applied, error.during),
             (Kind::AuthenticationFailed, No, Verb::Connect)
         );
-        assert!(!story(&error).contains("hunter2"), "{}", story(&error));
+        assert!(!error_chain(&error).contains("hunter2"), "{}", error_chain(&error));
     }
 }
 
 #[tokio::test]
-async fn a_password_for_a_server_without_one_is_refused() {
+async fn a_password_for_a_server_without_one_is_rejected() {
     let server = RedisServer::start();
     let outcome = connect_to(&format!("redis://:hunter2@127.0.0.1:{}", server.port())).await;
     assert_failed(outcome, Kind::AuthenticationFailed, No);
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_know_auth_repeats_the_password_and_the_error_does_not() {
+async fn an_error_hides_the_password_that_a_server_without_auth_repeats() {
     let server = RedisServer::with(&["--rename-command", "AUTH", "LOGIN"]);
     let error = connect_to(&format!("redis://:hunter2@127.0.0.1:{}", server.port())).await.unwrap_err();
     assert_eq!((error.kind, error.applied), (Kind::Server, No));
-    assert!(!story(&error).contains("hunter2"), "{}", story(&error));
+    assert!(!error_chain(&error).contains("hunter2"), "{}", error_chain(&error));
 }
 
 #[tokio::test]
-async fn a_changed_password_is_noticed_and_the_old_one_refused() {
+async fn a_changed_password_is_detected_and_the_old_one_rejected() {
     let server = RedisServer::start();
     let store = connect_as(&server, &["~*", "+@all"]).await;
     run(&store, call(&SET, "k", 1)).await.unwrap();
@@ -252,11 +252,11 @@ async fn a_changed_password_is_noticed_and_the_old_one_refused() {
 }
 
 #[tokio::test]
-async fn a_database_that_does_not_exist_is_refused_in_the_servers_words() {
+async fn a_missing_database_is_rejected_with_the_servers_message() {
     let server = RedisServer::start();
     let error = connect_to(&format!("{}/4711", server.url())).await.unwrap_err();
     assert_eq!((error.kind, error.applied), (Kind::Server, No));
-    assert!(story(&error).contains("DB index is out of range"), "{}", story(&error));
+    assert!(error_chain(&error).contains("DB index is out of range"), "{}", error_chain(&error));
 }
 
 /// Connects as soon as the readiness probes of the server have hung up.
@@ -271,7 +271,7 @@ async fn connect_when_there_is_room(server: &RedisServer) -> Redis {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_client_too_many_is_told_so() {
+async fn one_client_too_many_gets_its_own_error() {
     let server = RedisServer::with(&["--maxclients", "2"]);
     let first = connect_when_there_is_room(&server).await;
     let _second = connect_when_there_is_room(&server).await;
@@ -296,7 +296,7 @@ async fn a_forgotten_script_is_sent_again_in_full() {
 }
 
 #[tokio::test]
-async fn a_cluster_node_says_which_of_its_refusals_it_is() {
+async fn each_cluster_refusal_has_its_error() {
     let node = RedisServer::with(&["--cluster-enabled", "yes"]);
     let other = RedisServer::with(&["--cluster-enabled", "yes"]);
     let store = connect(&node).await;
@@ -339,7 +339,7 @@ async fn replies_arrive_as_the_script_gave_them() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_told_apart_from_nobody_answering() {
+async fn an_absent_server_differs_from_a_silent_one() {
     let mut server = RedisServer::start();
     server.kill();
     assert_failed(connect_to(&server.url()).await, Kind::Unreachable, No);

@@ -53,20 +53,20 @@ const STATE: &str = "
 
 /// The condition that must hold after a refusal.
 #[derive(Clone, Copy, PartialEq)]
-enum Leaves {
+enum Guarantee {
     /// The state equals the state before, or the state after a successful call.
     AllOrNothing,
     /// The state is as for `AllOrNothing`, or every key of the state expires.
-    WhatExpires,
+    OnlyExpiringKeys,
 }
-use Leaves::{AllOrNothing, WhatExpires};
+use Guarantee::{AllOrNothing, OnlyExpiringKeys};
 
 /// A call, and the calls that prepare the server for it.
 struct Row {
     what: &'static str,
     before: Vec<Call>,
     call: Call,
-    leaves: Leaves,
+    leaves: Guarantee,
 }
 
 fn name() -> Name {
@@ -82,7 +82,7 @@ fn operation(number: u64) -> Operation {
 }
 
 /// Returns a call that a recipe writes for a request of the owner with this number.
-fn asked(recipe: &'static Recipe, number: u64, write: impl FnOnce(&CallArgs<'_>) -> Call) -> Call {
+fn call_for(recipe: &'static Recipe, number: u64, write: impl FnOnce(&CallArgs<'_>) -> Call) -> Call {
     let others = ["2", "3"].map(|rest| Name::with_hash_tag("rights", rest).unwrap());
     let others = if recipe.kind == MULTI.kind { others.into() } else { [].into() };
     let subject = Subject { others, ..Subject::new(&name(), recipe) };
@@ -91,16 +91,16 @@ fn asked(recipe: &'static Recipe, number: u64, write: impl FnOnce(&CallArgs<'_>)
 }
 
 fn acquire(recipe: &'static Recipe, number: u64) -> Call {
-    asked(recipe, number, |ask| (recipe.acquire)(ask))
+    call_for(recipe, number, |ask| (recipe.acquire)(ask))
 }
 
 fn release(recipe: &'static Recipe, number: u64) -> Call {
     let context = CallContext { granted: true, ..CallContext::default() };
-    asked(recipe, number, |ask| (recipe.release)(&CallArgs { context, ..ask.count(0) }))
+    call_for(recipe, number, |ask| (recipe.release)(&CallArgs { context, ..ask.count(0) }))
 }
 
 fn beside(recipe: &'static Recipe, number: u64, other: u64) -> Call {
-    asked(recipe, number, |ask| (recipe.acquire)(&CallArgs { companion: Some(owner(other)), ..*ask }))
+    call_for(recipe, number, |ask| (recipe.acquire)(&CallArgs { companion: Some(owner(other)), ..*ask }))
 }
 
 /// Returns rows that acquire and release every kind of hold.
@@ -122,18 +122,23 @@ fn holds() -> Vec<Row> {
         "fair, the head",
         vec![acquire(&FAIR, 1), acquire(&FAIR, 2), release(&FAIR, 1)],
         acquire(&FAIR, 2),
-        WhatExpires,
+        OnlyExpiringKeys,
     );
-    row("fair, a waiter leaves", vec![acquire(&FAIR, 1), acquire(&FAIR, 2)], release(&FAIR, 2), WhatExpires);
+    row(
+        "fair, a waiter leaves",
+        vec![acquire(&FAIR, 1), acquire(&FAIR, 2)],
+        release(&FAIR, 2),
+        OnlyExpiringKeys,
+    );
     let reads = [1, 2].map(|reader| acquire(&READ_LOCK, reader));
     let [first, second] = reads.clone();
     row("read", vec![], first.clone(), AllOrNothing);
     row("read, joining", vec![first.clone()], second, AllOrNothing);
-    row("read, the last one leaves", vec![first.clone()], release(&READ_LOCK, 1), WhatExpires);
-    row("read, one of two leaves", reads.to_vec(), release(&READ_LOCK, 1), WhatExpires);
+    row("read, the last one leaves", vec![first.clone()], release(&READ_LOCK, 1), OnlyExpiringKeys);
+    row("read, one of two leaves", reads.to_vec(), release(&READ_LOCK, 1), OnlyExpiringKeys);
     row("read, within a write", vec![acquire(&WRITE_LOCK, 3)], beside(&READ_LOCK, 4, 3), AllOrNothing);
     row("upgrade", vec![first.clone()], beside(&UPGRADE, 2, 1), AllOrNothing);
-    row("write, reading on", vec![first, beside(&UPGRADE, 2, 1)], release(&WRITE_LOCK, 2), WhatExpires);
+    row("write, reading on", vec![first, beside(&UPGRADE, 2, 1)], release(&WRITE_LOCK, 2), OnlyExpiringKeys);
     rows
 }
 
@@ -152,7 +157,7 @@ fn counters() -> Vec<Row> {
     }
     let uncertain = CallContext { uncertain: true, ..CallContext::default() };
     let ask = |write: fn(&CallArgs<'_>) -> Call| {
-        asked(&SEMAPHORE, 1, |ask| write(&CallArgs { context: uncertain, ..ask.count(0) }))
+        call_for(&SEMAPHORE, 1, |ask| write(&CallArgs { context: uncertain, ..ask.count(0) }))
     };
     row("semaphore, in doubt", vec![set()], ask(|ask| (SEMAPHORE.acquire)(ask)));
     row("semaphore, in doubt", vec![set(), acquire(&SEMAPHORE, 1)], ask(|ask| (SEMAPHORE.release)(ask)));
@@ -186,13 +191,13 @@ fn calls(call: &Call) -> BTreeSet<String> {
 }
 
 /// A server with two clients, one with all rights, and one whose user lacks the right of the case.
-struct Desk {
+struct Harness {
     server: RedisServer,
     admin: Redis,
     weak: Redis,
 }
 
-impl Desk {
+impl Harness {
     async fn start() -> Self {
         let server = RedisServer::start();
         assert_eq!(server.cli(&["ACL", "SETUSER", "weak", "on", ">word", "~*", "&*", "+@all"]), "OK");
@@ -241,7 +246,7 @@ impl Desk {
             return if fine { Ok(false) } else { Err(format!("{at}\nexpected:\n{done}\nafter:\n{after}")) };
         };
         let expires = after.lines().all(|line| line.split(' ').nth(1) == Some("expires"));
-        let fine = after == before || after == done || (row.leaves == WhatExpires && expires);
+        let fine = after == before || after == done || (row.leaves == OnlyExpiringKeys && expires);
         if fine && error.kind == StoreErrorKind::PermissionDenied {
             return Ok(true);
         }
@@ -250,12 +255,12 @@ impl Desk {
 }
 
 async fn every_right_is_needed_for_all_or_for_nothing(rows: Vec<Row>) {
-    let desk = Desk::start().await;
+    let harness = Harness::start().await;
     let (mut refusals, mut wrong) = (0, Vec::new());
     for row in rows {
         for command in calls(&row.call) {
             let [without, with] = ["-", "+"].map(|sign| format!("{sign}{command}"));
-            match desk.try_without(&row, &command, &[&without], &[&with]).await {
+            match harness.try_without(&row, &command, &[&without], &[&with]).await {
                 Ok(refused) => refusals += usize::from(refused),
                 Err(what) => wrong.push(what),
             }
@@ -266,11 +271,11 @@ async fn every_right_is_needed_for_all_or_for_nothing(rows: Vec<Row>) {
 }
 
 #[tokio::test]
-async fn a_right_that_is_missing_leaves_no_hold_and_no_key_for_ever() {
+async fn a_missing_permission_leaves_no_hold_and_no_key_without_expiry() {
     every_right_is_needed_for_all_or_for_nothing(holds()).await;
 }
 
 #[tokio::test]
-async fn a_right_that_is_missing_leaves_the_number_of_permits_as_it_was() {
+async fn a_missing_permission_leaves_the_permit_count_unchanged() {
     every_right_is_needed_for_all_or_for_nothing(counters()).await;
 }

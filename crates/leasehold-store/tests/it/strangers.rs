@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{LIMIT, SET, call, story};
+use crate::common::{LIMIT, SET, call, error_chain};
 use leasehold_proto::{Applied, Channel, StoreErrorKind as Kind};
 use leasehold_store::Store;
 use leasehold_store::redis::{ConnectOptions, Redis};
@@ -16,7 +16,7 @@ use leasehold_testkit::wait::eventually;
 const TIMEOUT: Duration = Duration::from_millis(300);
 
 /// Serves one client by `answer` and returns the URL for it.
-fn stranger(answer: impl FnOnce(TcpStream) + Send + 'static) -> String {
+fn serve_bytes(answer: impl FnOnce(TcpStream) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = listener.local_addr().expect("a listener has an address");
     thread::spawn(move || answer(listener.accept().expect("the store connects").0));
@@ -24,9 +24,9 @@ fn stranger(answer: impl FnOnce(TcpStream) + Send + 'static) -> String {
 }
 
 /// Starts a stranger that reads a little, sends these bytes whatever it read, and then does nothing more.
-fn says(bytes: impl Into<Vec<u8>>) -> String {
+fn reply_with(bytes: impl Into<Vec<u8>>) -> String {
     let bytes = bytes.into();
-    stranger(move |mut client| {
+    serve_bytes(move |mut client| {
         let _ = client.read(&mut [0; 1 << 14]);
         let _ = client.write_all(&bytes);
         wait_for_the_end(&mut client);
@@ -46,29 +46,29 @@ async fn kind_of(url: &str) -> Kind {
     let error = Redis::connect(&url, options).await.expect_err("it is no Redis");
     assert!(started.elapsed() < TIMEOUT + Duration::from_secs(5), "{:?}", started.elapsed());
     assert_eq!(error.applied, Applied::No);
-    assert!(!story(&error).contains("hunter2"), "{}", story(&error));
+    assert!(!error_chain(&error).contains("hunter2"), "{}", error_chain(&error));
     error.kind
 }
 
 #[tokio::test]
-async fn one_that_stays_silent_times_out() {
-    assert_eq!(kind_of(&stranger(|mut client| wait_for_the_end(&mut client))).await, Kind::Timeout);
-    assert_eq!(kind_of(&says("+O")).await, Kind::Timeout);
-    assert_eq!(kind_of(&says("+OK\r\n+OK\r\n")).await, Kind::Timeout);
+async fn a_silent_peer_times_out() {
+    assert_eq!(kind_of(&serve_bytes(|mut client| wait_for_the_end(&mut client))).await, Kind::Timeout);
+    assert_eq!(kind_of(&reply_with("+O")).await, Kind::Timeout);
+    assert_eq!(kind_of(&reply_with("+OK\r\n+OK\r\n")).await, Kind::Timeout);
 }
 
 #[tokio::test]
-async fn one_that_hangs_up_is_lost() {
-    assert_eq!(kind_of(&stranger(drop)).await, Kind::ConnectionLost);
+async fn a_peer_that_hangs_up_is_a_lost_connection() {
+    assert_eq!(kind_of(&serve_bytes(drop)).await, Kind::ConnectionLost);
     let halfway = |mut client: TcpStream| {
         let _ = client.read(&mut [0; 512]);
         let _ = client.write_all(b"+OK\r\n+O");
     };
-    assert_eq!(kind_of(&stranger(halfway)).await, Kind::ConnectionLost);
+    assert_eq!(kind_of(&serve_bytes(halfway)).await, Kind::ConnectionLost);
 }
 
 #[tokio::test]
-async fn one_that_speaks_another_protocol_is_malformed() {
+async fn a_peer_with_another_protocol_is_malformed() {
     let nonsense: [&[u8]; 12] = [
         b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n",
         b"220 mail.example ESMTP\r\n",
@@ -84,7 +84,7 @@ async fn one_that_speaks_another_protocol_is_malformed() {
         b"+OK\r\n+OK\r\n+hunter2\r\n",
     ];
     for bytes in nonsense {
-        assert_eq!(kind_of(&says(bytes)).await, Kind::Malformed, "{}", String::from_utf8_lossy(bytes));
+        assert_eq!(kind_of(&reply_with(bytes)).await, Kind::Malformed, "{}", String::from_utf8_lossy(bytes));
     }
     let echo = |mut client: TcpStream| {
         let mut heard = [0; 512];
@@ -92,14 +92,14 @@ async fn one_that_speaks_another_protocol_is_malformed() {
             let _ = client.write_all(&heard[..count]);
         }
     };
-    assert_eq!(kind_of(&stranger(echo)).await, Kind::Malformed);
+    assert_eq!(kind_of(&serve_bytes(echo)).await, Kind::Malformed);
 }
 
 #[tokio::test]
-async fn an_error_that_repeats_the_password_is_not_repeated() {
-    assert_eq!(kind_of(&says("-ERR unknown command hunter2\r\n")).await, Kind::Server);
-    assert_eq!(kind_of(&says("+OK\r\n-hunter2\r\n")).await, Kind::Server);
-    assert_eq!(kind_of(&says("+OK\r\n+OK\r\n-ERR what is hunter2\r\n")).await, Kind::Server);
+async fn an_error_that_contains_the_password_is_not_quoted() {
+    assert_eq!(kind_of(&reply_with("-ERR unknown command hunter2\r\n")).await, Kind::Server);
+    assert_eq!(kind_of(&reply_with("+OK\r\n-hunter2\r\n")).await, Kind::Server);
+    assert_eq!(kind_of(&reply_with("+OK\r\n+OK\r\n-ERR what is hunter2\r\n")).await, Kind::Server);
 }
 
 #[tokio::test]
@@ -114,7 +114,7 @@ async fn impossible_sizes_and_depths_neither_panic_nor_hang() {
         "$4611686018427387904\r\n".into(),
         format!("-{}", "x".repeat(100_000)),
     ] {
-        assert_eq!(kind_of(&says(bytes)).await, Kind::Malformed);
+        assert_eq!(kind_of(&reply_with(bytes)).await, Kind::Malformed);
     }
 }
 
@@ -127,7 +127,7 @@ struct Flood {
 
 /// Starts a server that greets as a Redis does, and then answers the first call, or the first subscription, with this
 /// header and as many bytes as the store accepts.
-fn floods(header: &'static [u8]) -> (String, Arc<Flood>) {
+fn start_flood(header: &'static [u8]) -> (String, Arc<Flood>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let url = format!("redis://{}", listener.local_addr().expect("a listener has an address"));
     let flooded = Arc::new(Flood::default());
@@ -151,10 +151,10 @@ fn floods(header: &'static [u8]) -> (String, Arc<Flood>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_broken_server_sends_is_refused_at_its_header() {
+async fn an_oversized_value_is_rejected_at_its_header() {
     const A_FEW_BUFFERS: usize = 32 << 20;
     for header in [&b"$4611686018427387904\r\n"[..], b"*4611686018427387904\r\n", b"-", b"%2\r\n"] {
-        let (url, flood) = floods(header);
+        let (url, flood) = start_flood(header);
         let options = ConnectOptions::default().timeout(LIMIT);
         let store = Redis::connect(&url.parse().expect("a URL"), options).await.expect("it greets");
         let outcome = store.run(call(&SET, "k", 1), LIMIT).await;
@@ -170,7 +170,7 @@ async fn what_a_broken_server_sends_is_refused_at_its_header() {
 }
 
 #[tokio::test]
-async fn a_server_in_protected_mode_lets_nobody_in() {
+async fn a_server_in_protected_mode_rejects_the_client() {
     let denied = "-DENIED Redis is running in protected mode because protected mode is enabled\r\n";
-    assert_eq!(kind_of(&says(format!("+OK\r\n+OK\r\n{denied}"))).await, Kind::AuthenticationFailed);
+    assert_eq!(kind_of(&reply_with(format!("+OK\r\n+OK\r\n{denied}"))).await, Kind::AuthenticationFailed);
 }

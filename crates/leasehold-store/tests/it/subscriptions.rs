@@ -29,18 +29,18 @@ impl Listener {
     #[track_caller]
     fn is_listening(&mut self) {
         let expected = Heard::Listening(self.channel.clone());
-        self.hears(&expected);
+        self.expect_event(&expected);
     }
 
     /// Asserts that the next event is this message.
     #[track_caller]
     fn receives(&mut self, payload: &str) {
         let expected = Heard::Message(self.channel.clone(), payload.into());
-        self.hears(&expected);
+        self.expect_event(&expected);
     }
 
     #[track_caller]
-    fn hears(&mut self, expected: &Heard) {
+    fn expect_event(&mut self, expected: &Heard) {
         eventually(LIMIT, &format!("{expected:?}"), || match self.news.try_recv() {
             Ok(heard) => {
                 assert_eq!(heard, *expected);
@@ -102,7 +102,7 @@ async fn two_listeners_share_one_subscription() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dropped_subscription_is_given_back_also_from_outside_a_runtime() {
+async fn a_subscription_dropped_outside_a_runtime_is_ended_on_the_server() {
     let server = RedisServer::start();
     let store = connect(&server).await;
     let mut listener = Listener::new(&store, "c");
@@ -156,7 +156,7 @@ async fn a_subscription_outlives_the_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_proxy_that_refuses_for_a_while_is_tried_again() {
+async fn a_refusing_proxy_is_retried() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port());
     let store = connect_to(&proxy.url()).await.unwrap();
@@ -172,7 +172,7 @@ async fn a_proxy_that_refuses_for_a_while_is_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn subscriptions_that_ended_are_forgotten_while_the_server_refuses_their_connection() {
+async fn ended_subscriptions_are_removed_while_the_server_refuses_connections() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port());
     let store = connect_to(&proxy.url()).await.unwrap();

@@ -14,7 +14,7 @@ use leasehold_proto::{
 use leasehold_store::{Heard, Store, Subscription};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::{Admin, Bench, next};
+use super::{Admin, Harness, next};
 
 /// The first attempt of a caller that waits.
 pub(super) const FRESH: CallContext =
@@ -28,7 +28,7 @@ pub(super) const UNCERTAIN: CallContext = CallContext { uncertain: true, ..FRESH
 
 /// A bench, and the name of its counter.
 pub(super) struct Counter<'a, S, A> {
-    pub(super) bench: &'a Bench<'a, S, A>,
+    pub(super) harness: &'a Harness<'a, S, A>,
     pub(super) name: Name,
 }
 
@@ -48,13 +48,13 @@ pub(super) fn id(number: u64) -> PermitId {
 
 impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
     /// Creates a counter whose name has a hash tag, except for the latch, which cannot have a hash tag.
-    pub(super) fn new(bench: &'a Bench<'a, S, A>, kind: &str) -> Self {
-        let tag = bench.lock.trim_matches(['{', '}']);
+    pub(super) fn new(harness: &'a Harness<'a, S, A>, kind: &str) -> Self {
+        let tag = harness.lock.trim_matches(['{', '}']);
         let name = match kind {
             "latch" => Name::new(&format!("{tag}:latch")),
             _ => Name::with_hash_tag(tag, &format!(":{kind}")),
         };
-        Self { bench, name: name.expect("a behaviour's name is a tag") }
+        Self { harness, name: name.expect("a behavior's name is a tag") }
     }
 
     fn call(
@@ -90,15 +90,17 @@ impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
         lease_ms: u64,
         context: CallContext,
     ) -> Reply {
-        self.bench.ask(self.call(recipe, who, lease_ms, context, |ask| (recipe.acquire)(ask))).await
+        self.harness
+            .execute(self.call(recipe, who, lease_ms, context, |execute| (recipe.acquire)(execute)))
+            .await
     }
 
     pub(super) async fn renew(&self, recipe: &'static Recipe, who: (u64, u32), lease_ms: u64) -> Reply {
-        self.bench.ask(self.renew_call(recipe, who, lease_ms)).await
+        self.harness.execute(self.renew_call(recipe, who, lease_ms)).await
     }
 
     pub(super) fn renew_call(&self, recipe: &'static Recipe, who: (u64, u32), lease_ms: u64) -> Call {
-        self.call(recipe, who, lease_ms, FRESH, |ask| (recipe.renew)(ask))
+        self.call(recipe, who, lease_ms, FRESH, |execute| (recipe.renew)(execute))
     }
 
     pub(super) async fn release(
@@ -107,26 +109,28 @@ impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
         who: (u64, u32),
         context: CallContext,
     ) -> Reply {
-        self.bench.ask(self.call(recipe, who, 30_000, context, |ask| (recipe.release)(ask))).await
+        self.harness
+            .execute(self.call(recipe, who, 30_000, context, |execute| (recipe.release)(execute)))
+            .await
     }
 
     /// The calls of an acquire, and of the release after its grant.
     pub(super) fn acquire_and_release(&self, recipe: &'static Recipe, who: (u64, u32)) -> (Call, Call) {
-        let acquire = self.call(recipe, who, 30_000, FRESH, |ask| (recipe.acquire)(ask));
-        (acquire, self.call(recipe, who, 30_000, GRANTED, |ask| (recipe.release)(ask)))
+        let acquire = self.call(recipe, who, 30_000, FRESH, |execute| (recipe.acquire)(execute));
+        (acquire, self.call(recipe, who, 30_000, GRANTED, |execute| (recipe.release)(execute)))
     }
 
     /// The number under the counter's own key, empty without the key.
     pub(super) fn value(&self) -> String {
-        self.bench.tell(&["GET", self.name.as_str()])
+        self.harness.run_command(&["GET", self.name.as_str()])
     }
 
     pub(super) fn set(&self, value: &str) {
-        self.bench.tell(&["SET", self.name.as_str(), value]);
+        self.harness.run_command(&["SET", self.name.as_str(), value]);
     }
 
     pub(super) fn pttl(&self, key: &str) -> i64 {
-        self.bench.tell(&["PTTL", key]).parse().expect("it is a number")
+        self.harness.run_command(&["PTTL", key]).parse().expect("it is a number")
     }
 
     /// The marker of the acquisition with this number.
@@ -144,11 +148,11 @@ impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
         self.name.prefixed(prefix).to_string()
     }
 
-    pub(super) async fn listen(&self, channel: Channel) -> Ear<'a, S, A> {
+    pub(super) async fn listen(&self, channel: Channel) -> Listener<'a, S, A> {
         let (sender, mut heard) = unbounded_channel();
-        let subscription = self.bench.store.subscribe(channel.clone(), sender);
+        let subscription = self.harness.store.subscribe(channel.clone(), sender);
         assert_eq!(next(&mut heard).await, Heard::Listening(channel.clone()));
-        Ear { bench: self.bench, channel, heard, _subscription: subscription }
+        Listener { harness: self.harness, channel, heard, _subscription: subscription }
     }
 
     pub(super) fn channel(&self) -> Channel {
@@ -156,17 +160,17 @@ impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
     }
 
     /// Checks that calls change no key of another type, and no key whose value is not a number.
-    pub(super) async fn leaves_others_alone(&self, calls: impl Fn(&Self) -> Vec<Call>) {
+    pub(super) async fn rejects_other_types(&self, calls: impl Fn(&Self) -> Vec<Call>) {
         let key = self.name.as_str();
         for prepare in [["HSET", key, "field", "1"].as_slice(), &["SET", key, "mine"]] {
-            self.bench.tell(&["DEL", key]);
-            self.bench.tell(prepare);
-            let before = self.bench.tell(&["DUMP", key]);
+            self.harness.run_command(&["DEL", key]);
+            self.harness.run_command(prepare);
+            let before = self.harness.run_command(&["DUMP", key]);
             for call in calls(self) {
-                let refused = self.bench.run(call.clone()).await.expect_err("the key is something else");
+                let refused = self.harness.run(call.clone()).await.expect_err("the key is something else");
                 assert_eq!(refused.kind, StoreErrorKind::WrongType, "{call:?}");
             }
-            assert_eq!(self.bench.tell(&["DUMP", key]), before);
+            assert_eq!(self.harness.run_command(&["DUMP", key]), before);
         }
     }
 
@@ -174,34 +178,34 @@ impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
     pub(super) async fn refuses(&self, call: &Call, argument: &str, values: &[&str]) {
         let mut count = vec!["EXISTS"];
         count.extend(call.keys().iter().map(|key| &**key));
-        let before = self.bench.tell(&count);
+        let before = self.harness.run_command(&count);
         for value in values {
             let mut call = call.clone();
             assert!(call.set_arg(argument, *value), "{call:?} has no {argument}");
-            let refused = self.bench.run(call.clone()).await.expect_err("an argument is wrong");
+            let refused = self.harness.run(call.clone()).await.expect_err("an argument is wrong");
             assert_eq!((refused.kind, refused.applied), (StoreErrorKind::Server, Applied::No), "{call:?}");
         }
-        assert_eq!(self.bench.tell(&count), before, "{call:?}");
+        assert_eq!(self.harness.run_command(&count), before, "{call:?}");
     }
 }
 
 /// A subscriber of the counter's channel.
-pub(super) struct Ear<'a, S, A> {
-    bench: &'a Bench<'a, S, A>,
+pub(super) struct Listener<'a, S, A> {
+    harness: &'a Harness<'a, S, A>,
     channel: Channel,
     heard: UnboundedReceiver<Heard>,
     _subscription: Subscription,
 }
 
-impl<S: Store, A: Admin> Ear<'_, S, A> {
+impl<S: Store, A: Admin> Listener<'_, S, A> {
     /// Checks that the next message is this message.
-    pub(super) async fn hears(&mut self, message: &str) {
+    pub(super) async fn receives(&mut self, message: &str) {
         assert_eq!(next(&mut self.heard).await, Heard::Message(self.channel.clone(), message.into()));
     }
 
     /// Checks that the channel had no message since the last message read. Publishes a message, which must arrive first.
-    pub(super) async fn hears_nothing(&mut self) {
-        self.bench.tell(&["PUBLISH", self.channel.as_str(), "now"]);
-        self.hears("now").await;
+    pub(super) async fn receives_nothing(&mut self) {
+        self.harness.run_command(&["PUBLISH", self.channel.as_str(), "now"]);
+        self.receives("now").await;
     }
 }

@@ -11,50 +11,51 @@ use leasehold_proto::{Lease, PermitId, Recipe, Reply};
 use leasehold_store::Store;
 
 use super::counters::{Counter, FRESH, GRANTED, id, operation};
-use super::{Admin, Bench, until};
+use super::{Admin, Harness, until};
 
-behaviours! {
-    permits_are_taken_under_their_ids,
-    an_acquire_that_runs_twice_takes_once,
-    a_refusal_tells_when_the_next_permit_ends,
-    what_has_ended_is_taken_back_and_told_once,
-    a_renewal_needs_all_of_them_and_never_shortens,
+behaviors! {
+    permits_are_acquired_under_their_ids,
+    a_duplicate_acquire_takes_permits_once,
+    a_refusal_returns_the_time_until_the_next_permit_expires,
+    an_expired_permit_is_reclaimed_and_published_once,
+    a_permit_renewal_needs_all_ids_and_never_shortens,
     a_release_returns_each_once,
     ids_are_returned_all_or_none,
-    the_number_is_changed_with_those_that_are_taken,
-    a_lease_is_set_and_told,
-    the_ids_live_as_long_as_their_counter,
+    changing_the_permit_count_includes_acquired_permits,
+    a_permit_lease_is_set_and_read,
+    the_ids_expire_with_their_counter,
     arguments_are_checked_before_the_first_write,
-    other_kinds_of_keys_are_refused_and_stay_untouched,
+    keys_of_other_types_are_rejected_unchanged,
 }
 
 const EXPIRABLE: &Recipe = &EXPIRABLE_SEMAPHORE;
 
-fn pe<'a, S: Store, A: Admin>(bench: &'a Bench<'a, S, A>, permits: &str) -> Counter<'a, S, A> {
-    let pe = Counter::new(bench, "pe");
+fn pe<'a, S: Store, A: Admin>(harness: &'a Harness<'a, S, A>, permits: &str) -> Counter<'a, S, A> {
+    let pe = Counter::new(harness, "pe");
     pe.set(permits);
     pe
 }
 
 async fn census<S: Store, A: Admin>(pe: &Counter<'_, S, A>) -> (i64, u64) {
-    let reply = pe.bench.ask(expirable::inspect(&pe.name)).await;
+    let reply = pe.harness.execute(expirable::inspect(&pe.name)).await;
     let Census { available, acquired, is_set } = expirable::read_inspect(&reply).expect("it is a census");
     assert!(is_set);
     (available, acquired)
 }
 
-async fn permits_are_taken_under_their_ids<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let pe = pe(bench, "3");
+async fn permits_are_acquired_under_their_ids<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let pe = pe(harness, "3");
     assert_eq!(pe.acquire(EXPIRABLE, (1, 2), FRESH).await, Reply::Nil);
     assert_eq!((pe.value(), census(&pe).await), ("1".into(), (1, 2)));
-    let ends: f64 = bench
-        .tell(&["ZRANGE", &pe.ids(), "0", "0", "WITHSCORES"])
+    let ends: f64 = harness
+        .run_command(&["ZRANGE", &pe.ids(), "0", "0", "WITHSCORES"])
         .lines()
         .last()
         .expect("it has a score")
         .parse()
         .expect("a number");
-    let seconds: f64 = bench.tell(&["TIME"]).lines().next().expect("it has two").parse().expect("a number");
+    let seconds: f64 =
+        harness.run_command(&["TIME"]).lines().next().expect("it has two").parse().expect("a number");
     assert!((ends / 1000.0 - seconds - 30.0).abs() < 5.0, "30 s from now by the server's clock: {ends}");
     assert_eq!(pe.acquire(EXPIRABLE, (3, 0), FRESH).await, Reply::Nil);
     assert!(matches!(pe.acquire(EXPIRABLE, (4, 2), FRESH).await, Reply::Int(1..=30_000)));
@@ -62,51 +63,53 @@ async fn permits_are_taken_under_their_ids<S: Store, A: Admin>(bench: &Bench<'_,
     assert_eq!((pe.value(), census(&pe).await), ("0".into(), (0, 3)));
 }
 
-async fn an_acquire_that_runs_twice_takes_once<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let pe = pe(bench, "3");
+async fn a_duplicate_acquire_takes_permits_once<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let pe = pe(harness, "3");
     for _ in 0..3 {
         assert_eq!(pe.acquire(EXPIRABLE, (1, 3), FRESH).await, Reply::Nil);
         assert_eq!((pe.value(), census(&pe).await), ("0".into(), (0, 3)));
     }
 }
 
-async fn a_refusal_tells_when_the_next_permit_ends<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let pe = pe(bench, "0");
+async fn a_refusal_returns_the_time_until_the_next_permit_expires<S: Store, A: Admin>(
+    harness: &Harness<'_, S, A>,
+) {
+    let pe = pe(harness, "0");
     assert_eq!(pe.acquire(EXPIRABLE, (1, 1), FRESH).await, Reply::Int(-1), "none is taken");
-    bench.tell(&["ZADD", &pe.ids(), "922337203685477", "sixteen-bytes-id"]);
+    harness.run_command(&["ZADD", &pe.ids(), "922337203685477", "sixteen-bytes-id"]);
     assert_eq!(pe.acquire(EXPIRABLE, (1, 1), FRESH).await, Reply::Int(-1), "none ends by itself");
     pe.set("2");
     pe.acquire_for(EXPIRABLE, (2, 1), 9_000, FRESH).await;
     pe.acquire_for(EXPIRABLE, (3, 1), 20_000, FRESH).await;
     assert!(matches!(pe.acquire(EXPIRABLE, (4, 1), FRESH).await, Reply::Int(1..=9_000)));
-    bench.tell(&["DEL", pe.name.as_str(), &pe.ids()]);
+    harness.run_command(&["DEL", pe.name.as_str(), &pe.ids()]);
     assert_eq!(pe.acquire(EXPIRABLE, (5, 1), FRESH).await, Reply::Int(-1), "their number was never set");
-    assert_eq!(bench.tell(&["EXISTS", pe.name.as_str(), &pe.ids()]), "0");
+    assert_eq!(harness.run_command(&["EXISTS", pe.name.as_str(), &pe.ids()]), "0");
 }
 
-async fn what_has_ended_is_taken_back_and_told_once<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let pe = pe(bench, "2");
-    let mut ear = pe.listen(pe.channel()).await;
+async fn an_expired_permit_is_reclaimed_and_published_once<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let pe = pe(harness, "2");
+    let mut listener = pe.listen(pe.channel()).await;
     pe.acquire_for(EXPIRABLE, (1, 2), 10, FRESH).await;
     until("them to end", async || (census(&pe).await == (2, 0)).then_some(())).await;
     assert_eq!(pe.value(), "0", "looking changes nothing");
     assert_eq!(pe.acquire(EXPIRABLE, (3, 2), FRESH).await, Reply::Nil);
-    ear.hears("2").await;
+    listener.receives("2").await;
     assert_eq!((pe.value(), census(&pe).await), ("0".into(), (0, 2)));
     assert_eq!(pe.release(EXPIRABLE, (1, 2), GRANTED).await, Reply::Int(0), "a late release adds nothing");
     assert_eq!(pe.value(), "0");
-    ear.hears_nothing().await;
+    listener.receives_nothing().await;
 }
 
-async fn a_renewal_needs_all_of_them_and_never_shortens<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let pe = pe(bench, "3");
+async fn a_permit_renewal_needs_all_ids_and_never_shortens<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let pe = pe(harness, "3");
     pe.acquire(EXPIRABLE, (1, 3), FRESH).await;
     assert_eq!(pe.renew(EXPIRABLE, (1, 3), 90_000).await, Reply::Int(1));
     assert_eq!(pe.renew(EXPIRABLE, (1, 3), 10).await, Reply::Int(1));
-    let lease = bench.ask(expirable::lease_of(&pe.name, id(3))).await;
+    let lease = harness.execute(expirable::lease_of(&pe.name, id(3))).await;
     assert!(matches!(lease, Reply::Int(60_000..=90_000)), "{lease:?}");
     assert_eq!(pe.renew(EXPIRABLE, (1, 0), 10).await, Reply::Int(1), "of nothing all are there");
-    bench.ask(expirable::release_ids(&pe.name, &operation(1), &[id(2)])).await;
+    harness.execute(expirable::release_ids(&pe.name, &operation(1), &[id(2)])).await;
     assert_eq!(pe.renew(EXPIRABLE, (1, 3), 90_000).await, Reply::Int(0));
     assert_eq!(pe.renew(EXPIRABLE, (7, 1), 90_000).await, Reply::Int(0));
     assert_eq!((pe.value(), census(&pe).await), ("1".into(), (1, 2)));
@@ -116,23 +119,23 @@ async fn a_renewal_needs_all_of_them_and_never_shortens<S: Store, A: Admin>(benc
     assert_eq!(pe.value(), "1", "what had ended is taken back");
 }
 
-async fn a_release_returns_each_once<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let pe = pe(bench, "5");
-    let mut ear = pe.listen(pe.channel()).await;
+async fn a_release_returns_each_once<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let pe = pe(harness, "5");
+    let mut listener = pe.listen(pe.channel()).await;
     pe.acquire(EXPIRABLE, (1, 3), FRESH).await;
     assert_eq!(pe.release(EXPIRABLE, (1, 3), GRANTED).await, Reply::Int(1));
-    ear.hears("5").await;
+    listener.receives("5").await;
     assert_eq!(pe.release(EXPIRABLE, (1, 3), GRANTED).await, Reply::Int(0));
-    ear.hears_nothing().await;
+    listener.receives_nothing().await;
     pe.acquire(EXPIRABLE, (4, 2), FRESH).await;
-    bench.ask(expirable::release_ids(&pe.name, &operation(1), &[id(5)])).await;
-    ear.hears("1").await;
+    harness.execute(expirable::release_ids(&pe.name, &operation(1), &[id(5)])).await;
+    listener.receives("1").await;
     assert_eq!(
         pe.release(EXPIRABLE, (4, 2), GRANTED).await,
         Reply::Int(0),
         "one of them was returned before"
     );
-    ear.hears("5").await;
+    listener.receives("5").await;
     pe.acquire_for(EXPIRABLE, (6, 2), 10, FRESH).await;
     until("them to end", async || (census(&pe).await == (5, 0)).then_some(())).await;
     assert_eq!(
@@ -140,70 +143,74 @@ async fn a_release_returns_each_once<S: Store, A: Admin>(bench: &Bench<'_, S, A>
         Reply::Int(0),
         "too late, and returned all the same"
     );
-    ear.hears("5").await;
-    assert_eq!((pe.value(), bench.tell(&["EXISTS", &pe.ids()])), ("5".into(), "0".into()));
+    listener.receives("5").await;
+    assert_eq!((pe.value(), harness.run_command(&["EXISTS", &pe.ids()])), ("5".into(), "0".into()));
 }
 
-async fn ids_are_returned_all_or_none<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let pe = pe(bench, "5");
+async fn ids_are_returned_all_or_none<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let pe = pe(harness, "5");
     pe.acquire(EXPIRABLE, (1, 3), FRESH).await;
-    let mut ear = pe.listen(pe.channel()).await;
+    let mut listener = pe.listen(pe.channel()).await;
     let return_ids = async |number, ids: &[PermitId]| {
-        bench.ask(expirable::release_ids(&pe.name, &operation(number), ids)).await
+        harness.execute(expirable::release_ids(&pe.name, &operation(number), ids)).await
     };
     assert_eq!(return_ids(1, &[id(1), id(9)]).await, Reply::Int(0));
-    ear.hears_nothing().await;
+    listener.receives_nothing().await;
     for _ in 0..2 {
         assert_eq!(return_ids(2, &[id(1), id(2)]).await, Reply::Int(2), "the answer is kept");
     }
-    ear.hears("2").await;
-    ear.hears_nothing().await;
+    listener.receives("2").await;
+    listener.receives_nothing().await;
     assert_eq!(return_ids(3, &[id(1), id(3)]).await, Reply::Int(0));
     assert_eq!((pe.value(), census(&pe).await), ("4".into(), (4, 1)));
     pe.acquire_for(EXPIRABLE, (4, 1), 10, FRESH).await;
     until("it to end", async || (census(&pe).await == (4, 1)).then_some(())).await;
     assert_eq!(return_ids(4, &[id(3), id(4)]).await, Reply::Int(0), "one has ended");
     assert_eq!(return_ids(5, &[id(3)]).await, Reply::Int(1));
-    ear.hears("4").await;
-    ear.hears("1").await;
+    listener.receives("4").await;
+    listener.receives("1").await;
     assert_eq!((pe.value(), census(&pe).await), ("5".into(), (5, 0)));
 }
 
-async fn the_number_is_changed_with_those_that_are_taken<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let pe = Counter::new(bench, "pe");
-    let mut ear = pe.listen(pe.channel()).await;
-    let set = async |number, permits| bench.ask(expirable::set(&pe.name, &operation(number), permits)).await;
-    let add = async |number, permits| bench.ask(expirable::add(&pe.name, &operation(number), permits)).await;
+async fn changing_the_permit_count_includes_acquired_permits<S: Store, A: Admin>(
+    harness: &Harness<'_, S, A>,
+) {
+    let pe = Counter::new(harness, "pe");
+    let mut listener = pe.listen(pe.channel()).await;
+    let set =
+        async |number, permits| harness.execute(expirable::set(&pe.name, &operation(number), permits)).await;
+    let add =
+        async |number, permits| harness.execute(expirable::add(&pe.name, &operation(number), permits)).await;
     assert_eq!(set(1, 10).await, Reply::Int(10));
-    ear.hears("10").await;
+    listener.receives("10").await;
     pe.acquire(EXPIRABLE, (1, 4), FRESH).await;
     assert_eq!(set(2, 10).await, Reply::Int(6));
-    ear.hears_nothing().await;
+    listener.receives_nothing().await;
     for _ in 0..2 {
         assert_eq!(set(3, 3).await, Reply::Int(-1), "fewer than are taken");
     }
-    ear.hears("3").await;
+    listener.receives("3").await;
     for _ in 0..2 {
         assert_eq!(add(4, 5).await, Reply::Int(4));
     }
-    ear.hears("5").await;
+    listener.receives("5").await;
     assert_eq!(add(5, -6).await, Reply::Int(-2));
-    ear.hears_nothing().await;
+    listener.receives_nothing().await;
     let again = semaphore::try_set(&pe.name, &operation(6), 50, None);
-    assert_eq!(bench.ask(again).await, Reply::Int(0));
+    assert_eq!(harness.execute(again).await, Reply::Int(0));
     assert_eq!((pe.value(), census(&pe).await), ("-2".into(), (-2, 4)));
 }
 
-async fn a_lease_is_set_and_told<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let pe = pe(bench, "2");
+async fn a_permit_lease_is_set_and_read<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let pe = pe(harness, "2");
     pe.acquire(EXPIRABLE, (1, 1), FRESH).await;
     let lease_of = async |permit| {
-        let reply = bench.ask(expirable::lease_of(&pe.name, permit)).await;
+        let reply = harness.execute(expirable::lease_of(&pe.name, permit)).await;
         expirable::read_lease_of(&reply).expect("it is a lease")
     };
     let update = async |number, permit, lease_ms| {
         let lease = Lease::new(Duration::from_millis(lease_ms)).expect("it is a lease");
-        bench.ask(expirable::update_lease(&pe.name, &operation(number), permit, lease)).await
+        harness.execute(expirable::update_lease(&pe.name, &operation(number), permit, lease)).await
     };
     let within = |lease, from_ms, to_ms| {
         let bounds = Duration::from_millis(from_ms)..=Duration::from_millis(to_ms);
@@ -216,28 +223,28 @@ async fn a_lease_is_set_and_told<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
     assert!(within(lease_of(id(1)).await, 1, 5_000));
     assert_eq!(update(3, id(9), 5_000).await, Reply::Int(0));
     assert_eq!(lease_of(id(9)).await, None);
-    bench.tell(&["ZADD", &pe.ids(), "922337203685477", "sixteen-bytes-id"]);
+    harness.run_command(&["ZADD", &pe.ids(), "922337203685477", "sixteen-bytes-id"]);
     assert_eq!(lease_of(PermitId::from_bytes(*b"sixteen-bytes-id")).await, Some(Remaining::NoExpiry));
     update(4, id(1), 3).await;
     until("it to end", async || lease_of(id(1)).await.is_none().then_some(())).await;
     assert_eq!(update(5, id(1), 5_000).await, Reply::Int(0));
 }
 
-async fn the_ids_live_as_long_as_their_counter<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let pe = Counter::new(bench, "pe");
+async fn the_ids_expire_with_their_counter<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let pe = Counter::new(harness, "pe");
     let minute = Some(Duration::from_secs(60));
-    bench.ask(semaphore::try_set(&pe.name, &operation(1), 3, minute)).await;
+    harness.execute(semaphore::try_set(&pe.name, &operation(1), 3, minute)).await;
     pe.acquire(EXPIRABLE, (1, 1), FRESH).await;
     assert!((1..=60_000).contains(&pe.pttl(&pe.ids())));
-    bench.ask(expirable::add(&pe.name, &operation(2), 1)).await;
+    harness.execute(expirable::add(&pe.name, &operation(2), 1)).await;
     assert_eq!((pe.pttl(pe.name.as_str()), pe.pttl(&pe.ids())), (-1, -1));
     pe.acquire(EXPIRABLE, (2, 1), FRESH).await;
     assert_eq!(pe.pttl(&pe.ids()), -1);
 }
 
-async fn arguments_are_checked_before_the_first_write<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+async fn arguments_are_checked_before_the_first_write<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
     const NO_LEASE: [&str; 6] = ["0", "-1", "1.5", "abc", "", "922337203685478"];
-    let pe = pe(bench, "3");
+    let pe = pe(harness, "3");
     let (acquire, release) = pe.acquire_and_release(EXPIRABLE, (1, 1));
     let update = expirable::update_lease(&pe.name, &operation(1), id(1), Lease::clamped(Duration::ZERO));
     for call in [&acquire, &update] {
@@ -252,9 +259,9 @@ async fn arguments_are_checked_before_the_first_write<S: Store, A: Admin>(bench:
     assert_eq!(pe.value(), "3");
 }
 
-async fn other_kinds_of_keys_are_refused_and_stay_untouched<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let pe = Counter::new(bench, "pe");
-    pe.leaves_others_alone(|pe| {
+async fn keys_of_other_types_are_rejected_unchanged<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let pe = Counter::new(harness, "pe");
+    pe.rejects_other_types(|pe| {
         let (acquire, release) = pe.acquire_and_release(EXPIRABLE, (1, 1));
         vec![
             acquire,

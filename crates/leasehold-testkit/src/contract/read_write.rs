@@ -4,7 +4,7 @@
 //! numbers.
 #![deny(dead_code)]
 
-mod bench;
+mod harness;
 pub mod marks;
 
 use leasehold_proto::recipe::read_write::{PREFERRED, READ_LOCK, WRITE_LOCK, YIELDING};
@@ -13,49 +13,47 @@ use leasehold_proto::recipe::{self, read, reentrant, write};
 use leasehold_proto::{Applied, Call, CallArgs, LockCalls, Recipe, Reply, StoreErrorKind, Verb};
 use leasehold_store::Store;
 
-use super::{Admin, Bench};
-use bench::{LONG, Rw, owner, refused};
+use super::{Admin, Harness};
+use harness::{LONG, Rw, owner, refused};
 
-behaviours! {
-    readers_are_granted_together_each_with_a_lease_of_its_own,
-    readers_are_refused_while_somebody_writes,
-    writers_are_refused_while_anybody_reads_or_writes,
-    an_acquire_that_runs_twice_finds_its_own_hold,
-    who_writes_may_read_and_nobody_else,
-    who_reads_and_asks_to_write_would_wait_for_itself,
-    a_renewal_of_a_reader_never_shortens_and_restores_what_went,
-    a_re_entry_of_a_reader_adds_a_lease_and_a_partial_release_takes_it_away,
-    a_renewal_of_a_writer_never_adds_up,
-    a_renewal_of_what_is_not_held_changes_nothing,
+behaviors! {
+    readers_are_granted_together_with_separate_leases,
+    readers_are_refused_while_a_writer_holds_the_lock,
+    writers_are_refused_while_a_reader_or_writer_holds_the_lock,
+    a_duplicate_acquire_finds_its_own_hold,
+    only_the_writer_may_read,
+    a_reader_that_requests_the_write_lock_gets_the_deadlock_reply,
+    a_reader_renewal_never_shortens_and_restores_missing_leases,
+    a_reader_re_entry_adds_a_lease_and_a_partial_release_removes_it,
+    writer_renewals_do_not_add_up,
+    a_renewal_without_a_hold_changes_nothing,
     the_lock_lives_as_long_as_its_longest_reader,
-    a_dead_reader_goes_with_the_last_living_one,
-    a_dead_reader_is_taken_off_while_others_read_on,
-    a_readers_release_leaves_a_writers_lease_alone,
-    a_writer_who_reads_on_leaves_the_lock_to_readers_and_tells_them,
+    a_dead_reader_is_removed_with_the_last_live_one,
+    a_dead_reader_is_removed_while_others_read,
+    a_readers_release_does_not_change_the_writers_lease,
+    a_writer_that_downgrades_admits_and_wakes_readers,
     a_writer_frees_the_lock_when_only_a_dead_reader_is_left,
-    a_release_by_another_or_twice_changes_nothing,
-    each_side_is_forced_only_while_it_has_the_lock,
-    each_side_is_looked_at_by_itself,
+    a_foreign_or_duplicate_release_changes_nothing,
+    a_forced_release_affects_only_the_side_that_holds_the_lock,
+    each_side_is_inspected_separately,
     arguments_are_checked_before_the_first_write,
-    other_kinds_of_keys_are_refused_and_stay_untouched,
-    a_plain_lock_refuses_a_read_write_lock,
+    keys_of_other_types_are_rejected_unchanged,
+    a_plain_lock_rejects_a_read_write_lock,
 }
 
-async fn readers_are_granted_together_each_with_a_lease_of_its_own<S: Store, A: Admin>(
-    bench: &Bench<'_, S, A>,
-) {
-    let rw = Rw::new(bench);
+async fn readers_are_granted_together_with_separate_leases<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let rw = Rw::new(harness);
     assert_eq!(rw.acquire(&READ_LOCK, 1, 60_000).await, Reply::Nil);
     assert_eq!(rw.acquire(&READ_LOCK, 2, LONG).await, Reply::Nil);
     assert!(rw.is(&[("mode", "read"), ("1", "1"), ("2", "1")]), "{:?}", rw.fields());
     assert!(rw.remaining() > 50_000, "the second one does not shorten the first");
-    assert_eq!(bench.tell(&["GET", &rw.timeout(1, 1)]), "1");
+    assert_eq!(harness.run_command(&["GET", &rw.timeout(1, 1)]), "1");
     assert!((50_001..=60_000).contains(&rw.pttl(&rw.timeout(1, 1))));
     assert!((20_001..=30_000).contains(&rw.pttl(&rw.timeout(2, 1))));
 }
 
-async fn readers_are_refused_while_somebody_writes<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let rw = Rw::new(bench);
+async fn readers_are_refused_while_a_writer_holds_the_lock<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let rw = Rw::new(harness);
     assert_eq!(rw.acquire(&WRITE_LOCK, 1, LONG).await, Reply::Nil);
     assert!(rw.is(&[("mode", "write"), ("1:write", "1")]), "{:?}", rw.fields());
     for reader in [&READ_LOCK, &YIELDING] {
@@ -65,8 +63,10 @@ async fn readers_are_refused_while_somebody_writes<S: Store, A: Admin>(bench: &B
     assert!(rw.remaining() <= 30_000);
 }
 
-async fn writers_are_refused_while_anybody_reads_or_writes<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let rw = Rw::new(bench);
+async fn writers_are_refused_while_a_reader_or_writer_holds_the_lock<S: Store, A: Admin>(
+    harness: &Harness<'_, S, A>,
+) {
+    let rw = Rw::new(harness);
     rw.acquire(&READ_LOCK, 1, LONG).await;
     assert!(refused(&rw.acquire(&WRITE_LOCK, 2, 60_000).await, LONG));
     assert!(rw.is(&[("mode", "read"), ("1", "1")]));
@@ -76,8 +76,8 @@ async fn writers_are_refused_while_anybody_reads_or_writes<S: Store, A: Admin>(b
     assert!(rw.is(&[("mode", "write"), ("3:write", "1")]));
 }
 
-async fn an_acquire_that_runs_twice_finds_its_own_hold<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let rw = Rw::new(bench);
+async fn a_duplicate_acquire_finds_its_own_hold<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let rw = Rw::new(harness);
     for _ in 0..2 {
         assert_eq!(rw.acquire(&READ_LOCK, 1, LONG).await, Reply::Nil);
         assert!(rw.is(&[("mode", "read"), ("1", "1")]));
@@ -106,8 +106,8 @@ async fn an_acquire_that_runs_twice_finds_its_own_hold<S: Store, A: Admin>(bench
     assert!(rw.remaining() > 60_000 && rw.pttl(&rw.timeout(4, 1)) > 60_000);
 }
 
-async fn who_writes_may_read_and_nobody_else<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let rw = Rw::new(bench);
+async fn only_the_writer_may_read<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let rw = Rw::new(harness);
     rw.acquire(&WRITE_LOCK, 1, LONG).await;
     assert!(refused(&rw.acquire_beside(&READ_LOCK, 3, 2).await, LONG));
     assert!(
@@ -118,8 +118,10 @@ async fn who_writes_may_read_and_nobody_else<S: Store, A: Admin>(bench: &Bench<'
     assert!(rw.is(&[("mode", "write"), ("1:write", "1"), ("2", "1")]));
 }
 
-async fn who_reads_and_asks_to_write_would_wait_for_itself<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let rw = Rw::new(bench);
+async fn a_reader_that_requests_the_write_lock_gets_the_deadlock_reply<S: Store, A: Admin>(
+    harness: &Harness<'_, S, A>,
+) {
+    let rw = Rw::new(harness);
     rw.acquire(&READ_LOCK, 1, LONG).await;
     assert_eq!(rw.acquire_beside(&WRITE_LOCK, 2, 1).await, Reply::Int(-3));
     assert_eq!(rw.acquire_beside(&PREFERRED, 2, 1).await, Reply::Int(-3));
@@ -127,28 +129,28 @@ async fn who_reads_and_asks_to_write_would_wait_for_itself<S: Store, A: Admin>(b
     assert!(refused(&rw.acquire_beside(&WRITE_LOCK, 2, 9).await, LONG), "its own hold is gone");
 }
 
-async fn a_renewal_of_a_reader_never_shortens_and_restores_what_went<S: Store, A: Admin>(
-    bench: &Bench<'_, S, A>,
+async fn a_reader_renewal_never_shortens_and_restores_missing_leases<S: Store, A: Admin>(
+    harness: &Harness<'_, S, A>,
 ) {
-    let rw = Rw::new(bench);
+    let rw = Rw::new(harness);
     rw.acquire(&READ_LOCK, 1, LONG).await;
     rw.acquire(&READ_LOCK, 2, 10_000).await;
     assert_eq!(rw.renew(&READ_LOCK, 1, 90_000, 0).await, Reply::Int(1));
     assert_eq!(rw.renew(&READ_LOCK, 1, 10, 0).await, Reply::Int(1));
     assert!(rw.remaining() > 60_000 && rw.pttl(&rw.timeout(1, 1)) > 60_000);
     assert!(rw.pttl(&rw.timeout(2, 1)) <= 10_000, "others renew their own");
-    bench.tell(&["DEL", &rw.timeout(1, 1)]);
-    bench.tell(&["PERSIST", &rw.timeout(2, 1)]);
+    harness.run_command(&["DEL", &rw.timeout(1, 1)]);
+    harness.run_command(&["PERSIST", &rw.timeout(2, 1)]);
     for reader in [1, 2] {
         assert_eq!(rw.renew(&READ_LOCK, reader, LONG, 0).await, Reply::Int(1));
         assert!((20_001..=30_000).contains(&rw.pttl(&rw.timeout(reader, 1))), "{reader}");
     }
 }
 
-async fn a_re_entry_of_a_reader_adds_a_lease_and_a_partial_release_takes_it_away<S: Store, A: Admin>(
-    bench: &Bench<'_, S, A>,
+async fn a_reader_re_entry_adds_a_lease_and_a_partial_release_removes_it<S: Store, A: Admin>(
+    harness: &Harness<'_, S, A>,
 ) {
-    let rw = Rw::new(bench);
+    let rw = Rw::new(harness);
     let leases = || (1..=4).filter(|hold| rw.has(&rw.timeout(1, *hold))).count();
     rw.acquire(&READ_LOCK, 1, LONG).await;
     for count in [3, 2] {
@@ -166,14 +168,14 @@ async fn a_re_entry_of_a_reader_adds_a_lease_and_a_partial_release_takes_it_away
         assert_eq!(leases(), 1);
     }
     assert!(rw.remaining() > 50_000);
-    assert_eq!(rw.said(&mut heard).await, "now", "a partial release says nothing");
+    assert_eq!(rw.messages(&mut heard).await, "now", "a partial release says nothing");
     assert_eq!(rw.release(&READ_LOCK, 1, 0).await, Reply::Int(1));
     assert_eq!((leases(), rw.has(rw.name.as_str())), (0, false));
-    assert_eq!(rw.said(&mut heard).await, "0");
+    assert_eq!(rw.messages(&mut heard).await, "0");
 }
 
-async fn a_renewal_of_a_writer_never_adds_up<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let rw = Rw::new(bench);
+async fn writer_renewals_do_not_add_up<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let rw = Rw::new(harness);
     rw.acquire(&WRITE_LOCK, 1, LONG).await;
     for _ in 0..2 {
         assert_eq!(rw.renew(&WRITE_LOCK, 1, LONG, 2).await, Reply::Int(1));
@@ -187,8 +189,8 @@ async fn a_renewal_of_a_writer_never_adds_up<S: Store, A: Admin>(bench: &Bench<'
     assert!(rw.remaining() > 20_000);
 }
 
-async fn a_renewal_of_what_is_not_held_changes_nothing<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let rw = Rw::new(bench);
+async fn a_renewal_without_a_hold_changes_nothing<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let rw = Rw::new(harness);
     let recipes: [&Recipe; 2] = [&READ_LOCK, &WRITE_LOCK];
     for recipe in recipes {
         for count in [0, 1] {
@@ -204,8 +206,8 @@ async fn a_renewal_of_what_is_not_held_changes_nothing<S: Store, A: Admin>(bench
     assert!(rw.is(&[("mode", "read"), ("2", "1")]) && rw.remaining() <= 10_000);
 }
 
-async fn the_lock_lives_as_long_as_its_longest_reader<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let rw = Rw::new(bench);
+async fn the_lock_lives_as_long_as_its_longest_reader<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let rw = Rw::new(harness);
     let (_listening, mut heard) = rw.listen().await;
     rw.acquire(&READ_LOCK, 1, 5_000).await;
     rw.acquire(&READ_LOCK, 2, 20_000).await;
@@ -217,21 +219,21 @@ async fn the_lock_lives_as_long_as_its_longest_reader<S: Store, A: Admin>(bench:
     rw.renew(&READ_LOCK, 2, 20_000, 3).await;
     rw.acquire(&READ_LOCK, 4, LONG).await;
     // The longest lease counts of a reader with several holds, whichever hold has it.
-    bench.tell(&["PEXPIRE", &rw.timeout(2, 1), "1000"]);
-    bench.tell(&["PEXPIRE", &rw.timeout(2, 2), "9000"]);
-    bench.tell(&["DEL", &rw.timeout(2, 3)]);
+    harness.run_command(&["PEXPIRE", &rw.timeout(2, 1), "1000"]);
+    harness.run_command(&["PEXPIRE", &rw.timeout(2, 2), "9000"]);
+    harness.run_command(&["DEL", &rw.timeout(2, 3)]);
     assert_eq!(rw.release(&READ_LOCK, 4, 0).await, Reply::Int(0));
     assert!((5_001..=9_000).contains(&rw.remaining()));
-    assert_eq!(rw.said(&mut heard).await, "now", "nobody is told while somebody reads");
+    assert_eq!(rw.messages(&mut heard).await, "now", "nobody is told while somebody reads");
 }
 
-async fn a_dead_reader_is_taken_off_while_others_read_on<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let rw = Rw::new(bench);
+async fn a_dead_reader_is_removed_while_others_read<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let rw = Rw::new(harness);
     for reader in [1, 2, 3] {
         rw.acquire(&READ_LOCK, reader, LONG).await;
     }
     rw.acquire(&READ_LOCK, 4, 60_000).await;
-    bench.tell(&["DEL", &rw.timeout(1, 1)]);
+    harness.run_command(&["DEL", &rw.timeout(1, 1)]);
     assert_eq!(rw.release(&READ_LOCK, 2, 0).await, Reply::Int(0));
     assert!(rw.remaining() > 50_000, "the longest one reads on");
     assert_eq!(rw.release(&READ_LOCK, 4, 0).await, Reply::Int(0));
@@ -243,30 +245,32 @@ async fn a_dead_reader_is_taken_off_while_others_read_on<S: Store, A: Admin>(ben
     assert_eq!(rw.release(&READ_LOCK, 5, 0).await, Reply::Int(0));
     assert_eq!(rw.acquire_beside(&UPGRADE, 6, 3).await, Reply::Nil);
     assert_eq!(rw.acquire_beside(&READ_LOCK, 7, 6).await, Reply::Nil);
-    bench.tell(&["DEL", &rw.timeout(7, 1)]);
+    harness.run_command(&["DEL", &rw.timeout(7, 1)]);
     assert_eq!(rw.release(&WRITE_LOCK, 6, 0).await, Reply::Int(1));
     assert!(rw.is(&[("mode", "read"), ("3", "1")]), "{:?}", rw.fields());
 }
 
-async fn a_dead_reader_goes_with_the_last_living_one<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let rw = Rw::new(bench);
+async fn a_dead_reader_is_removed_with_the_last_live_one<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let rw = Rw::new(harness);
     rw.acquire(&READ_LOCK, 1, LONG).await;
     rw.acquire(&READ_LOCK, 2, LONG).await;
-    bench.tell(&["DEL", &rw.timeout(1, 1)]);
+    harness.run_command(&["DEL", &rw.timeout(1, 1)]);
     let (_listening, mut heard) = rw.listen().await;
     assert_eq!(rw.release(&READ_LOCK, 2, 0).await, Reply::Int(1));
     assert!(!rw.has(rw.name.as_str()));
-    assert_eq!(rw.said(&mut heard).await, "0");
+    assert_eq!(rw.messages(&mut heard).await, "0");
     // A lease without an expiry counts as none, as in Redisson.
     rw.acquire(&READ_LOCK, 3, LONG).await;
     rw.acquire(&READ_LOCK, 4, LONG).await;
-    bench.tell(&["PERSIST", &rw.timeout(3, 1)]);
+    harness.run_command(&["PERSIST", &rw.timeout(3, 1)]);
     assert_eq!(rw.release(&READ_LOCK, 4, 0).await, Reply::Int(1));
-    bench.tell(&["DEL", &rw.timeout(3, 1)]);
+    harness.run_command(&["DEL", &rw.timeout(3, 1)]);
 }
 
-async fn a_readers_release_leaves_a_writers_lease_alone<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let rw = Rw::new(bench);
+async fn a_readers_release_does_not_change_the_writers_lease<S: Store, A: Admin>(
+    harness: &Harness<'_, S, A>,
+) {
+    let rw = Rw::new(harness);
     rw.acquire(&WRITE_LOCK, 1, 60_000).await;
     rw.acquire_beside(&READ_LOCK, 2, 1).await;
     rw.renew(&READ_LOCK, 2, LONG, 2).await;
@@ -277,39 +281,37 @@ async fn a_readers_release_leaves_a_writers_lease_alone<S: Store, A: Admin>(benc
     }
     assert!(rw.is(&[("mode", "write"), ("1:write", "1")]));
     assert!(!rw.has(&rw.timeout(2, 1)));
-    assert_eq!(rw.said(&mut heard).await, "now", "nobody may come in yet");
+    assert_eq!(rw.messages(&mut heard).await, "now", "nobody may come in yet");
 }
 
-async fn a_writer_who_reads_on_leaves_the_lock_to_readers_and_tells_them<S: Store, A: Admin>(
-    bench: &Bench<'_, S, A>,
-) {
-    let rw = Rw::new(bench);
+async fn a_writer_that_downgrades_admits_and_wakes_readers<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let rw = Rw::new(harness);
     rw.acquire(&WRITE_LOCK, 1, 60_000).await;
     rw.acquire_beside(&READ_LOCK, 2, 1).await;
     let (_listening, mut heard) = rw.listen().await;
     assert_eq!(rw.release(&WRITE_LOCK, 1, 0).await, Reply::Int(1));
     assert!(rw.is(&[("mode", "read"), ("2", "1")]));
     assert!((20_001..=30_000).contains(&rw.remaining()), "the lease is the reader's now");
-    assert_eq!(rw.said(&mut heard).await, "1");
+    assert_eq!(rw.messages(&mut heard).await, "1");
     assert!(refused(&rw.acquire(&WRITE_LOCK, 3, LONG).await, LONG));
     assert_eq!(rw.acquire(&READ_LOCK, 4, LONG).await, Reply::Nil);
 }
 
 async fn a_writer_frees_the_lock_when_only_a_dead_reader_is_left<S: Store, A: Admin>(
-    bench: &Bench<'_, S, A>,
+    harness: &Harness<'_, S, A>,
 ) {
-    let rw = Rw::new(bench);
+    let rw = Rw::new(harness);
     rw.acquire(&WRITE_LOCK, 1, LONG).await;
     rw.acquire_beside(&READ_LOCK, 2, 1).await;
-    bench.tell(&["DEL", &rw.timeout(2, 1)]);
+    harness.run_command(&["DEL", &rw.timeout(2, 1)]);
     let (_listening, mut heard) = rw.listen().await;
     assert_eq!(rw.release(&WRITE_LOCK, 1, 0).await, Reply::Int(1));
     assert!(!rw.has(rw.name.as_str()));
-    assert_eq!(rw.said(&mut heard).await, "1");
+    assert_eq!(rw.messages(&mut heard).await, "1");
 }
 
-async fn a_release_by_another_or_twice_changes_nothing<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let rw = Rw::new(bench);
+async fn a_foreign_or_duplicate_release_changes_nothing<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let rw = Rw::new(harness);
     rw.acquire(&READ_LOCK, 1, LONG).await;
     let (_listening, mut heard) = rw.listen().await;
     let recipes: [&Recipe; 4] = [&READ_LOCK, &WRITE_LOCK, &PREFERRED, &UPGRADE];
@@ -320,16 +322,18 @@ async fn a_release_by_another_or_twice_changes_nothing<S: Store, A: Admin>(bench
     }
     assert_eq!(rw.release(&WRITE_LOCK, 1, 0).await, Reply::Nil, "who reads does not write");
     assert!(rw.is(&[("mode", "read"), ("1", "1")]));
-    assert_eq!(rw.said(&mut heard).await, "now");
+    assert_eq!(rw.messages(&mut heard).await, "now");
     assert_eq!(rw.release(&READ_LOCK, 1, 0).await, Reply::Int(1));
     assert_eq!(rw.release(&READ_LOCK, 1, 0).await, Reply::Nil);
-    assert_eq!(rw.said(&mut heard).await, "0", "once");
+    assert_eq!(rw.messages(&mut heard).await, "0", "once");
 }
 
-async fn each_side_is_forced_only_while_it_has_the_lock<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let rw = Rw::new(bench);
+async fn a_forced_release_affects_only_the_side_that_holds_the_lock<S: Store, A: Admin>(
+    harness: &Harness<'_, S, A>,
+) {
+    let rw = Rw::new(harness);
     let (_listening, mut heard) = rw.listen().await;
-    let force = async |calls: &LockCalls| rw.bench.ask((calls.force_release)(&rw.name)).await;
+    let force = async |calls: &LockCalls| rw.harness.execute((calls.force_release)(&rw.name)).await;
     assert_eq!(
         (force(&read::LOCK_CALLS).await, force(&write::LOCK_CALLS).await),
         (Reply::Int(0), Reply::Int(0))
@@ -337,23 +341,23 @@ async fn each_side_is_forced_only_while_it_has_the_lock<S: Store, A: Admin>(benc
     rw.acquire(&READ_LOCK, 1, LONG).await;
     rw.renew(&READ_LOCK, 1, LONG, 3).await;
     assert_eq!(force(&write::LOCK_CALLS).await, Reply::Int(0));
-    assert_eq!(rw.said(&mut heard).await, "now");
+    assert_eq!(rw.messages(&mut heard).await, "now");
     assert_eq!(force(&read::LOCK_CALLS).await, Reply::Int(1));
     assert!(!rw.has(rw.name.as_str()));
     assert!((1..=3).all(|hold| !rw.has(&rw.timeout(1, hold))), "no lease is left");
-    assert_eq!(rw.said(&mut heard).await, "0");
+    assert_eq!(rw.messages(&mut heard).await, "0");
     rw.acquire(&WRITE_LOCK, 2, LONG).await;
     rw.acquire_beside(&READ_LOCK, 3, 2).await;
     assert_eq!(force(&read::LOCK_CALLS).await, Reply::Int(0));
     assert_eq!(force(&write::LOCK_CALLS).await, Reply::Int(1));
     assert!(!rw.has(rw.name.as_str()) && !rw.has(&rw.timeout(3, 1)));
-    assert_eq!(rw.said(&mut heard).await, "1");
+    assert_eq!(rw.messages(&mut heard).await, "1");
 }
 
-async fn each_side_is_looked_at_by_itself<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let rw = Rw::new(bench);
+async fn each_side_is_inspected_separately<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let rw = Rw::new(harness);
     let look = async |calls: &LockCalls, number: Option<u64>| {
-        let reply = rw.bench.ask((calls.inspect)(&rw.name, number.map(owner))).await;
+        let reply = rw.harness.execute((calls.inspect)(&rw.name, number.map(owner))).await;
         let Reply::Array(items) = reply else {
             panic!("an inspection answers with an array");
         };
@@ -376,22 +380,22 @@ async fn each_side_is_looked_at_by_itself<S: Store, A: Admin>(bench: &Bench<'_, 
     rw.release(&WRITE_LOCK, 1, 0).await;
     assert_eq!(look(&write::LOCK_CALLS, Some(1)).await, (-2, 0));
     assert!(matches!(look(&read::LOCK_CALLS, None).await, (1..=30_000, 0)));
-    bench.tell(&["PERSIST", rw.name.as_str()]);
+    harness.run_command(&["PERSIST", rw.name.as_str()]);
     assert_eq!(look(&read::LOCK_CALLS, Some(2)).await, (-1, 2));
 }
 
-async fn arguments_are_checked_before_the_first_write<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let rw = Rw::new(bench);
+async fn arguments_are_checked_before_the_first_write<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let rw = Rw::new(harness);
     rw.acquire(&READ_LOCK, 1, LONG).await;
     let before = rw.fields();
     let recipes: [&Recipe; 3] = [&READ_LOCK, &WRITE_LOCK, &UPGRADE];
     for recipe in recipes {
         let by_reader = |write: &dyn Fn(&CallArgs<'_>) -> Call| {
-            rw.call(1, LONG, |ask| write(&CallArgs { companion: Some(owner(1)), ..ask }))
+            rw.call(1, LONG, |execute| write(&CallArgs { companion: Some(owner(1)), ..execute }))
         };
-        let acquire = by_reader(&|ask| (recipe.acquire)(ask));
-        let renew = by_reader(&|ask| (recipe.renew)(ask));
-        let release = by_reader(&|ask| (recipe.release)(ask));
+        let acquire = by_reader(&|execute| (recipe.acquire)(execute));
+        let renew = by_reader(&|execute| (recipe.renew)(execute));
+        let release = by_reader(&|execute| (recipe.release)(execute));
         let wrong: [(&Call, &str, &[&str]); 5] = [
             (&acquire, "lease_ms", &["0", "-1", "1.5", "abc", "", "9007199254740992", "nan"]),
             (&acquire, "mark_ms", &["-1", "0.5", "x", ""]),
@@ -405,49 +409,50 @@ async fn arguments_are_checked_before_the_first_write<S: Store, A: Admin>(bench:
                 if !call.set_arg(argument, *value) {
                     continue;
                 }
-                let refused = bench.run(call).await.expect_err("an argument is wrong");
+                let refused = harness.run(call).await.expect_err("an argument is wrong");
                 let what = (refused.kind, refused.applied);
                 assert_eq!(what, (StoreErrorKind::Server, Applied::No), "{argument} {value}");
             }
         }
     }
-    let mut endless = rw.call(1, LONG, |ask| (READ_LOCK.renew)(&ask));
+    let mut endless = rw.call(1, LONG, |execute| (READ_LOCK.renew)(&execute));
     endless.set_arg("count", "4294967296");
-    assert!(bench.run(endless).await.is_err(), "no loop without an end");
+    assert!(harness.run(endless).await.is_err(), "no loop without an end");
     assert_eq!(rw.fields(), before);
 }
 
-async fn other_kinds_of_keys_are_refused_and_stay_untouched<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let rw = Rw::new(bench);
+async fn keys_of_other_types_are_rejected_unchanged<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let rw = Rw::new(harness);
     let recipes: [(&Recipe, &LockCalls); 3] =
         [(&READ_LOCK, &read::LOCK_CALLS), (&WRITE_LOCK, &write::LOCK_CALLS), (&UPGRADE, &write::LOCK_CALLS)];
-    bench.tell(&["SET", rw.name.as_str(), "mine"]);
+    harness.run_command(&["SET", rw.name.as_str(), "mine"]);
     for (recipe, lock) in recipes {
-        let beside = rw.call(1, LONG, |ask| (recipe.acquire)(&CallArgs { companion: Some(owner(2)), ..ask }));
-        let renew = rw.call(1, LONG, |ask| (recipe.renew)(&ask));
-        let release = rw.call(1, LONG, |ask| (recipe.release)(&ask.count(0)));
+        let beside =
+            rw.call(1, LONG, |execute| (recipe.acquire)(&CallArgs { companion: Some(owner(2)), ..execute }));
+        let renew = rw.call(1, LONG, |execute| (recipe.renew)(&execute));
+        let release = rw.call(1, LONG, |execute| (recipe.release)(&execute.count(0)));
         let calls = [beside, renew, release, (lock.force_release)(&rw.name), (lock.inspect)(&rw.name, None)];
         for call in calls {
-            let refused = bench.run(call).await.expect_err("the key is a string");
+            let refused = harness.run(call).await.expect_err("the key is a string");
             assert_eq!(refused.kind, StoreErrorKind::WrongType);
         }
     }
-    assert_eq!(bench.tell(&["GET", rw.name.as_str()]), "mine");
+    assert_eq!(harness.run_command(&["GET", rw.name.as_str()]), "mine");
     for field in ["u:1", "mode"] {
-        bench.tell(&["DEL", rw.name.as_str()]);
-        bench.tell(&["HSET", rw.name.as_str(), field, "1"]);
+        harness.run_command(&["DEL", rw.name.as_str()]);
+        harness.run_command(&["HSET", rw.name.as_str(), field, "1"]);
         for (recipe, lock) in recipes.into_iter().take(2) {
-            let acquire = rw.call(1, LONG, |ask| (recipe.acquire)(&ask));
-            let refused = bench.run(acquire).await.expect_err("the hash is somebody else's");
+            let acquire = rw.call(1, LONG, |execute| (recipe.acquire)(&execute));
+            let refused = harness.run(acquire).await.expect_err("the hash is somebody else's");
             assert_eq!(refused.kind, StoreErrorKind::WrongType, "{field}");
-            assert_eq!(bench.ask((lock.force_release)(&rw.name)).await, Reply::Int(0));
+            assert_eq!(harness.execute((lock.force_release)(&rw.name)).await, Reply::Int(0));
         }
         assert!(rw.is(&[(field, "1")]));
     }
 }
 
-async fn a_plain_lock_refuses_a_read_write_lock<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let rw = Rw::new(bench);
+async fn a_plain_lock_rejects_a_read_write_lock<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let rw = Rw::new(harness);
     let known = |script: &&leasehold_proto::Script| {
         script.verb == Verb::Acquire && reentrant::SCRIPTS.iter().any(|one| one.source() == script.source())
     };
@@ -455,9 +460,9 @@ async fn a_plain_lock_refuses_a_read_write_lock<S: Store, A: Admin>(bench: &Benc
     let plain = || Call::of(plain).key("lock", &rw.name).arg("owner", "u:1").arg("lease_ms", LONG);
     for recipe in [&READ_LOCK as &Recipe, &WRITE_LOCK] {
         rw.acquire(recipe, 1, LONG).await;
-        let refused = bench.run(plain()).await.expect_err("the name is a read-write lock's");
+        let refused = harness.run(plain()).await.expect_err("the name is a read-write lock's");
         assert_eq!(refused.kind, StoreErrorKind::WrongType);
         assert_eq!(rw.release(recipe, 1, 0).await, Reply::Int(1), "which is as it was");
     }
-    assert_eq!(bench.ask(plain()).await, Reply::Nil);
+    assert_eq!(harness.execute(plain()).await, Reply::Nil);
 }

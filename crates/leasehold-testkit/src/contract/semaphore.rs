@@ -10,43 +10,43 @@ use leasehold_proto::{Recipe, Reply};
 use leasehold_store::Store;
 
 use super::counters::{Counter, FRESH, GRANTED, ONCE, UNCERTAIN, operation};
-use super::{Admin, Bench, until};
+use super::{Admin, Harness, until};
 
-behaviours! {
-    permits_are_taken_when_there_are_enough,
-    an_acquire_that_runs_twice_takes_once,
-    a_release_gives_back_what_was_taken_once,
-    a_release_without_a_marker_believes_only_its_first_attempt,
-    what_may_yet_arrive_finds_that_it_is_over,
-    an_operation_that_runs_twice_has_one_effect_and_one_answer,
-    the_number_is_set_once_for_ever_or_for_so_long,
-    adding_drops_an_expiry_and_taking_keeps_it,
+behaviors! {
+    permits_are_acquired_when_enough_are_available,
+    a_duplicate_acquire_takes_permits_once,
+    a_release_returns_acquired_permits_once,
+    only_the_first_attempt_of_a_release_works_without_a_marker,
+    late_calls_find_that_their_acquisition_has_ended,
+    a_duplicate_operation_has_one_effect_and_the_same_reply,
+    the_permit_count_is_set_once_with_or_without_an_expiry,
+    adding_permits_removes_an_expiry_and_acquiring_keeps_it,
     a_queue_is_served_from_its_head,
-    a_grant_that_leaves_permits_tells_the_next_in_the_queue,
-    one_who_leaves_the_queue_tells_the_next,
-    who_has_not_shown_itself_is_passed_by,
-    a_head_seen_by_a_clock_that_was_set_back_is_passed_by_within_seconds,
-    the_queue_expires_when_nobody_comes,
+    a_grant_with_permits_left_wakes_the_next_in_the_queue,
+    a_leaving_waiter_wakes_the_next,
+    an_unseen_waiter_is_passed_over,
+    a_head_seen_in_the_future_is_skipped_within_seconds,
+    an_abandoned_queue_expires,
     arguments_are_checked_before_the_first_write,
-    other_kinds_of_keys_are_refused_and_stay_untouched,
-    an_expirable_semaphore_is_refused,
+    keys_of_other_types_are_rejected_unchanged,
+    an_expirable_semaphore_is_rejected,
 }
 
 /// Both kinds of semaphore, each with a counter of its own.
-fn both<'a, S: Store, A: Admin>(bench: &'a Bench<'a, S, A>) -> [(Counter<'a, S, A>, &'static Recipe); 2] {
-    [(Counter::new(bench, "sc"), &SEMAPHORE), (Counter::new(bench, "fifo"), &FIFO_SEMAPHORE)]
+fn both<'a, S: Store, A: Admin>(harness: &'a Harness<'a, S, A>) -> [(Counter<'a, S, A>, &'static Recipe); 2] {
+    [(Counter::new(harness, "sc"), &SEMAPHORE), (Counter::new(harness, "fifo"), &FIFO_SEMAPHORE)]
 }
 
 const TAKEN: Reply = Reply::Int(1);
 const REFUSED: Reply = Reply::Int(0);
 
-async fn permits_are_taken_when_there_are_enough<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    for (sc, recipe) in both(bench) {
+async fn permits_are_acquired_when_enough_are_available<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    for (sc, recipe) in both(harness) {
         assert_eq!(sc.acquire(recipe, (1, 1), ONCE).await, REFUSED, "nobody has set their number");
-        assert_eq!(bench.tell(&["EXISTS", sc.name.as_str()]), "0");
+        assert_eq!(harness.run_command(&["EXISTS", sc.name.as_str()]), "0");
         sc.set("3");
         assert_eq!(sc.acquire(recipe, (2, 2), FRESH).await, TAKEN);
-        assert_eq!((sc.value(), bench.tell(&["GET", &sc.marker(2)])), ("1".into(), "2".into()));
+        assert_eq!((sc.value(), harness.run_command(&["GET", &sc.marker(2)])), ("1".into(), "2".into()));
         assert!((1..=3_600_000).contains(&sc.pttl(&sc.marker(2))));
         assert_eq!(sc.acquire(recipe, (3, 2), ONCE).await, REFUSED);
         assert_eq!(sc.acquire(recipe, (4, 0), ONCE).await, TAKEN, "of nothing there is enough");
@@ -58,8 +58,8 @@ async fn permits_are_taken_when_there_are_enough<S: Store, A: Admin>(bench: &Ben
     }
 }
 
-async fn an_acquire_that_runs_twice_takes_once<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    for (sc, recipe) in both(bench) {
+async fn a_duplicate_acquire_takes_permits_once<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    for (sc, recipe) in both(harness) {
         sc.set("3");
         for context in [FRESH, FRESH, UNCERTAIN, UNCERTAIN, FRESH] {
             assert_eq!(sc.acquire(recipe, (1, 3), context).await, TAKEN);
@@ -68,26 +68,30 @@ async fn an_acquire_that_runs_twice_takes_once<S: Store, A: Admin>(bench: &Bench
     }
 }
 
-async fn a_release_gives_back_what_was_taken_once<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    for (sc, recipe) in both(bench) {
-        let mut ear = sc.listen(sc.channel()).await;
+async fn a_release_returns_acquired_permits_once<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    for (sc, recipe) in both(harness) {
+        let mut listener = sc.listen(sc.channel()).await;
         sc.set("3");
         sc.acquire(recipe, (1, 2), FRESH).await;
         assert_eq!(sc.release(recipe, (1, 2), GRANTED).await, TAKEN);
         assert_eq!(sc.value(), "3");
-        ear.hears("3").await;
-        assert_eq!(bench.tell(&["EXISTS", &sc.marker(1)]), "0", "nothing is left of an ordinary one");
+        listener.receives("3").await;
+        assert_eq!(
+            harness.run_command(&["EXISTS", &sc.marker(1)]),
+            "0",
+            "nothing is left of an ordinary one"
+        );
         assert_eq!(sc.release(recipe, (1, 2), UNCERTAIN).await, REFUSED);
         assert_eq!(sc.release(recipe, (2, 0), GRANTED).await, TAKEN);
         assert_eq!(sc.value(), "3");
-        ear.hears_nothing().await;
+        listener.receives_nothing().await;
     }
 }
 
-async fn a_release_without_a_marker_believes_only_its_first_attempt<S: Store, A: Admin>(
-    bench: &Bench<'_, S, A>,
+async fn only_the_first_attempt_of_a_release_works_without_a_marker<S: Store, A: Admin>(
+    harness: &Harness<'_, S, A>,
 ) {
-    for (sc, recipe) in both(bench) {
+    for (sc, recipe) in both(harness) {
         sc.set("1");
         assert_eq!(sc.release(recipe, (1, 2), FRESH).await, REFUSED, "it was never granted for certain");
         let mut again = GRANTED;
@@ -98,8 +102,8 @@ async fn a_release_without_a_marker_believes_only_its_first_attempt<S: Store, A:
     }
 }
 
-async fn what_may_yet_arrive_finds_that_it_is_over<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    for (sc, recipe) in both(bench) {
+async fn late_calls_find_that_their_acquisition_has_ended<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    for (sc, recipe) in both(harness) {
         sc.set("9");
         // The undo arrives before the acquire.
         assert_eq!(sc.release(recipe, (1, 2), UNCERTAIN).await, REFUSED);
@@ -118,17 +122,17 @@ async fn what_may_yet_arrive_finds_that_it_is_over<S: Store, A: Admin>(bench: &B
         assert_eq!(sc.release(recipe, (4, 2), GRANTED).await, REFUSED);
         assert_eq!(sc.value(), "9");
         for number in 1..=4 {
-            assert_eq!(bench.tell(&["GET", &sc.marker(number)]), "0");
+            assert_eq!(harness.run_command(&["GET", &sc.marker(number)]), "0");
             assert!((1..=3_600_000).contains(&sc.pttl(&sc.marker(number))));
         }
     }
 }
 
-async fn an_operation_that_runs_twice_has_one_effect_and_one_answer<S: Store, A: Admin>(
-    bench: &Bench<'_, S, A>,
+async fn a_duplicate_operation_has_one_effect_and_the_same_reply<S: Store, A: Admin>(
+    harness: &Harness<'_, S, A>,
 ) {
-    let sc = Counter::new(bench, "sc");
-    let mut ear = sc.listen(sc.channel()).await;
+    let sc = Counter::new(harness, "sc");
+    let mut listener = sc.listen(sc.channel()).await;
     let calls = [
         (semaphore::try_set(&sc.name, &operation(1), 3, None), 1, "3"),
         (semaphore::add(&sc.name, &operation(2), -9), -6, "-6"),
@@ -137,51 +141,55 @@ async fn an_operation_that_runs_twice_has_one_effect_and_one_answer<S: Store, A:
     ];
     for (call, answer, message) in calls {
         for _ in 0..2 {
-            assert_eq!(bench.ask(call.clone()).await, Reply::Int(answer), "{call:?}");
+            assert_eq!(harness.execute(call.clone()).await, Reply::Int(answer), "{call:?}");
         }
         if !message.is_empty() {
-            ear.hears(message).await;
+            listener.receives(message).await;
         }
-        ear.hears_nothing().await;
+        listener.receives_nothing().await;
     }
     assert_eq!(sc.value(), "0");
     let done = format!("{}:{}", sc.key("leasehold_op"), operation(2));
-    assert_eq!(bench.tell(&["GET", &done]), "-6");
+    assert_eq!(harness.run_command(&["GET", &done]), "-6");
     assert!((1..=63_000).contains(&sc.pttl(&done)));
-    assert_eq!(bench.ask(semaphore::inspect(&sc.name)).await, Reply::Int(0));
+    assert_eq!(harness.execute(semaphore::inspect(&sc.name)).await, Reply::Int(0));
 }
 
-async fn the_number_is_set_once_for_ever_or_for_so_long<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let sc = Counter::new(bench, "sc");
+async fn the_permit_count_is_set_once_with_or_without_an_expiry<S: Store, A: Admin>(
+    harness: &Harness<'_, S, A>,
+) {
+    let sc = Counter::new(harness, "sc");
     let minute = Some(Duration::from_secs(60));
-    assert_eq!(bench.ask(semaphore::try_set(&sc.name, &operation(1), 3, minute)).await, Reply::Int(1));
+    assert_eq!(harness.execute(semaphore::try_set(&sc.name, &operation(1), 3, minute)).await, Reply::Int(1));
     assert!((1..=60_000).contains(&sc.pttl(sc.name.as_str())));
-    assert_eq!(bench.ask(semaphore::try_set(&sc.name, &operation(2), 5, None)).await, Reply::Int(0));
+    assert_eq!(harness.execute(semaphore::try_set(&sc.name, &operation(2), 5, None)).await, Reply::Int(0));
     assert_eq!(sc.value(), "3");
-    bench.tell(&["DEL", sc.name.as_str()]);
-    assert_eq!(bench.ask(semaphore::try_set(&sc.name, &operation(3), 7, None)).await, Reply::Int(1));
+    harness.run_command(&["DEL", sc.name.as_str()]);
+    assert_eq!(harness.execute(semaphore::try_set(&sc.name, &operation(3), 7, None)).await, Reply::Int(1));
     assert_eq!((sc.value(), sc.pttl(sc.name.as_str())), ("7".into(), -1));
 }
 
-async fn adding_drops_an_expiry_and_taking_keeps_it<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let sc = Counter::new(bench, "sc");
+async fn adding_permits_removes_an_expiry_and_acquiring_keeps_it<S: Store, A: Admin>(
+    harness: &Harness<'_, S, A>,
+) {
+    let sc = Counter::new(harness, "sc");
     let minute = Some(Duration::from_secs(60));
-    bench.ask(semaphore::try_set(&sc.name, &operation(1), 3, minute)).await;
+    harness.execute(semaphore::try_set(&sc.name, &operation(1), 3, minute)).await;
     sc.acquire(&SEMAPHORE, (1, 2), FRESH).await;
     sc.release(&SEMAPHORE, (1, 2), GRANTED).await;
-    bench.ask(semaphore::return_permits(&sc.name, &operation(2), 1)).await;
+    harness.execute(semaphore::return_permits(&sc.name, &operation(2), 1)).await;
     assert!(sc.pttl(sc.name.as_str()) > 0);
-    bench.ask(semaphore::add(&sc.name, &operation(3), 1)).await;
+    harness.execute(semaphore::add(&sc.name, &operation(3), 1)).await;
     assert_eq!((sc.value(), sc.pttl(sc.name.as_str())), ("5".into(), -1));
 }
 
-async fn a_queue_is_served_from_its_head<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let sc = Counter::new(bench, "fifo");
+async fn a_queue_is_served_from_its_head<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let sc = Counter::new(harness, "fifo");
     sc.set("0");
     for number in [1, 2, 3, 2] {
         assert_eq!(sc.acquire(&FIFO_SEMAPHORE, (number, 1), FRESH).await, REFUSED);
     }
-    assert_eq!(bench.tell(&["LLEN", &sc.key("leasehold_sc_queue")]), "3");
+    assert_eq!(harness.run_command(&["LLEN", &sc.key("leasehold_sc_queue")]), "3");
     sc.set("2");
     assert_eq!(sc.acquire(&FIFO_SEMAPHORE, (3, 1), FRESH).await, REFUSED);
     assert_eq!(sc.acquire(&FIFO_SEMAPHORE, (9, 1), ONCE).await, REFUSED, "others are before it");
@@ -193,97 +201,102 @@ async fn a_queue_is_served_from_its_head<S: Store, A: Admin>(bench: &Bench<'_, S
     );
     assert_eq!(sc.acquire(&FIFO_SEMAPHORE, (3, 1), FRESH).await, REFUSED, "and those behind it wait with it");
     assert_eq!(sc.acquire(&SEMAPHORE, (9, 1), FRESH).await, TAKEN, "who does not stand there passes");
-    assert_eq!(bench.tell(&["LLEN", &sc.key("leasehold_sc_queue")]), "2");
-    assert_eq!(bench.tell(&["ZCARD", &sc.key("leasehold_sc_seen")]), "2");
+    assert_eq!(harness.run_command(&["LLEN", &sc.key("leasehold_sc_queue")]), "2");
+    assert_eq!(harness.run_command(&["ZCARD", &sc.key("leasehold_sc_seen")]), "2");
 }
 
-async fn a_grant_that_leaves_permits_tells_the_next_in_the_queue<S: Store, A: Admin>(
-    bench: &Bench<'_, S, A>,
+async fn a_grant_with_permits_left_wakes_the_next_in_the_queue<S: Store, A: Admin>(
+    harness: &Harness<'_, S, A>,
 ) {
-    let sc = Counter::new(bench, "fifo");
+    let sc = Counter::new(harness, "fifo");
     sc.set("0");
     for number in [1, 2] {
         sc.acquire(&FIFO_SEMAPHORE, (number, 1), FRESH).await;
     }
     sc.set("3");
-    let mut ear = sc.listen(sc.channel()).await;
+    let mut listener = sc.listen(sc.channel()).await;
     assert_eq!(sc.acquire(&FIFO_SEMAPHORE, (1, 1), FRESH).await, TAKEN);
-    ear.hears("2").await;
+    listener.receives("2").await;
     assert_eq!(sc.acquire(&FIFO_SEMAPHORE, (2, 1), FRESH).await, TAKEN);
-    ear.hears_nothing().await;
+    listener.receives_nothing().await;
 }
 
-async fn one_who_leaves_the_queue_tells_the_next<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let sc = Counter::new(bench, "fifo");
+async fn a_leaving_waiter_wakes_the_next<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let sc = Counter::new(harness, "fifo");
     sc.set("1");
     sc.acquire(&FIFO_SEMAPHORE, (1, 2), FRESH).await;
     sc.acquire(&FIFO_SEMAPHORE, (2, 1), FRESH).await;
-    let mut ear = sc.listen(sc.channel()).await;
+    let mut listener = sc.listen(sc.channel()).await;
     assert_eq!(sc.release(&FIFO_SEMAPHORE, (1, 2), FRESH).await, REFUSED, "it had taken nothing");
-    ear.hears("1").await;
+    listener.receives("1").await;
     assert_eq!(sc.release(&FIFO_SEMAPHORE, (1, 2), FRESH).await, REFUSED);
-    ear.hears_nothing().await;
-    assert_eq!(bench.tell(&["EXISTS", &sc.marker(1)]), "0");
+    listener.receives_nothing().await;
+    assert_eq!(harness.run_command(&["EXISTS", &sc.marker(1)]), "0");
     assert_eq!(sc.acquire(&FIFO_SEMAPHORE, (2, 1), FRESH).await, TAKEN);
-    assert_eq!(bench.tell(&["EXISTS", &sc.key("leasehold_sc_queue"), &sc.key("leasehold_sc_seen")]), "0");
+    assert_eq!(
+        harness.run_command(&["EXISTS", &sc.key("leasehold_sc_queue"), &sc.key("leasehold_sc_seen")]),
+        "0"
+    );
 }
 
-async fn who_has_not_shown_itself_is_passed_by<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let sc = Counter::new(bench, "fifo");
-    let seconds: u64 = bench.tell(&["TIME"]).lines().next().expect("it has two").parse().expect("a number");
+async fn an_unseen_waiter_is_passed_over<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let sc = Counter::new(harness, "fifo");
+    let seconds: u64 =
+        harness.run_command(&["TIME"]).lines().next().expect("it has two").parse().expect("a number");
     let (queue, seen) = (sc.key("leasehold_sc_queue"), sc.key("leasehold_sc_seen"));
     sc.set("1");
-    bench.tell(&["RPUSH", &queue, "dead:1", "no-score:1", "quiet:1"]);
-    bench.tell(&["ZADD", &seen, &((seconds - 7) * 1000).to_string(), "dead:1"]);
-    bench.tell(&["ZADD", &seen, &((seconds - 2) * 1000).to_string(), "quiet:1"]);
+    harness.run_command(&["RPUSH", &queue, "dead:1", "no-score:1", "quiet:1"]);
+    harness.run_command(&["ZADD", &seen, &((seconds - 7) * 1000).to_string(), "dead:1"]);
+    harness.run_command(&["ZADD", &seen, &((seconds - 2) * 1000).to_string(), "quiet:1"]);
     assert_eq!(sc.acquire(&FIFO_SEMAPHORE, (1, 1), FRESH).await, REFUSED);
-    let waiting = bench.tell(&["LRANGE", &queue, "0", "-1"]);
+    let waiting = harness.run_command(&["LRANGE", &queue, "0", "-1"]);
     assert_eq!(waiting.lines().collect::<Vec<_>>()[0], "quiet:1", "{waiting}");
     assert_eq!(waiting.lines().count(), 2, "{waiting}");
     let granted = until("it to be passed by as well", async || {
         (sc.acquire(&FIFO_SEMAPHORE, (1, 1), FRESH).await == TAKEN).then_some(())
     });
     granted.await;
-    assert_eq!(bench.tell(&["EXISTS", &queue, &seen]), "0");
+    assert_eq!(harness.run_command(&["EXISTS", &queue, &seen]), "0");
 }
 
-async fn a_head_seen_by_a_clock_that_was_set_back_is_passed_by_within_seconds<S: Store, A: Admin>(
-    bench: &Bench<'_, S, A>,
+async fn a_head_seen_in_the_future_is_skipped_within_seconds<S: Store, A: Admin>(
+    harness: &Harness<'_, S, A>,
 ) {
-    let sc = Counter::new(bench, "fifo");
-    let seconds: i64 = bench.tell(&["TIME"]).lines().next().expect("it has two").parse().expect("a number");
+    let sc = Counter::new(harness, "fifo");
+    let seconds: i64 =
+        harness.run_command(&["TIME"]).lines().next().expect("it has two").parse().expect("a number");
     let (queue, seen) = (sc.key("leasehold_sc_queue"), sc.key("leasehold_sc_seen"));
     sc.set("1");
-    bench.tell(&["RPUSH", &queue, "dead:1"]);
-    bench.tell(&["ZADD", &seen, &((seconds + 3_600) * 1_000).to_string(), "dead:1"]);
+    harness.run_command(&["RPUSH", &queue, "dead:1"]);
+    harness.run_command(&["ZADD", &seen, &((seconds + 3_600) * 1_000).to_string(), "dead:1"]);
     assert_eq!(sc.acquire(&FIFO_SEMAPHORE, (1, 1), FRESH).await, REFUSED);
-    let shown: f64 = bench.tell(&["ZSCORE", &seen, "dead:1"]).parse().expect("it still waits");
+    let shown: f64 = harness.run_command(&["ZSCORE", &seen, "dead:1"]).parse().expect("it still waits");
     assert!((shown as i64) < (seconds + 60) * 1_000, "{shown} is no time of now, {seconds} s");
-    bench.tell(&["ZADD", &seen, &((seconds - 7) * 1_000).to_string(), "dead:1"]);
+    harness.run_command(&["ZADD", &seen, &((seconds - 7) * 1_000).to_string(), "dead:1"]);
     assert_eq!(sc.acquire(&FIFO_SEMAPHORE, (1, 1), FRESH).await, TAKEN, "and is passed by like any other");
 }
 
-async fn the_queue_expires_when_nobody_comes<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let sc = Counter::new(bench, "fifo");
+async fn an_abandoned_queue_expires<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let sc = Counter::new(harness, "fifo");
     sc.acquire(&FIFO_SEMAPHORE, (1, 1), FRESH).await;
     for key in [sc.key("leasehold_sc_queue"), sc.key("leasehold_sc_seen")] {
         assert!((1..=10_000).contains(&sc.pttl(&key)));
-        bench.tell(&["PEXPIRE", &key, "500"]);
+        harness.run_command(&["PEXPIRE", &key, "500"]);
     }
     sc.acquire(&FIFO_SEMAPHORE, (1, 1), FRESH).await;
     assert!(sc.pttl(&sc.key("leasehold_sc_queue")) > 5_000, "who shows itself keeps it");
 }
 
-async fn arguments_are_checked_before_the_first_write<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
+async fn arguments_are_checked_before_the_first_write<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
     const NO_COUNT: [&str; 5] = ["-1", "1.5", "abc", "", "nan"];
-    for (sc, recipe) in both(bench) {
+    for (sc, recipe) in both(harness) {
         for number in [1, 2] {
             let (acquire, release) = sc.acquire_and_release(recipe, (number, 1));
             sc.refuses(&acquire, "permits", &NO_COUNT).await;
             sc.refuses(&release, "permits", &NO_COUNT).await;
         }
     }
-    let sc = Counter::new(bench, "sc");
+    let sc = Counter::new(harness, "sc");
     sc.refuses(&semaphore::try_set(&sc.name, &operation(1), 3, None), "permits", &["1.5", "abc", ""]).await;
     let set = semaphore::try_set(&sc.name, &operation(1), 3, None);
     sc.refuses(&set, "lifetime_ms", &["-1", "1.5", "abc", "", "9007199254740992"]).await;
@@ -292,9 +305,9 @@ async fn arguments_are_checked_before_the_first_write<S: Store, A: Admin>(bench:
     sc.refuses(&semaphore::drain(&sc.name, &operation(4)), "done_ms", &["", "abc"]).await;
 }
 
-async fn other_kinds_of_keys_are_refused_and_stay_untouched<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    for (sc, recipe) in both(bench) {
-        sc.leaves_others_alone(|sc| {
+async fn keys_of_other_types_are_rejected_unchanged<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    for (sc, recipe) in both(harness) {
+        sc.rejects_other_types(|sc| {
             let (acquire, release) = sc.acquire_and_release(recipe, (1, 1));
             vec![
                 acquire,
@@ -306,17 +319,17 @@ async fn other_kinds_of_keys_are_refused_and_stay_untouched<S: Store, A: Admin>(
             ]
         })
         .await;
-        bench.tell(&["DEL", sc.name.as_str()]);
-        bench.tell(&["HSET", sc.name.as_str(), "field", "1"]);
-        assert!(bench.run(semaphore::try_set(&sc.name, &operation(4), 1, None)).await.is_err());
-        assert_eq!(bench.tell(&["HGETALL", sc.name.as_str()]), "field\n1");
+        harness.run_command(&["DEL", sc.name.as_str()]);
+        harness.run_command(&["HSET", sc.name.as_str(), "field", "1"]);
+        assert!(harness.run(semaphore::try_set(&sc.name, &operation(4), 1, None)).await.is_err());
+        assert_eq!(harness.run_command(&["HGETALL", sc.name.as_str()]), "field\n1");
     }
 }
 
-async fn an_expirable_semaphore_is_refused<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    for (sc, recipe) in both(bench) {
+async fn an_expirable_semaphore_is_rejected<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    for (sc, recipe) in both(harness) {
         sc.set("3");
-        bench.tell(&["ZADD", &sc.ids(), "922337203685477", "sixteen-bytes-id"]);
+        harness.run_command(&["ZADD", &sc.ids(), "922337203685477", "sixteen-bytes-id"]);
         let (acquire, release) = sc.acquire_and_release(recipe, (1, 1));
         let calls = [
             acquire,
@@ -325,7 +338,7 @@ async fn an_expirable_semaphore_is_refused<S: Store, A: Admin>(bench: &Bench<'_,
             semaphore::inspect(&sc.name),
         ];
         for call in calls {
-            let refused = bench.run(call).await.expect_err("its permits have ids");
+            let refused = harness.run(call).await.expect_err("its permits have ids");
             assert_eq!(refused.kind, leasehold_proto::StoreErrorKind::WrongType);
         }
         assert_eq!(sc.value(), "3");

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 
-use super::rules::{Direction, Fate, Shared};
+use super::rules::{Direction, ReplyAction, Shared};
 
 /// Carries one direction of a connection until its end.
 pub(super) fn carry(
@@ -23,13 +23,13 @@ pub(super) fn carry(
             break;
         };
         let ended = length == 0;
-        match shared.judge(id, direction, &chunk[..length]) {
-            Fate::Cut => break,
-            Fate::Swallow => {}
+        match shared.action_for(id, direction, &chunk[..length]) {
+            ReplyAction::Cut => break,
+            ReplyAction::Swallow => {}
             // A half-closed connection goes on in the other direction. An error means that the socket is already
             // closed.
-            Fate::Deliver if ended => drop(to.shutdown(Shutdown::Write)),
-            Fate::Deliver => {
+            ReplyAction::Deliver if ended => drop(to.shutdown(Shutdown::Write)),
+            ReplyAction::Deliver => {
                 if deliver(shared, id, &to, &chunk[..length]).is_err() {
                     shared.abort(id);
                     break;
@@ -41,7 +41,7 @@ pub(super) fn carry(
         }
     }
     drop((from, to));
-    shared.let_go(id);
+    shared.release_sockets(id);
 }
 
 fn deliver(shared: &Shared, id: u64, mut to: &TcpStream, mut rest: &[u8]) -> io::Result<()> {

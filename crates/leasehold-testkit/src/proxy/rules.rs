@@ -19,7 +19,7 @@ pub(super) enum Direction {
 
 /// The fate of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum ReplyAction {
     Deliver,
     Swallow,
     Cut,
@@ -34,7 +34,7 @@ pub(super) struct Rules {
     /// True if the proxy swallows messages to subscribers.
     pub(super) loses_messages: bool,
     loses: [bool; 2],
-    nth_reply: Option<(u64, Fate)>,
+    nth_reply: Option<(u64, ReplyAction)>,
     links: BTreeMap<u64, Link>,
     links_made: u64,
 }
@@ -57,50 +57,50 @@ const MESSAGE: &[u8] = b"*3\r\n$7\r\nmessage\r\n";
 
 impl Rules {
     /// Orders a fate for the `n`th reply from now.
-    pub(super) fn order(&mut self, n: u64, fate: Fate) {
-        self.nth_reply = (n > 0).then_some((n, fate));
+    pub(super) fn order(&mut self, n: u64, action: ReplyAction) {
+        self.nth_reply = (n > 0).then_some((n, action));
     }
 
-    fn fate(&mut self, id: u64, direction: Direction, chunk: &[u8]) -> Fate {
+    fn action(&mut self, id: u64, direction: Direction, chunk: &[u8]) -> ReplyAction {
         let ended = chunk.is_empty();
         let is_lost_message =
             self.loses_messages && direction == Direction::Reply && chunk.starts_with(MESSAGE);
         let way = direction as usize;
         let Some(link) = self.links.get_mut(&id).filter(|link| !link.is_cut) else {
-            return Fate::Cut;
+            return ReplyAction::Cut;
         };
         let is_deaf = self.loses_messages && link.was_deafened;
         link.was_deafened |= is_lost_message;
-        let fate = if self.loses[way] || is_lost_message || (is_deaf && direction == Direction::Reply) {
-            Fate::Swallow
+        let action = if self.loses[way] || is_lost_message || (is_deaf && direction == Direction::Reply) {
+            ReplyAction::Swallow
         } else if link.has_lost[way] {
-            Fate::Cut
+            ReplyAction::Cut
         } else if direction == Direction::Reply && !ended {
             count_down(&mut self.nth_reply)
         } else {
-            Fate::Deliver
+            ReplyAction::Deliver
         };
-        match fate {
-            Fate::Deliver => {}
-            Fate::Swallow => link.has_lost[way] = true,
-            Fate::Cut => link.cut(),
+        match action {
+            ReplyAction::Deliver => {}
+            ReplyAction::Swallow => link.has_lost[way] = true,
+            ReplyAction::Cut => link.cut(),
         }
-        fate
+        action
     }
 }
 
 /// Counts one reply. The reply that ends the count gets the ordered fate.
-fn count_down(nth_reply: &mut Option<(u64, Fate)>) -> Fate {
+fn count_down(nth_reply: &mut Option<(u64, ReplyAction)>) -> ReplyAction {
     match nth_reply {
-        None => Fate::Deliver,
-        Some((1, fate)) => {
-            let fate = *fate;
+        None => ReplyAction::Deliver,
+        Some((1, action)) => {
+            let action = *action;
             *nth_reply = None;
-            fate
+            action
         }
         Some((left, _)) => {
             *left -= 1;
-            Fate::Deliver
+            ReplyAction::Deliver
         }
     }
 }
@@ -158,7 +158,7 @@ impl Shared {
     }
 
     /// Registers a connection that two threads are about to carry. The caller has to report its own end too, with
-    /// [`let_go`](Self::let_go).
+    /// [`release_sockets`](Self::release_sockets).
     pub(super) fn add(&self, client: Arc<TcpStream>, server: Arc<TcpStream>) -> u64 {
         self.set(|rules| {
             rules.links_made += 1;
@@ -175,7 +175,7 @@ impl Shared {
     }
 
     /// Judges a chunk that was just read, and waits while replies are held. An empty chunk is the end of the stream.
-    pub(super) fn judge(&self, id: u64, direction: Direction, chunk: &[u8]) -> Fate {
+    pub(super) fn action_for(&self, id: u64, direction: Direction, chunk: &[u8]) -> ReplyAction {
         let mut rules = self.lock();
         while direction == Direction::Reply
             && rules.hold_replies
@@ -183,13 +183,13 @@ impl Shared {
         {
             rules = self.changed.wait(rules).unwrap_or_else(PoisonError::into_inner);
         }
-        let fate = rules.fate(id, direction, chunk);
+        let action = rules.action(id, direction, chunk);
         self.changed.notify_all();
-        fate
+        action
     }
 
     /// Records that a thread has dropped the sockets of a connection. The last such report closes the connection.
-    pub(super) fn let_go(&self, id: u64) {
+    pub(super) fn release_sockets(&self, id: u64) {
         self.set(|rules| {
             let Some(link) = rules.links.get_mut(&id) else {
                 return;
@@ -221,17 +221,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_ordered_reply_meets_its_fate() {
+    fn only_the_selected_reply_is_affected() {
         let mut rules = Rules::default();
-        rules.order(3, Fate::Swallow);
+        rules.order(3, ReplyAction::Swallow);
         let fates: Vec<_> = (0..4).map(|_| count_down(&mut rules.nth_reply)).collect();
-        assert_eq!(fates, [Fate::Deliver, Fate::Deliver, Fate::Swallow, Fate::Deliver]);
+        assert_eq!(
+            fates,
+            [ReplyAction::Deliver, ReplyAction::Deliver, ReplyAction::Swallow, ReplyAction::Deliver]
+        );
     }
 
     #[test]
     fn the_zeroth_reply_never_comes() {
         let mut rules = Rules::default();
-        rules.order(0, Fate::Cut);
-        assert_eq!(count_down(&mut rules.nth_reply), Fate::Deliver);
+        rules.order(0, ReplyAction::Cut);
+        assert_eq!(count_down(&mut rules.nth_reply), ReplyAction::Deliver);
     }
 }

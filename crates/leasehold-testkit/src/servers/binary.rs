@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_lines_of_both_servers_are_understood() {
+    fn the_version_lines_of_both_servers_are_parsed() {
         assert_eq!(parse_version("Redis server v=6.2.14 sha=00000000:0 bits=64"), Some((false, 6)));
         assert_eq!(parse_version("Valkey server v=8.1.0 sha=00000000:0 bits=64"), Some((true, 8)));
         assert_eq!(parse_version("command not found"), None);

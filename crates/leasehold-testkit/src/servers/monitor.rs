@@ -53,7 +53,7 @@ impl Monitor {
     fn connect(server: &RedisServer) -> io::Result<(Wire, TcpStream, Wire)> {
         let open = || Wire::open(server.port(), server.password(), ANSWER_WITHIN);
         let (mut monitor, marks) = (open()?, open()?);
-        monitor.ask(&["MONITOR"])?;
+        monitor.send_command(&["MONITOR"])?;
         let socket = monitor.socket()?;
         // The thread now waits for the tests' commands, without a limit.
         socket.set_read_timeout(None)?;
@@ -72,7 +72,7 @@ impl Monitor {
         let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
         marks.1 += 1;
         let marker = format!("{MARKER}{}", marks.1);
-        marks.0.ask(&["ECHO", &marker]).expect("the server answers while it is monitored");
+        marks.0.send_command(&["ECHO", &marker]).expect("the server answers while it is monitored");
         let end = format!("\"{marker}\"");
         let seen = || self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         eventually(ANSWER_WITHIN, "the monitor to catch up", || {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_of_scripts_are_no_commands() {
+    fn calls_from_scripts_are_not_commands() {
         assert_eq!(parse_command(r#"1.5 [0 lua] "set" "a" "b""#), None);
     }
 }

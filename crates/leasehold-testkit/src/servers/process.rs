@@ -167,8 +167,8 @@ impl Drop for Process {
 fn says(port: u16, password: Option<&str>, expected: &str) -> bool {
     Wire::open(port, password, PROBE_WITHIN)
         .and_then(|mut wire| {
-            wire.ask(&["PING"])?;
-            wire.ask(&["INFO", "server"])
+            wire.send_command(&["PING"])?;
+            wire.send_command(&["INFO", "server"])
         })
         .is_ok_and(|info| info.lines().any(|line| line.trim() == expected))
 }
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_goes_with_the_settings() {
+    fn the_folder_is_deleted_with_the_settings() {
         let settings = Settings::new(&[]);
         let folder = settings.folder.clone();
         assert!(folder.is_dir());

@@ -173,7 +173,7 @@ impl RedisServer {
     #[must_use]
     #[track_caller]
     pub fn commandstats(&self) -> BTreeMap<String, u64> {
-        parse_commandstats(&self.ask(&["INFO", "commandstats"]))
+        parse_commandstats(&self.send_command(&["INFO", "commandstats"]))
     }
 
     /// Sets all statistics of the server to zero.
@@ -182,7 +182,7 @@ impl RedisServer {
     /// When the server does not answer.
     #[track_caller]
     pub fn reset_stats(&self) {
-        self.ask(&["CONFIG", "RESETSTAT"]);
+        self.send_command(&["CONFIG", "RESETSTAT"]);
     }
 
     #[track_caller]
@@ -191,9 +191,9 @@ impl RedisServer {
     }
 
     #[track_caller]
-    fn ask(&self, command: &[&str]) -> String {
+    fn send_command(&self, command: &[&str]) -> String {
         Wire::open(self.port, self.password(), ANSWER_WITHIN)
-            .and_then(|mut wire| wire.ask(command))
+            .and_then(|mut wire| wire.send_command(command))
             .unwrap_or_else(|error| panic!("the server does not answer {command:?}: {error}"))
     }
 }

@@ -26,13 +26,13 @@ impl Wire {
         stream.set_write_timeout(Some(timeout))?;
         let mut wire = Self { stream: BufReader::new(stream) };
         if let Some(password) = password {
-            wire.ask(&["AUTH", password])?;
+            wire.send_command(&["AUTH", password])?;
         }
         Ok(wire)
     }
 
     /// Sends a command and returns its reply as text, or an error for an error reply.
-    pub(crate) fn ask(&mut self, command: &[&str]) -> io::Result<String> {
+    pub(crate) fn send_command(&mut self, command: &[&str]) -> io::Result<String> {
         let mut request = format!("*{}\r\n", command.len()).into_bytes();
         for word in command {
             request.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());

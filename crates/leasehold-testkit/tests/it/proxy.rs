@@ -35,12 +35,12 @@ impl Client {
         }
     }
 
-    fn ask(&mut self, command: &str) -> Result<String, ErrorKind> {
+    fn send_command(&mut self, command: &str) -> Result<String, ErrorKind> {
         self.send(command);
         self.receive(SOON)
     }
 
-    fn hears_nothing(&mut self) -> bool {
+    fn receives_nothing(&mut self) -> bool {
         self.receive(A_WHILE) == Err(ErrorKind::WouldBlock)
     }
 }
@@ -52,10 +52,10 @@ fn start() -> (RedisServer, Proxy) {
 }
 
 #[test]
-fn what_is_sent_arrives_and_connections_are_counted() {
+fn data_arrives_and_connections_are_counted() {
     let (server, proxy) = start();
     let mut client = Client::connect(&proxy);
-    assert_eq!(client.ask("SET key value").unwrap(), "+OK");
+    assert_eq!(client.send_command("SET key value").unwrap(), "+OK");
     assert_eq!(server.cli(&["GET", "key"]), "value");
     assert_eq!(proxy.connections(), 1);
     drop(client);
@@ -67,7 +67,7 @@ fn large_replies_arrive_whole() {
     let (server, proxy) = start();
     assert_eq!(server.cli(&["SETRANGE", "key", "999999", "x"]), "1000000");
     let mut client = Client::connect(&proxy);
-    assert_eq!(client.ask("GET key").unwrap(), "$1000000");
+    assert_eq!(client.send_command("GET key").unwrap(), "$1000000");
     assert_eq!(client.receive(SOON).unwrap().len(), 1_000_000);
 }
 
@@ -75,7 +75,7 @@ fn large_replies_arrive_whole() {
 fn a_server_without_its_proxy_sees_the_end_of_a_client() {
     let (server, proxy) = start();
     let mut client = Client::connect(&proxy);
-    assert_eq!(client.ask("CLIENT SETNAME someone").unwrap(), "+OK");
+    assert_eq!(client.send_command("CLIENT SETNAME someone").unwrap(), "+OK");
     drop(client);
     eventually(SOON, "the server to notice", || !server.cli(&["CLIENT", "LIST"]).contains("name=someone"));
 }
@@ -84,34 +84,34 @@ fn a_server_without_its_proxy_sees_the_end_of_a_client() {
 fn dropped_replies_leave_their_effect_and_reset_the_connection_afterwards() {
     let (server, proxy) = start();
     let mut client = Client::connect(&proxy);
-    assert_eq!(client.ask("PING").unwrap(), "+PONG");
+    assert_eq!(client.send_command("PING").unwrap(), "+PONG");
     proxy.drop_replies(true);
     client.send("INCR n");
     eventually(SOON, "the effect", || server.cli(&["GET", "n"]) == "1");
-    assert!(client.hears_nothing());
+    assert!(client.receives_nothing());
     proxy.drop_replies(false);
     assert_eq!(client.receive(SOON), Err(ErrorKind::ConnectionReset));
-    assert_eq!(Client::connect(&proxy).ask("GET n").unwrap(), "$1");
+    assert_eq!(Client::connect(&proxy).send_command("GET n").unwrap(), "$1");
 }
 
 #[test]
-fn a_connection_that_lost_nothing_survives() {
+fn a_connection_without_losses_survives() {
     let (_server, proxy) = start();
     let mut client = Client::connect(&proxy);
-    assert_eq!(client.ask("PING").unwrap(), "+PONG");
+    assert_eq!(client.send_command("PING").unwrap(), "+PONG");
     proxy.black_hole(true);
     proxy.black_hole(false);
-    assert_eq!(client.ask("PING").unwrap(), "+PONG");
+    assert_eq!(client.send_command("PING").unwrap(), "+PONG");
 }
 
 #[test]
 fn dropped_requests_have_no_effect() {
     let (server, proxy) = start();
     let mut client = Client::connect(&proxy);
-    assert_eq!(client.ask("SET n 1").unwrap(), "+OK");
+    assert_eq!(client.send_command("SET n 1").unwrap(), "+OK");
     proxy.drop_requests(true);
     client.send("INCR n");
-    assert!(client.hears_nothing());
+    assert!(client.receives_nothing());
     assert_eq!(server.cli(&["GET", "n"]), "1");
     proxy.drop_requests(false);
     assert_eq!(client.receive(SOON), Err(ErrorKind::ConnectionReset));
@@ -121,7 +121,7 @@ fn dropped_requests_have_no_effect() {
 fn messages_arrive_while_requests_are_dropped() {
     let (server, proxy) = start();
     let mut client = Client::connect(&proxy);
-    assert_eq!(client.ask("SUBSCRIBE news").unwrap(), "*3");
+    assert_eq!(client.send_command("SUBSCRIBE news").unwrap(), "*3");
     proxy.drop_requests(true);
     assert_eq!(server.cli(&["PUBLISH", "news", "hello"]), "1");
     eventually(SOON, "the message", || client.receive(SOON).unwrap() == "hello");
@@ -131,14 +131,14 @@ fn messages_arrive_while_requests_are_dropped() {
 fn messages_can_be_lost_while_commands_are_answered() {
     let (server, proxy) = start();
     let (mut listener, mut speaker) = (Client::connect(&proxy), Client::connect(&proxy));
-    assert_eq!(listener.ask("SUBSCRIBE news").unwrap(), "*3");
+    assert_eq!(listener.send_command("SUBSCRIBE news").unwrap(), "*3");
     eventually(SOON, "the rest of the answer", || listener.receive(SOON).unwrap() == ":1");
     proxy.drop_messages(true);
-    assert_eq!(speaker.ask("PUBLISH news hello").unwrap(), ":1");
-    assert!(listener.hears_nothing());
+    assert_eq!(speaker.send_command("PUBLISH news hello").unwrap(), ":1");
+    assert!(listener.receives_nothing());
     listener.send("PING");
-    assert!(listener.hears_nothing(), "nothing follows what was lost");
-    assert_eq!(speaker.ask("PING").unwrap(), "+PONG");
+    assert!(listener.receives_nothing(), "nothing follows what was lost");
+    assert_eq!(speaker.send_command("PING").unwrap(), "+PONG");
     proxy.drop_messages(false);
     assert_eq!(server.cli(&["PUBLISH", "news", "again"]), "1");
     assert!(listener.receive(SOON).is_err(), "a connection that lost something is reset");
@@ -148,12 +148,12 @@ fn messages_can_be_lost_while_commands_are_answered() {
 fn a_black_hole_hides_the_end_of_a_client() {
     let (server, proxy) = start();
     let mut client = Client::connect(&proxy);
-    assert_eq!(client.ask("CLIENT SETNAME someone").unwrap(), "+OK");
+    assert_eq!(client.send_command("CLIENT SETNAME someone").unwrap(), "+OK");
     proxy.black_hole(true);
     drop(client);
     let mut other = Client::connect(&proxy);
     other.send("PING");
-    assert!(other.hears_nothing());
+    assert!(other.receives_nothing());
     assert!(server.cli(&["CLIENT", "LIST"]).contains("name=someone"));
     proxy.black_hole(false);
     eventually(SOON, "the server to notice", || !server.cli(&["CLIENT", "LIST"]).contains("name=someone"));
@@ -166,7 +166,7 @@ fn held_replies_arrive_in_order_when_released() {
     proxy.hold_replies(true);
     client.send("ECHO first");
     client.send("ECHO second");
-    assert!(client.hears_nothing());
+    assert!(client.receives_nothing());
     proxy.hold_replies(false);
     let heard: Vec<_> = (0..4).map(|_| client.receive(SOON).unwrap()).collect();
     assert_eq!(heard, ["$5", "first", "$6", "second"]);
@@ -176,7 +176,7 @@ fn held_replies_arrive_in_order_when_released() {
 fn a_cut_resets_both_sides_even_while_replies_are_held() {
     let (server, proxy) = start();
     let mut client = Client::connect(&proxy);
-    assert_eq!(client.ask("CLIENT SETNAME someone").unwrap(), "+OK");
+    assert_eq!(client.send_command("CLIENT SETNAME someone").unwrap(), "+OK");
     proxy.hold_replies(true);
     client.send("PING");
     proxy.cut();
@@ -190,35 +190,35 @@ fn a_cut_does_not_wait_for_a_client_that_does_not_read() {
     let (server, proxy) = start();
     assert_eq!(server.cli(&["SETRANGE", "key", "49999999", "x"]), "50000000");
     let mut client = Client::connect(&proxy);
-    assert_eq!(client.ask("GET key").unwrap(), "$50000000");
+    assert_eq!(client.send_command("GET key").unwrap(), "$50000000");
     proxy.cut();
     assert_eq!(proxy.connections(), 0);
 }
 
 #[test]
-fn refused_clients_are_reset_and_present_ones_go_on() {
+fn refused_clients_are_reset_and_connected_ones_continue() {
     let (_server, proxy) = start();
     let mut present = Client::connect(&proxy);
-    assert_eq!(present.ask("PING").unwrap(), "+PONG");
+    assert_eq!(present.send_command("PING").unwrap(), "+PONG");
     proxy.refuse(true);
     let refused = Client::connect(&proxy).receive(SOON);
     assert_eq!(refused, Err(ErrorKind::ConnectionReset));
-    assert_eq!(present.ask("PING").unwrap(), "+PONG");
+    assert_eq!(present.send_command("PING").unwrap(), "+PONG");
     proxy.refuse(false);
-    assert_eq!(Client::connect(&proxy).ask("PING").unwrap(), "+PONG");
+    assert_eq!(Client::connect(&proxy).send_command("PING").unwrap(), "+PONG");
 }
 
 #[test]
-fn only_the_nth_reply_is_dropped_and_nothing_is_mistaken_for_it() {
+fn only_the_nth_reply_is_dropped() {
     let (server, proxy) = start();
     let mut client = Client::connect(&proxy);
     proxy.drop_nth_reply(2);
-    assert_eq!(client.ask("INCR n").unwrap(), ":1");
+    assert_eq!(client.send_command("INCR n").unwrap(), ":1");
     client.send("INCR n");
     eventually(SOON, "the effect", || server.cli(&["GET", "n"]) == "2");
-    assert!(client.hears_nothing());
-    assert_eq!(client.ask("INCR n"), Err(ErrorKind::ConnectionReset));
-    assert_eq!(Client::connect(&proxy).ask("INCR n").unwrap(), ":4");
+    assert!(client.receives_nothing());
+    assert_eq!(client.send_command("INCR n"), Err(ErrorKind::ConnectionReset));
+    assert_eq!(Client::connect(&proxy).send_command("INCR n").unwrap(), ":4");
 }
 
 #[test]
@@ -226,8 +226,8 @@ fn a_cut_on_the_nth_reply_leaves_its_effect() {
     let (server, proxy) = start();
     let mut client = Client::connect(&proxy);
     proxy.cut_on_nth_reply(2);
-    assert_eq!(client.ask("INCR n").unwrap(), ":1");
-    assert_eq!(client.ask("INCR n"), Err(ErrorKind::ConnectionReset));
+    assert_eq!(client.send_command("INCR n").unwrap(), ":1");
+    assert_eq!(client.send_command("INCR n"), Err(ErrorKind::ConnectionReset));
     assert_eq!(server.cli(&["GET", "n"]), "2");
 }
 
@@ -235,19 +235,19 @@ fn a_cut_on_the_nth_reply_leaves_its_effect() {
 fn a_killed_server_ends_its_clients_and_a_restarted_one_is_reached_again() {
     let (mut server, proxy) = start();
     let mut client = Client::connect(&proxy);
-    assert_eq!(client.ask("PING").unwrap(), "+PONG");
+    assert_eq!(client.send_command("PING").unwrap(), "+PONG");
     server.kill();
     assert!(client.receive(SOON).is_err());
     assert_eq!(Client::connect(&proxy).receive(SOON), Err(ErrorKind::ConnectionReset));
     server.restart();
-    assert_eq!(Client::connect(&proxy).ask("PING").unwrap(), "+PONG");
+    assert_eq!(Client::connect(&proxy).send_command("PING").unwrap(), "+PONG");
 }
 
 #[test]
 fn a_dropped_proxy_resets_its_clients() {
     let (_server, proxy) = start();
     let mut client = Client::connect(&proxy);
-    assert_eq!(client.ask("PING").unwrap(), "+PONG");
+    assert_eq!(client.send_command("PING").unwrap(), "+PONG");
     drop(proxy);
     assert_eq!(client.receive(SOON), Err(ErrorKind::ConnectionReset));
 }

@@ -35,7 +35,7 @@ fn a_server_that_does_not_start_shows_its_log() {
 }
 
 #[test]
-fn a_password_is_used_by_the_kit_itself() {
+fn the_test_kit_uses_the_password() {
     let server = RedisServer::with(&["--requirepass", "secret"]);
     assert_eq!(server.cli(&["SET", "key", "value"]), "OK");
     assert_eq!(server.commandstats()["set"], 1);
@@ -43,7 +43,7 @@ fn a_password_is_used_by_the_kit_itself() {
 }
 
 #[test]
-fn a_cluster_serves_all_slots_and_tells_where_they_are() {
+fn a_cluster_serves_all_slots_and_reports_them() {
     let cluster = RedisServer::cluster();
     assert_eq!(cluster.cli(&["SET", "key", "value"]), "OK");
     let slots = cluster.cli(&["CLUSTER", "SLOTS"]);
@@ -64,7 +64,7 @@ fn a_killed_server_refuses_and_a_restarted_one_has_lost_its_data() {
 }
 
 #[test]
-fn a_restarted_server_keeps_its_data_when_told_to() {
+fn a_restarted_server_keeps_its_data_when_configured() {
     let mut server = RedisServer::with(&["--appendonly", "yes", "--appendfsync", "always"]);
     assert_eq!(server.cli(&["SET", "key", "value"]), "OK");
     server.restart();
@@ -106,7 +106,7 @@ fn calls_are_counted_per_command() {
 }
 
 #[test]
-fn a_monitor_has_seen_everything_that_was_answered() {
+fn a_monitor_records_every_answered_command() {
     let server = RedisServer::start();
     let monitor = Monitor::start(&server);
     assert_eq!(monitor.commands(), Vec::<Vec<String>>::new());

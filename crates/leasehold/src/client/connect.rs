@@ -192,7 +192,7 @@ mod tests {
 
     #[tokio::test]
     #[expect(clippy::disallowed_methods, reason = "a test that fails instead of hanging")]
-    async fn a_driver_that_panics_closes_the_client_and_leaves_nobody_waiting() {
+    async fn a_panicking_driver_closes_the_client_and_ends_every_wait() {
         let started =
             start(&TokioRuntime, ConnectOptions::default(), String::new(), async || Ok(Panicking)).await;
         let client = Client::new(started.unwrap());

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_that_is_almost_one_is_recognised() {
+    fn a_misspelled_key_is_recognized() {
         for (written, known) in [
             ("timout", Some("timeout")),
             ("lock.maxhold", Some("lock.max_hold")),

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_section_of_each_primitive_is_its_own() {
+    fn each_primitive_has_its_own_section() {
         for (section, primitive, _) in Settings::default().holds() {
             let builder = Config::builder().url("memory://").set(&format!("{section}.max_renewals"), 7);
             for (_, other, hold) in builder.build().unwrap().settings.holds() {

@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_shown_as_people_write_them() {
+    fn durations_are_displayed_as_they_are_written() {
         for text in ["30s", "5m", "1h30m", "500ms", "365d", "0s", "1m1us"] {
             assert_eq!(exact(parse_span(text).unwrap()), text);
         }
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_of_urls_are_masked_and_what_is_shown_is_a_url() {
+    fn passwords_of_urls_are_masked_and_the_text_stays_a_url() {
         for (url, shown) in [
             ("redis://h", "redis://h"),
             ("redis://app:hunter2@h:1/2", "redis://app:***@h:1/2"),
@@ -254,7 +254,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_shown_reads_back(nanos in 0..=u64::MAX) {
+        fn a_displayed_duration_parses_again(nanos in 0..=u64::MAX) {
             let span = Duration::from_nanos(nanos);
             prop_assert_eq!(parse_span(&exact(span)), Ok(span));
         }

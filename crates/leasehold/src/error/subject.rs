@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_quotes_the_name_and_escapes_what_would_harm_a_terminal() {
+    fn a_message_quotes_the_name_and_escapes_control_characters() {
         let subject = Subject::new(SubjectKind::FairLock, "a\"b\u{1b}[2J");
         assert_eq!(subject.to_string(), r#"fair lock "a\"b\u{1b}[2J""#);
     }

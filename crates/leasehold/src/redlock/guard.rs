@@ -424,7 +424,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "a test that fails instead of hanging")]
-    fn a_hold_of_another_process_is_lost_at_once_and_blocks_nobody() {
+    fn a_hold_in_a_forked_process_is_lost_at_once_and_blocks_no_call() {
         let (tell, told) = mpsc::channel();
         std::thread::spawn(move || {
             let guards = [forked(), forked(), forked()];

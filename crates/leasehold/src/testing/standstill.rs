@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_of_the_drivers_begins_the_count_anew() {
+    fn an_iteration_of_a_driver_restarts_the_count() {
         let mut standstill = Standstill::default();
         enter(&mut standstill, ONE, 1);
         for turns in 1..=9 {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_begins_later_gives_time_to_all() {
+    fn a_later_wait_restarts_the_count_for_all() {
         let mut standstill = Standstill::default();
         enter(&mut standstill, ONE, 1);
         assert_eq!(pass(&mut standstill, LONG - 1), 0);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_for_nothing_does_not_begin_the_count_anew() {
+    fn an_idle_poll_does_not_restart_the_count() {
         let mut standstill = Standstill::default();
         for poll in 0..LONG - 1 {
             enter(&mut standstill, ONE, poll as u64);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_ends_by_its_last_poll_and_by_no_earlier_one() {
+    fn a_wait_ends_with_its_last_poll_only() {
         let mut standstill = Standstill::default();
         enter(&mut standstill, ONE, 1);
         enter(&mut standstill, ONE, 2);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn an_advance_stops_the_count_and_forgives() {
+    fn an_advance_stops_and_clears_the_count() {
         let mut standstill = Standstill::default();
         enter(&mut standstill, ONE, 1);
         assert_eq!(pass(&mut standstill, LONG), 1);

@@ -112,7 +112,7 @@ async fn a_clock_without_a_server_is_named() {
 
 #[cfg(feature = "blocking")]
 #[tokio::test]
-async fn a_blocked_thread_panics_itself() {
+async fn a_blocked_thread_panics() {
     let server = server();
     let (_guard, other) = contended(&server).await;
     let lock = crate::blocking::Client::from(other).lock("job");
@@ -131,7 +131,7 @@ async fn a_blocked_thread_panics_itself() {
 
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "test code: tasks")]
-async fn a_holder_may_work_for_as_long_as_it_likes() {
+async fn a_holder_can_work_without_a_time_limit() {
     // The body works under its lock until two waiters of other servers have panicked, one after the other.
     let (holding, done) = (server(), Arc::new(AtomicBool::new(false)));
     let lock = holding.client().await.unwrap().lock("report");

@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn the_thread_ends_when_nobody_wants_it() {
+    fn the_thread_ends_with_its_last_user() {
         let world = begun();
         assert!(Arc::strong_count(&world) > 1);
         world.leave(|| false);
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_on_the_thread_leaves_nobody_waiting() {
+    fn a_panic_on_the_thread_ends_every_wait() {
         let world = begun();
         let panics = || world.run(|| panic!("a job panics"));
         assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn timers_wake_in_the_order_of_their_times_and_then_of_their_making() {
+    fn timers_wake_by_time_and_then_by_creation() {
         let world = begun();
         let woken = Arc::new(Mutex::new(Vec::new()));
         for (number, seconds) in [(0, 2), (1, 1), (2, 2), (3, 5)] {

@@ -4,7 +4,7 @@
 
 #![allow(dead_code, reason = "each primitive's file uses a part of it")]
 
-use crate::bench::{Bench, Peer};
+use crate::harness::{Harness, Peer};
 use crate::tally::Tally;
 
 const CLIENTS: usize = 2;
@@ -17,14 +17,14 @@ const SECTIONS: u64 = TASKS_PER_CLIENT as u64 * ROUNDS;
 ///
 /// `crowd` is Java's command, as in `crowd lock fair NAME`. `section` is one critical section of the client with that
 /// number, 0 or 1. It acquires, calls [`Tally::count`], and releases.
-pub(crate) async fn counts_exactly<F, S>(bench: &Bench, crowd: &str, section: S)
+pub(crate) async fn counts_exactly<F, S>(harness: &Harness, crowd: &str, section: S)
 where
     F: Future<Output = ()> + Send + 'static,
     S: Fn(usize, Tally) -> F + Clone + Send + 'static,
 {
-    let tally = Tally::new(bench, &bench.name("tally")).await;
+    let tally = Tally::new(harness, &harness.name("tally")).await;
     let crowds = [crowd, crowd].map(str::to_owned);
-    both_sides(bench, &tally, &crowds, section).await;
+    both_sides(harness, &tally, &crowds, section).await;
     assert_eq!(tally.value().await, 2 * CLIENTS as u64 * SECTIONS, "no addition was lost");
     assert!(tally.turns() > 0, "the two sides took turns");
 }
@@ -34,16 +34,16 @@ where
 ///
 /// `write` and `read` are one critical section each. They acquire, call [`Tally::write`] or [`Tally::read`], and
 /// release.
-pub(crate) async fn readers_meet_no_writer<W, R, FW, FR>(bench: &Bench, name: &str, write: W, read: R)
+pub(crate) async fn readers_meet_no_writer<W, R, FW, FR>(harness: &Harness, name: &str, write: W, read: R)
 where
     FW: Future<Output = ()> + Send + 'static,
     FR: Future<Output = ()> + Send + 'static,
     W: Fn(Tally) -> FW + Clone + Send + 'static,
     R: Fn(Tally) -> FR + Clone + Send + 'static,
 {
-    let tally = Tally::new(bench, &bench.name("tally")).await;
+    let tally = Tally::new(harness, &harness.name("tally")).await;
     let crowds = ["writers", "readers"].map(|side| format!("crowd {side} {name}"));
-    both_sides(bench, &tally, &crowds, move |client, tally| {
+    both_sides(harness, &tally, &crowds, move |client, tally| {
         let (write, read) = (write.clone(), read.clone());
         async move { if client == 0 { write(tally).await } else { read(tally).await } }
     })
@@ -56,14 +56,14 @@ where
 ///
 /// `crowd` is Java's command, as in `crowd semaphore NAME`. `section` acquires one permit, calls [`Tally::visit`], and
 /// releases.
-pub(crate) async fn permits_are_never_exceeded<F, S>(bench: &Bench, crowd: &str, permits: u64, section: S)
+pub(crate) async fn permits_are_never_exceeded<F, S>(harness: &Harness, crowd: &str, permits: u64, section: S)
 where
     F: Future<Output = ()> + Send + 'static,
     S: Fn(usize, Tally) -> F + Clone + Send + 'static,
 {
-    let tally = Tally::new(bench, &bench.name("tally")).await;
+    let tally = Tally::new(harness, &harness.name("tally")).await;
     let crowds = [crowd, crowd].map(str::to_owned);
-    let answers = both_sides(bench, &tally, &crowds, section).await;
+    let answers = both_sides(harness, &tally, &crowds, section).await;
     for most in answers.iter().map(|answer| answer.parse().unwrap()).chain([tally.most()]) {
         assert!((1..=permits).contains(&most), "{most} of {permits} permits were out at once");
     }
@@ -72,14 +72,19 @@ where
 
 /// Runs these crowds in Java, each by a client of its own, while as many Rust tasks run their sections. Returns Java's
 /// answers.
-async fn both_sides<F, S>(bench: &Bench, tally: &Tally, crowds: &[String; CLIENTS], section: S) -> Vec<String>
+async fn both_sides<F, S>(
+    harness: &Harness,
+    tally: &Tally,
+    crowds: &[String; CLIENTS],
+    section: S,
+) -> Vec<String>
 where
     F: Future<Output = ()> + Send + 'static,
     S: Fn(usize, Tally) -> F + Clone + Send + 'static,
 {
     let mut peers = Vec::new();
     for _ in crowds {
-        peers.push(bench.peer("").await);
+        peers.push(harness.peer("").await);
     }
     let ask = |(peer, crowd): (&Peer, &String)| {
         let options = format!("key={} threads={TASKS_PER_CLIENT} rounds={ROUNDS}", tally.key());

@@ -6,11 +6,11 @@ use leasehold::lock::Remaining;
 use leasehold::semaphore::PermitId;
 use leasehold::{LostReason, ReleaseOutcome};
 
-use crate::bench::{Bench, PROMPTLY, Thread, Wait, on_each_server};
 use crate::crowd::permits_are_never_exceeded;
+use crate::harness::{Harness, PROMPTLY, Thread, Wait, on_each_server};
+use crate::lock_commands::{LockCommands, java_hands_over_to_rust, rust_hands_over_to_java};
 use crate::semaphore::channel;
 use crate::support::{a_lease_passes, ms, soon};
-use crate::turns::{Turns, java_hands_over_to_rust, rust_hands_over_to_java};
 
 const SHORT_LEASE: Duration = ms(1_500);
 /// The exception that Redisson throws for an id that it does not find. Its cause is an `IllegalArgumentException`.
@@ -18,25 +18,25 @@ const NOT_THERE: &str = "RedisException";
 
 on_each_server! {
     a_permit_is_handed_over_in_both_directions,
-    several_permits_are_handed_over_in_both_directions,
-    permits_that_rust_returns_one_by_one_wake_a_java_thread_that_waits_for_all,
-    permits_that_come_back_are_told_alike_by_both_sides,
+    multiple_permits_are_handed_over_in_both_directions,
+    permits_released_one_by_one_wake_a_java_thread_that_waits_for_all,
+    both_sides_publish_returned_permits_alike,
     java_threads_and_rust_tasks_never_exceed_the_permits,
     a_rust_permit_is_released_by_java_by_its_id,
     a_java_permit_is_released_by_rust_by_its_id,
     a_release_by_java_resolves_lost_in_rust,
-    the_lease_of_a_java_permit_is_seen_and_changed_by_rust,
-    the_lease_of_a_rust_permit_is_seen_and_changed_by_java,
+    rust_reads_and_changes_the_lease_of_a_java_permit,
+    java_reads_and_changes_the_lease_of_a_rust_permit,
     a_permit_that_java_shortened_is_lost_at_the_next_renewal,
-    the_watchdog_keeps_permits_from_java_for_several_leases,
-    a_permit_that_ends_goes_to_a_waiter_of_the_other_side,
+    the_watchdog_renews_permits_against_java_for_several_leases,
+    an_expired_permit_goes_to_a_waiter_of_the_other_side,
     both_sides_count_the_permits_alike,
 }
 
-fn turns(name: &str, permits: u32) -> Turns {
+fn lock_commands(name: &str, permits: u32) -> LockCommands {
     let acquire = format!("expirable acquire {name} {permits} lease=20000");
     let release = format!("expirable try-release {name} {{}}");
-    Turns { name: name.to_owned(), acquire, release, channel: Some(channel(name)) }
+    LockCommands { name: name.to_owned(), acquire, release, channel: Some(channel(name)) }
 }
 
 /// Acquires a permit on a Java thread.
@@ -44,43 +44,43 @@ async fn take(thread: &Thread, name: &str, options: &str) -> PermitId {
     thread.ok(&format!("expirable acquire {name} 1 {options}")).await.parse().unwrap()
 }
 
-async fn a_permit_is_handed_over_in_both_directions(bench: Bench) {
-    hand_over(&bench, 1).await;
+async fn a_permit_is_handed_over_in_both_directions(harness: Harness) {
+    hand_over(&harness, 1).await;
 }
 
-async fn several_permits_are_handed_over_in_both_directions(bench: Bench) {
-    hand_over(&bench, 3).await;
+async fn multiple_permits_are_handed_over_in_both_directions(harness: Harness) {
+    hand_over(&harness, 3).await;
 }
 
-async fn hand_over(bench: &Bench, permits: u32) {
-    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
+async fn hand_over(harness: &Harness, permits: u32) {
+    let (client, peer, name) = (harness.client().await, harness.peer("").await, harness.name("rooms"));
     let (rooms, thread) = (client.expirable_semaphore(&*name), peer.thread("a"));
     assert!(rooms.try_set_permits(permits).await.unwrap());
-    let turns = turns(&name, permits);
+    let lock_commands = lock_commands(&name, permits);
     let waiting = rooms.clone();
     let acquire = async move { waiting.acquire_many(permits).await.unwrap() };
-    let got = java_hands_over_to_rust(bench, &turns, &thread, acquire).await;
+    let got = java_hands_over_to_rust(harness, &lock_commands, &thread, acquire).await;
     assert_eq!(got.count(), permits);
-    let give_back = async {
+    let release_lock = async {
         assert_eq!(got.release().await.unwrap(), ReleaseOutcome::Released);
     };
-    rust_hands_over_to_java(bench, &turns, &thread, give_back).await;
+    rust_hands_over_to_java(harness, &lock_commands, &thread, release_lock).await;
     assert_eq!(rooms.available().await.unwrap(), i64::from(permits));
 }
 
 /// Each return publishes one message, and before Redisson 4.0.0 a thread that waits for three permits needs three
 /// messages.
-async fn permits_that_rust_returns_one_by_one_wake_a_java_thread_that_waits_for_all(bench: Bench) {
-    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
+async fn permits_released_one_by_one_wake_a_java_thread_that_waits_for_all(harness: Harness) {
+    let (client, peer, name) = (harness.client().await, harness.peer("").await, harness.name("rooms"));
     let (rooms, thread) = (client.expirable_semaphore(&*name), peer.thread("a"));
     assert!(rooms.try_set_permits(3).await.unwrap());
     let mut permits = Vec::new();
     for _ in 0..3 {
         permits.push(rooms.acquire().await.unwrap());
     }
-    let watch = bench.watch(&name, Wait::Listening(channel(&name)));
+    let watch = harness.watch(&name, Wait::Listening(channel(&name)));
     let waiter = thread.ask(&format!("expirable acquire {name} 3 lease=20000"));
-    watch.until_somebody_waits().await;
+    watch.wait_for_waiter().await;
     assert!(waiter.is_pending(), "they are Rust's");
     let released = Instant::now();
     for permit in permits {
@@ -92,11 +92,11 @@ async fn permits_that_rust_returns_one_by_one_wake_a_java_thread_that_waits_for_
 
 /// Either side publishes one message for a return of several permits, so a waiter that one side wakes, the other wakes
 /// too.
-async fn permits_that_come_back_are_told_alike_by_both_sides(bench: Bench) {
-    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
+async fn both_sides_publish_returned_permits_alike(harness: Harness) {
+    let (client, peer, name) = (harness.client().await, harness.peer("").await, harness.name("rooms"));
     let (rooms, thread) = (client.expirable_semaphore(&*name), peer.thread("a"));
     assert!(rooms.try_set_permits(3).await.unwrap());
-    let watch = bench.watch(&name, Wait::Asking);
+    let watch = harness.watch(&name, Wait::Polling);
     let take = async || rooms.acquire_many(3).await.unwrap().detach();
     let ids = take().await;
     let given = ids.iter().map(PermitId::to_string).collect::<Vec<_>>().join(",");
@@ -116,12 +116,12 @@ async fn permits_that_come_back_are_told_alike_by_both_sides(bench: Bench) {
     assert_eq!(watch.messages(&channel(&name))[2..], ["1", "2", "3", "1", "2", "3"], "Java's and ours");
 }
 
-async fn java_threads_and_rust_tasks_never_exceed_the_permits(bench: Bench) {
-    let clients = [bench.client().await, bench.client().await];
-    let (peer, name) = (bench.peer("").await, bench.name("rooms"));
+async fn java_threads_and_rust_tasks_never_exceed_the_permits(harness: Harness) {
+    let clients = [harness.client().await, harness.client().await];
+    let (peer, name) = (harness.peer("").await, harness.name("rooms"));
     peer.thread("setter").ok(&format!("expirable set {name} 3")).await;
     let rooms = clients.each_ref().map(|client| client.expirable_semaphore(&*name));
-    permits_are_never_exceeded(&bench, &format!("crowd expirable {name} 1 lease=20000"), 3, {
+    permits_are_never_exceeded(&harness, &format!("crowd expirable {name} 1 lease=20000"), 3, {
         move |client, tally| {
             let rooms = rooms[client].clone();
             async move {
@@ -132,12 +132,12 @@ async fn java_threads_and_rust_tasks_never_exceed_the_permits(bench: Bench) {
         }
     })
     .await;
-    assert_eq!(bench.server().cli(&["GET", &name]), "3", "all are back");
-    assert_eq!(bench.server().cli(&["ZCARD", &format!("{{{name}}}:timeout")]), "0");
+    assert_eq!(harness.server().cli(&["GET", &name]), "3", "all are back");
+    assert_eq!(harness.server().cli(&["ZCARD", &format!("{{{name}}}:timeout")]), "0");
 }
 
-async fn a_rust_permit_is_released_by_java_by_its_id(bench: Bench) {
-    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
+async fn a_rust_permit_is_released_by_java_by_its_id(harness: Harness) {
+    let (client, peer, name) = (harness.client().await, harness.peer("").await, harness.name("rooms"));
     let (rooms, thread) = (client.expirable_semaphore(&*name), peer.thread("a"));
     assert!(rooms.try_set_permits(3).await.unwrap());
     let ids = rooms.acquire_many(3).await.unwrap().detach();
@@ -151,8 +151,8 @@ async fn a_rust_permit_is_released_by_java_by_its_id(bench: Bench) {
     assert_eq!(rooms.available().await.unwrap(), 3);
 }
 
-async fn a_java_permit_is_released_by_rust_by_its_id(bench: Bench) {
-    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
+async fn a_java_permit_is_released_by_rust_by_its_id(harness: Harness) {
+    let (client, peer, name) = (harness.client().await, harness.peer("").await, harness.name("rooms"));
     let (rooms, thread) = (client.expirable_semaphore(&*name), peer.thread("a"));
     thread.ok(&format!("expirable set {name} 2")).await;
     let (ending, endless) = (take(&thread, &name, "lease=20000").await, take(&thread, &name, "").await);
@@ -163,8 +163,8 @@ async fn a_java_permit_is_released_by_rust_by_its_id(bench: Bench) {
     assert_eq!(thread.ok(&format!("expirable try-release {name} {endless}")).await, "false");
 }
 
-async fn a_release_by_java_resolves_lost_in_rust(bench: Bench) {
-    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
+async fn a_release_by_java_resolves_lost_in_rust(harness: Harness) {
+    let (client, peer, name) = (harness.client().await, harness.peer("").await, harness.name("rooms"));
     let (rooms, thread) = (client.expirable_semaphore(&*name).watchdog(SHORT_LEASE), peer.thread("a"));
     assert!(rooms.try_set_permits(1).await.unwrap());
     let permit = rooms.acquire().await.unwrap();
@@ -178,8 +178,8 @@ async fn a_release_by_java_resolves_lost_in_rust(bench: Bench) {
     assert_eq!(rooms.available().await.unwrap(), 0);
 }
 
-async fn the_lease_of_a_java_permit_is_seen_and_changed_by_rust(bench: Bench) {
-    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
+async fn rust_reads_and_changes_the_lease_of_a_java_permit(harness: Harness) {
+    let (client, peer, name) = (harness.client().await, harness.peer("").await, harness.name("rooms"));
     let (rooms, thread) = (client.expirable_semaphore(&*name), peer.thread("a"));
     thread.ok(&format!("expirable set {name} 2")).await;
     let (ending, endless) = (take(&thread, &name, "lease=20000").await, take(&thread, &name, "").await);
@@ -196,8 +196,8 @@ async fn the_lease_of_a_java_permit_is_seen_and_changed_by_rust(bench: Bench) {
     assert!(!rooms.update_lease(ending, ms(60_000)).await.unwrap());
 }
 
-async fn the_lease_of_a_rust_permit_is_seen_and_changed_by_java(bench: Bench) {
-    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
+async fn java_reads_and_changes_the_lease_of_a_rust_permit(harness: Harness) {
+    let (client, peer, name) = (harness.client().await, harness.peer("").await, harness.name("rooms"));
     let (rooms, thread) = (client.expirable_semaphore(&*name).lease(ms(20_000)), peer.thread("a"));
     assert!(rooms.try_set_permits(1).await.unwrap());
     let id = rooms.acquire().await.unwrap().detach()[0];
@@ -214,9 +214,9 @@ async fn the_lease_of_a_rust_permit_is_seen_and_changed_by_java(bench: Bench) {
 
 /// Redisson publishes nothing here. The next renewal, within a third of the lease, finds that another owner has the
 /// permit.
-async fn a_permit_that_java_shortened_is_lost_at_the_next_renewal(bench: Bench) {
+async fn a_permit_that_java_shortened_is_lost_at_the_next_renewal(harness: Harness) {
     const LEASE: Duration = ms(6_000);
-    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
+    let (client, peer, name) = (harness.client().await, harness.peer("").await, harness.name("rooms"));
     let (rooms, thread) = (client.expirable_semaphore(&*name).watchdog(LEASE), peer.thread("a"));
     assert!(rooms.try_set_permits(1).await.unwrap());
     let permit = rooms.acquire().await.unwrap();
@@ -234,12 +234,12 @@ async fn a_permit_that_java_shortened_is_lost_at_the_next_renewal(bench: Bench) 
     assert!(rooms.lease_of(theirs).await.unwrap().is_some());
 }
 
-async fn the_watchdog_keeps_permits_from_java_for_several_leases(bench: Bench) {
-    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
+async fn the_watchdog_renews_permits_against_java_for_several_leases(harness: Harness) {
+    let (client, peer, name) = (harness.client().await, harness.peer("").await, harness.name("rooms"));
     let (rooms, thread) = (client.expirable_semaphore(&*name).watchdog(SHORT_LEASE), peer.thread("a"));
     assert!(rooms.try_set_permits(2).await.unwrap());
     let permits = rooms.acquire_many(2).await.unwrap();
-    a_lease_passes(bench.server(), 3 * SHORT_LEASE).await;
+    a_lease_passes(harness.server(), 3 * SHORT_LEASE).await;
     assert!(permits.is_held());
     assert_eq!(thread.ok(&format!("expirable try {name}")).await, "none");
     assert_eq!(thread.number(&format!("expirable acquired {name}")).await, 2);
@@ -253,8 +253,8 @@ async fn the_watchdog_keeps_permits_from_java_for_several_leases(bench: Bench) {
 }
 
 /// The end of a lease publishes nothing. The reply to a waiter's attempt already reported the time of that end.
-async fn a_permit_that_ends_goes_to_a_waiter_of_the_other_side(bench: Bench) {
-    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
+async fn an_expired_permit_goes_to_a_waiter_of_the_other_side(harness: Harness) {
+    let (client, peer, name) = (harness.client().await, harness.peer("").await, harness.name("rooms"));
     let (rooms, thread) = (client.expirable_semaphore(&*name), peer.thread("a"));
     assert!(rooms.try_set_permits(1).await.unwrap());
     let theirs = take(&thread, &name, "lease=1000").await;
@@ -273,8 +273,8 @@ async fn a_permit_that_ends_goes_to_a_waiter_of_the_other_side(bench: Bench) {
     assert_eq!(rooms.available().await.unwrap(), 0);
 }
 
-async fn both_sides_count_the_permits_alike(bench: Bench) {
-    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("rooms"));
+async fn both_sides_count_the_permits_alike(harness: Harness) {
+    let (client, peer, name) = (harness.client().await, harness.peer("").await, harness.name("rooms"));
     let (rooms, thread) = (client.expirable_semaphore(&*name), peer.thread("a"));
     let same = async |available: i64, acquired: i64, permits: i64| {
         let of_java = [("available", available), ("acquired", acquired), ("permits", permits)];

@@ -90,8 +90,8 @@ impl Java {
     /// Sends a command, which runs even if the caller drops the answer.
     pub(crate) fn ask(&self, command: &str) -> Answer {
         let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        let (tell, reply) = oneshot::channel();
-        self.waiting.lock().unwrap().insert(id, tell);
+        let (reply_sender, reply) = oneshot::channel();
+        self.waiting.lock().unwrap().insert(id, reply_sender);
         // A killed process takes no commands, and the answer reports that.
         let _ = self.commands.lock().unwrap().write_all(format!("{id} {command}\n").as_bytes());
         Answer { command: command.to_owned(), reply }
@@ -164,9 +164,9 @@ impl Answer {
 fn deliver(answers: ChildStdout, waiting: &Waiting) {
     for line in BufReader::new(answers).lines().map_while(Result::ok) {
         let (id, reply) = parse(&line).unwrap_or_else(|| panic!("the process said {line:?}"));
-        if let Some(tell) = waiting.lock().unwrap().remove(&id) {
+        if let Some(reply_sender) = waiting.lock().unwrap().remove(&id) {
             // An error means that the caller dropped its answer.
-            let _ = tell.send(reply);
+            let _ = reply_sender.send(reply);
         }
     }
     // Dropping the senders ends the remaining calls, for which no answer comes.

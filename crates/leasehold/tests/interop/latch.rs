@@ -6,18 +6,18 @@ use leasehold::error::WaitErrorKind;
 use leasehold::{CountDownLatch, WaitError};
 use tokio::task::JoinHandle;
 
-use crate::bench::{Bench, PROMPTLY, Wait, on_each_server};
+use crate::harness::{Harness, PROMPTLY, Wait, on_each_server};
 use crate::java::Answer;
 use crate::support::{eventually, is_free, ms, soon};
 
 on_each_server! {
-    rusts_last_count_lets_java_go_on,
-    javas_last_count_lets_rust_go_on,
+    the_last_rust_count_down_releases_java_waiters,
+    the_last_java_count_down_releases_rust_waiters,
     both_sides_see_one_count,
     one_latch_is_counted_down_by_both_sides_with_waiters_on_both,
-    a_latch_that_was_used_up_is_set_again_by_the_other_side,
-    a_deletion_by_rust_is_told_to_rust_while_java_waits_for_the_next_count,
-    a_deletion_by_java_lets_rust_go_on,
+    a_finished_latch_can_be_set_by_the_other_side,
+    a_deletion_by_rust_ends_rust_waits_while_java_waits_for_the_next_count,
+    a_deletion_by_java_ends_rust_waits,
 }
 
 fn channel(name: &str) -> String {
@@ -29,29 +29,29 @@ fn wait(latch: &CountDownLatch) -> JoinHandle<Result<(), WaitError>> {
     tokio::spawn(async move { latch.wait().await })
 }
 
-async fn rusts_last_count_lets_java_go_on(bench: Bench) {
-    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("parts"));
+async fn the_last_rust_count_down_releases_java_waiters(harness: Harness) {
+    let (client, peer, name) = (harness.client().await, harness.peer("").await, harness.name("parts"));
     let latch = client.count_down_latch(&*name);
     assert!(latch.try_set_count(2).await.unwrap());
-    let watch = bench.watch(&name, Wait::Listening(channel(&name)));
+    let watch = harness.watch(&name, Wait::Listening(channel(&name)));
     let waiter = peer.thread("a").ask(&format!("latch await {name}"));
-    watch.until_somebody_waits().await;
+    watch.wait_for_waiter().await;
     assert_eq!(latch.count_down().await.unwrap(), 1);
     assert!(waiter.is_pending());
     let counted = Instant::now();
     assert_eq!(latch.count_down().await.unwrap(), 0);
     assert_eq!(soon("the last count", waiter.ok()).await, "true");
     assert!(counted.elapsed() < PROMPTLY, "it took {:?}", counted.elapsed());
-    assert!(is_free(bench.server(), &name));
+    assert!(is_free(harness.server(), &name));
 }
 
-async fn javas_last_count_lets_rust_go_on(bench: Bench) {
-    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("parts"));
+async fn the_last_java_count_down_releases_rust_waiters(harness: Harness) {
+    let (client, peer, name) = (harness.client().await, harness.peer("").await, harness.name("parts"));
     let (latch, thread) = (client.count_down_latch(&*name), peer.thread("a"));
     assert_eq!(thread.ok(&format!("latch set {name} 2")).await, "true");
-    let watch = bench.watch(&name, Wait::Listening(channel(&name)));
+    let watch = harness.watch(&name, Wait::Listening(channel(&name)));
     let waiter = wait(&latch);
-    watch.until_somebody_waits().await;
+    watch.wait_for_waiter().await;
     thread.ok(&format!("latch down {name}")).await;
     assert_eq!(latch.count().await.unwrap(), 1);
     assert!(!waiter.is_finished());
@@ -61,8 +61,8 @@ async fn javas_last_count_lets_rust_go_on(bench: Bench) {
     assert!(counted.elapsed() < PROMPTLY, "it took {:?}", counted.elapsed());
 }
 
-async fn both_sides_see_one_count(bench: Bench) {
-    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("parts"));
+async fn both_sides_see_one_count(harness: Harness) {
+    let (client, peer, name) = (harness.client().await, harness.peer("").await, harness.name("parts"));
     let (latch, thread) = (client.count_down_latch(&*name), peer.thread("a"));
     assert_eq!(thread.ok(&format!("latch await {name}")).await, "true", "a latch without a count is open");
     soon("a latch without a count is open", latch.wait()).await.unwrap();
@@ -79,19 +79,19 @@ async fn both_sides_see_one_count(bench: Bench) {
     assert_eq!(thread.number(&format!("latch count {name}")).await, 1);
 }
 
-async fn one_latch_is_counted_down_by_both_sides_with_waiters_on_both(bench: Bench) {
+async fn one_latch_is_counted_down_by_both_sides_with_waiters_on_both(harness: Harness) {
     const COUNT: u32 = 200;
-    let clients = [bench.client().await, bench.client().await];
-    let peers = [bench.peer("").await, bench.peer("").await];
-    let name = bench.name("parts");
+    let clients = [harness.client().await, harness.client().await];
+    let peers = [harness.peer("").await, harness.peer("").await];
+    let name = harness.name("parts");
     let latches = clients.each_ref().map(|client| client.count_down_latch(&*name));
     assert!(latches[0].try_set_count(COUNT).await.unwrap());
     let ours: Vec<_> = latches.iter().flat_map(|latch| [wait(latch), wait(latch)]).collect();
     let await_it =
-        |peer: &crate::bench::Peer, thread: &str| peer.thread(thread).ask(&format!("latch await {name}"));
+        |peer: &crate::harness::Peer, thread: &str| peer.thread(thread).ask(&format!("latch await {name}"));
     let theirs: Vec<Answer> =
         peers.iter().flat_map(|peer| [await_it(peer, "one"), await_it(peer, "other")]).collect();
-    eventually("all four clients to listen", || bench.listeners(&channel(&name)) == 4).await;
+    eventually("all four clients to listen", || harness.listeners(&channel(&name)) == 4).await;
 
     // Each of two tasks and two threads has a quarter of the count. Each thread leaves one count for the end.
     let share = COUNT / 4;
@@ -126,34 +126,34 @@ async fn one_latch_is_counted_down_by_both_sides_with_waiters_on_both(bench: Ben
         assert_eq!(soon("the last count", answer.ok()).await, "true");
     }
     assert!(counted.elapsed() < PROMPTLY, "it took {:?}", counted.elapsed());
-    assert!(is_free(bench.server(), &name));
+    assert!(is_free(harness.server(), &name));
 }
 
-async fn a_latch_that_was_used_up_is_set_again_by_the_other_side(bench: Bench) {
-    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("parts"));
+async fn a_finished_latch_can_be_set_by_the_other_side(harness: Harness) {
+    let (client, peer, name) = (harness.client().await, harness.peer("").await, harness.name("parts"));
     let (latch, thread) = (client.count_down_latch(&*name), peer.thread("a"));
     for round in 0..2 {
         assert_eq!(thread.ok(&format!("latch set {name} 1")).await, "true", "{round}");
         assert_eq!(latch.count_down().await.unwrap(), 0);
         assert!(latch.try_set_count(1).await.unwrap());
-        let watch = bench.watch(&name, Wait::Listening(channel(&name)));
+        let watch = harness.watch(&name, Wait::Listening(channel(&name)));
         let waiter = peer.thread("waiter").ask(&format!("latch await {name}"));
-        watch.until_somebody_waits().await;
+        watch.wait_for_waiter().await;
         thread.ok(&format!("latch down {name}")).await;
         assert_eq!(soon("the count of this round", waiter.ok()).await, "true");
     }
 }
 
-async fn a_deletion_by_rust_is_told_to_rust_while_java_waits_for_the_next_count(bench: Bench) {
-    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("parts"));
+async fn a_deletion_by_rust_ends_rust_waits_while_java_waits_for_the_next_count(harness: Harness) {
+    let (client, peer, name) = (harness.client().await, harness.peer("").await, harness.name("parts"));
     let latch = client.count_down_latch(&*name);
     assert!(latch.try_set_count(1).await.unwrap());
-    let watch = bench.watch(&name, Wait::Listening(channel(&name)));
+    let watch = harness.watch(&name, Wait::Listening(channel(&name)));
     let ours = wait(&latch);
-    watch.until_somebody_waits().await;
-    let watch = bench.watch(&name, Wait::Listening(channel(&name)));
+    watch.wait_for_waiter().await;
+    let watch = harness.watch(&name, Wait::Listening(channel(&name)));
     let theirs = peer.thread("a").ask(&format!("latch await {name}"));
-    watch.until_somebody_waits().await;
+    watch.wait_for_waiter().await;
 
     let deleted = Instant::now();
     assert!(latch.delete().await.unwrap());
@@ -169,13 +169,13 @@ async fn a_deletion_by_rust_is_told_to_rust_while_java_waits_for_the_next_count(
 }
 
 /// A deleted latch looks to leasehold like a latch at zero, because neither has a key.
-async fn a_deletion_by_java_lets_rust_go_on(bench: Bench) {
-    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("parts"));
+async fn a_deletion_by_java_ends_rust_waits(harness: Harness) {
+    let (client, peer, name) = (harness.client().await, harness.peer("").await, harness.name("parts"));
     let (latch, thread) = (client.count_down_latch(&*name), peer.thread("a"));
     assert_eq!(thread.ok(&format!("latch set {name} 1")).await, "true");
-    let watch = bench.watch(&name, Wait::Listening(channel(&name)));
+    let watch = harness.watch(&name, Wait::Listening(channel(&name)));
     let waiter = wait(&latch);
-    watch.until_somebody_waits().await;
+    watch.wait_for_waiter().await;
     let deleted = Instant::now();
     assert_eq!(thread.ok(&format!("latch delete {name}")).await, "true");
     soon("the deletion", waiter).await.unwrap().unwrap();

@@ -1,23 +1,25 @@
 //! Interop tests: the real Redisson in a Java process, and leasehold, on the same names.
 //!
 //! `cargo x interop` builds the Java process, passes its path, and runs these tests. `cargo test` leaves them out. Each
-//! primitive has a file of its own, which runs the common tests of `turns` and `crowd`, and then its particular tests.
+//! primitive has a file of its own, which runs the common tests of `lock_commands` and `crowd`, and then its particular
+//! tests.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: tasks and real time")]
 #![allow(clippy::print_stdout, reason = "a process of this program says when it is ready")]
 
-mod bench;
-mod cast;
+mod child;
 mod crowd;
 mod expirable;
 mod fair;
 mod fair_deaths;
 mod fair_order;
 mod fenced;
+mod harness;
 mod java;
 mod latch;
 mod lock;
+mod lock_commands;
 mod lock_deaths;
 mod multi;
 mod names;
@@ -31,4 +33,3 @@ mod spin;
 #[path = "../it/support/mod.rs"]
 mod support;
 mod tally;
-mod turns;

@@ -3,18 +3,18 @@
 use leasehold::error::AcquireErrorKind;
 use leasehold::{Name, ReleaseOutcome};
 
-use crate::bench::{Bench, on_each_server};
+use crate::harness::{Harness, on_each_server};
 use crate::java::Java;
 use crate::support::soon;
 
 on_each_server! {
-    the_locks_of_a_maps_keys_have_the_names_that_redisson_computes,
+    map_key_locks_have_the_names_of_redisson,
     the_lock_of_a_maps_key_excludes_both_sides,
-    a_group_of_values_is_another_kind_and_stays_whole,
+    a_group_of_values_is_another_kind_and_stays_unchanged,
 }
 
-async fn the_locks_of_a_maps_keys_have_the_names_that_redisson_computes(bench: Bench) {
-    let peer = bench.peer("").await;
+async fn map_key_locks_have_the_names_of_redisson(harness: Harness) {
+    let peer = harness.peer("").await;
     let thread = peer.thread("a");
     let text = "The-quick-brown-fox-jumps-over-the-lazy-dog-and-then-over-another-one.";
     for length in 1..text.len() {
@@ -30,8 +30,8 @@ async fn the_locks_of_a_maps_keys_have_the_names_that_redisson_computes(bench: B
     assert_eq!(Name::redisson_map_entry("{app}.prices", b"apple").lock().unwrap().as_str(), theirs);
 }
 
-async fn the_lock_of_a_maps_key_excludes_both_sides(bench: Bench) {
-    let (client, peer, map) = (bench.client().await, bench.peer("").await, bench.name("prices"));
+async fn the_lock_of_a_maps_key_excludes_both_sides(harness: Harness) {
+    let (client, peer, map) = (harness.client().await, harness.peer("").await, harness.name("prices"));
     let (lock, thread) =
         (client.lock(Name::redisson_map_entry(&map, b"apple").lock().unwrap()), peer.thread("a"));
     let guard = lock.lock().await.unwrap();
@@ -42,8 +42,8 @@ async fn the_lock_of_a_maps_key_excludes_both_sides(bench: Bench) {
     assert!(lock.try_lock().await.unwrap().is_none());
 }
 
-async fn a_group_of_values_is_another_kind_and_stays_whole(bench: Bench) {
-    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("seats"));
+async fn a_group_of_values_is_another_kind_and_stays_unchanged(harness: Harness) {
+    let (client, peer, name) = (harness.client().await, harness.peer("").await, harness.name("seats"));
     let (lock, thread) = (client.lock(&*name), peer.thread("a"));
     assert_eq!(thread.ok(&format!("lock acquire group {name}:1+2")).await, "true");
     let refused = lock.try_lock().await.map_err(|error| error.kind);
@@ -63,16 +63,16 @@ async fn a_group_of_values_is_another_kind_and_stays_whole(bench: Bench) {
 /// The channel and the key have different slots in a cluster, for Redisson too, so this test needs a plain server.
 #[tokio::test]
 async fn a_latch_with_braces_is_handed_over_in_both_directions() {
-    let bench = Bench::plain(Java::shared());
-    let (client, peer) = (bench.client().await, bench.peer("").await);
-    let name = format!("{{{}}}:parts", bench.name("import"));
+    let harness = Harness::plain(Java::shared());
+    let (client, peer) = (harness.client().await, harness.peer("").await);
+    let name = format!("{{{}}}:parts", harness.name("import"));
     let (latch, thread) = (client.count_down_latch(Name::raw_redisson(&name).unwrap()), peer.thread("a"));
     assert!(latch.try_set_count(1).await.unwrap());
     let java = peer.thread("waiter").ask(&format!("latch await {name}"));
     let ours = latch.clone();
     let rust = tokio::spawn(async move { ours.wait().await });
     let channel = format!("redisson_countdownlatch__channel__{{{name}}}");
-    crate::support::eventually("both to listen", || bench.listeners(&channel) == 2).await;
+    crate::support::eventually("both to listen", || harness.listeners(&channel) == 2).await;
     thread.ok(&format!("latch down {name}")).await;
     assert_eq!(soon("Java", java.ok()).await, "true");
     soon("Rust", rust).await.unwrap().unwrap();

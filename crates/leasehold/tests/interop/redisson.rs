@@ -4,31 +4,31 @@
 
 use std::sync::Arc;
 
-use crate::bench::{Bench, Peer, Thread, on_each_server};
 use crate::crowd::{permits_are_never_exceeded, readers_meet_no_writer};
+use crate::harness::{Harness, Peer, Thread, on_each_server};
+use crate::lock_commands::{LockCommands, rust_hands_over_to_java};
 use crate::support::{channel, eventually, fields, is_free};
 use crate::tally::Tally;
-use crate::turns::{Turns, rust_hands_over_to_java};
 
 on_each_server! {
-    every_kind_of_lock_is_taken_once_seen_and_released,
-    a_multi_lock_takes_all_of_its_members,
-    fenced_locks_give_tokens_that_grow_with_re_entry_too,
-    what_may_not_be_entered_again_throws,
+    every_kind_of_lock_is_acquired_seen_and_released,
+    a_multi_lock_acquires_all_members,
+    fenced_lock_tokens_grow_with_re_entry_too,
+    re_entering_a_non_reentrant_lock_throws,
     semaphores_count_down_and_up,
-    expirable_permits_have_names,
+    expirable_permits_have_ids,
     latches_open_at_zero,
-    holds_that_redisson_stops_renewing_end_while_their_thread_goes_on,
+    holds_that_redisson_stops_renewing_end_while_their_thread_runs,
     fair_and_polling_waiters_are_seen_waiting,
-    a_crowd_of_readers_and_writers_keeps_apart,
-    a_crowd_at_a_semaphore_stays_within_its_permits,
+    many_readers_and_writers_exclude_each_other,
+    many_threads_never_exceed_the_permits_of_a_semaphore,
 }
 
-async fn every_kind_of_lock_is_taken_once_seen_and_released(bench: Bench) {
-    let peer = bench.peer("").await;
+async fn every_kind_of_lock_is_acquired_seen_and_released(harness: Harness) {
+    let peer = harness.peer("").await;
     let (a, b) = (peer.thread("a"), peer.thread("b"));
     for kind in ["lock", "fair", "fenced", "spin", "read", "write", "nonreentrant", "nonreentrant-fair"] {
-        let name = bench.name(kind);
+        let name = harness.name(kind);
         assert_eq!(
             a.ok(&format!("lock acquire {kind} {name} wait=1000 lease=20000")).await,
             "true",
@@ -47,10 +47,10 @@ async fn every_kind_of_lock_is_taken_once_seen_and_released(bench: Bench) {
     }
 }
 
-async fn a_multi_lock_takes_all_of_its_members(bench: Bench) {
-    let peer = bench.peer("").await;
+async fn a_multi_lock_acquires_all_members(harness: Harness) {
+    let peer = harness.peer("").await;
     let (a, b) = (peer.thread("a"), peer.thread("b"));
-    let (first, second) = (bench.name("first"), bench.name("second"));
+    let (first, second) = (harness.name("first"), harness.name("second"));
     let list = format!("lock:{first},fair:{second}");
     assert_eq!(a.ok(&format!("lock acquire multi {list}")).await, "true");
     assert_eq!(b.ok(&format!("lock try multi {list}")).await, "false");
@@ -60,8 +60,8 @@ async fn a_multi_lock_takes_all_of_its_members(bench: Bench) {
     assert_eq!(b.ok(&format!("lock try multi {list}")).await, "true");
 }
 
-async fn fenced_locks_give_tokens_that_grow_with_re_entry_too(bench: Bench) {
-    let (peer, name) = (bench.peer("").await, bench.name("fenced"));
+async fn fenced_lock_tokens_grow_with_re_entry_too(harness: Harness) {
+    let (peer, name) = (harness.peer("").await, harness.name("fenced"));
     let thread = peer.thread("a");
     assert_eq!(thread.number(&format!("lock acquire-token fenced {name}")).await, 1);
     assert_eq!(thread.number(&format!("lock acquire-token fenced {name} wait=1000 lease=20000")).await, 2);
@@ -70,11 +70,11 @@ async fn fenced_locks_give_tokens_that_grow_with_re_entry_too(bench: Bench) {
     assert_eq!(thread.number(&format!("lock token fenced {name}")).await, 2);
 }
 
-async fn what_may_not_be_entered_again_throws(bench: Bench) {
-    let peer = bench.peer("").await;
+async fn re_entering_a_non_reentrant_lock_throws(harness: Harness) {
+    let peer = harness.peer("").await;
     let thread = peer.thread("a");
     for kind in ["nonreentrant", "nonreentrant-fair"] {
-        let name = bench.name(kind);
+        let name = harness.name(kind);
         thread.ok(&format!("lock acquire {kind} {name}")).await;
         let failure = thread.thrown(&format!("lock acquire {kind} {name}")).await;
         assert_eq!(failure.class, "IllegalMonitorStateException", "{kind}");
@@ -84,8 +84,8 @@ async fn what_may_not_be_entered_again_throws(bench: Bench) {
     assert_eq!(failure.message, "no kind of lock is called nonsense");
 }
 
-async fn semaphores_count_down_and_up(bench: Bench) {
-    let (peer, name) = (bench.peer("").await, bench.name("semaphore"));
+async fn semaphores_count_down_and_up(harness: Harness) {
+    let (peer, name) = (harness.peer("").await, harness.name("semaphore"));
     let thread = peer.thread("a");
     assert_eq!(thread.ok(&format!("semaphore set {name} 3")).await, "true");
     assert_eq!(thread.ok(&format!("semaphore set {name} 4")).await, "false");
@@ -97,11 +97,11 @@ async fn semaphores_count_down_and_up(bench: Bench) {
     thread.ok(&format!("semaphore add {name} 5")).await;
     assert_eq!(thread.number(&format!("semaphore available {name}")).await, 5);
     assert_eq!(thread.number(&format!("semaphore drain {name}")).await, 5);
-    assert_eq!(bench.server().cli(&["GET", &name]), "0");
+    assert_eq!(harness.server().cli(&["GET", &name]), "0");
 }
 
-async fn expirable_permits_have_names(bench: Bench) {
-    let (peer, name) = (bench.peer("").await, bench.name("expirable"));
+async fn expirable_permits_have_ids(harness: Harness) {
+    let (peer, name) = (harness.peer("").await, harness.name("expirable"));
     let thread = peer.thread("a");
     assert_eq!(thread.ok(&format!("expirable set {name} 3")).await, "true");
     let both = thread.ok(&format!("expirable acquire {name} 2 lease=20000")).await;
@@ -122,8 +122,8 @@ async fn expirable_permits_have_names(bench: Bench) {
     assert_eq!(thread.number(&format!("expirable available {name}")).await, 6);
 }
 
-async fn latches_open_at_zero(bench: Bench) {
-    let (peer, name) = (bench.peer("").await, bench.name("latch"));
+async fn latches_open_at_zero(harness: Harness) {
+    let (peer, name) = (harness.peer("").await, harness.name("latch"));
     let thread = peer.thread("a");
     assert_eq!(thread.ok(&format!("latch set {name} 2")).await, "true");
     assert_eq!(thread.ok(&format!("latch await {name} wait=100")).await, "false");
@@ -138,10 +138,10 @@ async fn latches_open_at_zero(bench: Bench) {
 
 /// Each unlock of a thread ends one renewal of that name, of any kind of hold. Redisson stops renewing a write hold when
 /// the thread releases its read hold, and a renewed hold after a re-entry with a lease of its own.
-async fn holds_that_redisson_stops_renewing_end_while_their_thread_goes_on(bench: Bench) {
-    let peer = bench.peer("watchdog=900").await;
+async fn holds_that_redisson_stops_renewing_end_while_their_thread_runs(harness: Harness) {
+    let peer = harness.peer("watchdog=900").await;
     let thread = peer.thread("a");
-    let [prices, order, kept] = ["prices", "order", "kept"].map(|stem| bench.name(stem));
+    let [prices, order, kept] = ["prices", "order", "kept"].map(|stem| harness.name(stem));
     for (side, verb) in [("write", "acquire"), ("read", "acquire"), ("read", "release")] {
         thread.ok(&format!("lock {verb} {side} {prices}")).await;
     }
@@ -151,20 +151,22 @@ async fn holds_that_redisson_stops_renewing_end_while_their_thread_goes_on(bench
     thread.ok(&format!("lock acquire lock {kept}")).await;
     assert_eq!(thread.ok(&format!("lock held write {prices}")).await, "true");
     assert_eq!(thread.ok(&format!("lock held lock {order}")).await, "true");
-    eventually("the ends of both", || is_free(bench.server(), &prices) && is_free(bench.server(), &order))
-        .await;
+    eventually("the ends of both", || {
+        is_free(harness.server(), &prices) && is_free(harness.server(), &order)
+    })
+    .await;
     assert_eq!(thread.ok(&format!("lock held lock {kept}")).await, "true", "what nothing interfered with");
 }
 
-async fn fair_and_polling_waiters_are_seen_waiting(bench: Bench) {
-    let peer = bench.peer("").await;
+async fn fair_and_polling_waiters_are_seen_waiting(harness: Harness) {
+    let peer = harness.peer("").await;
     let (a, b) = (peer.thread("a"), peer.thread("b"));
     for kind in ["fair", "spin"] {
-        let name = bench.name(kind);
-        let turns = Turns::of_lock(kind, &name, (kind == "fair").then(|| channel(&name)));
-        let answer = turns.take(&a).await;
-        rust_hands_over_to_java(&bench, &turns, &b, turns.give_back(&a, &answer)).await;
-        assert!(fields(bench.server(), &name).is_empty());
+        let name = harness.name(kind);
+        let lock_commands = LockCommands::of_lock(kind, &name, (kind == "fair").then(|| channel(&name)));
+        let answer = lock_commands.take(&a).await;
+        rust_hands_over_to_java(&harness, &lock_commands, &b, lock_commands.release_lock(&a, &answer)).await;
+        assert!(fields(harness.server(), &name).is_empty());
     }
 }
 
@@ -176,31 +178,31 @@ async fn hold(thread: &Thread, kind: &str, name: &str, inside: impl Future<Outpu
 }
 
 /// A thread of its own for this task, because sections of one client run at the same time.
-fn stand_in(peer: &Peer) -> Thread {
+fn thread_of_this_task(peer: &Peer) -> Thread {
     peer.thread(&tokio::task::id().to_string())
 }
 
-async fn a_crowd_of_readers_and_writers_keeps_apart(bench: Bench) {
-    let (peer, name) = (Arc::new(bench.peer("").await), bench.name("rw"));
+async fn many_readers_and_writers_exclude_each_other(harness: Harness) {
+    let (peer, name) = (Arc::new(harness.peer("").await), harness.name("rw"));
     let [writer, reader] = ["write", "read"].map(|kind| (kind, Arc::clone(&peer), name.clone()));
     let write = move |tally: Tally| {
         let (kind, peer, name) = writer.clone();
-        async move { hold(&stand_in(&peer), kind, &name, tally.write()).await }
+        async move { hold(&thread_of_this_task(&peer), kind, &name, tally.write()).await }
     };
     let read = move |tally: Tally| {
         let (kind, peer, name) = reader.clone();
-        async move { hold(&stand_in(&peer), kind, &name, tally.read()).await }
+        async move { hold(&thread_of_this_task(&peer), kind, &name, tally.read()).await }
     };
-    readers_meet_no_writer(&bench, &name, write, read).await;
+    readers_meet_no_writer(&harness, &name, write, read).await;
 }
 
-async fn a_crowd_at_a_semaphore_stays_within_its_permits(bench: Bench) {
-    let (peer, name) = (Arc::new(bench.peer("").await), bench.name("semaphore"));
+async fn many_threads_never_exceed_the_permits_of_a_semaphore(harness: Harness) {
+    let (peer, name) = (Arc::new(harness.peer("").await), harness.name("semaphore"));
     peer.thread("setter").ok(&format!("semaphore set {name} 3")).await;
-    permits_are_never_exceeded(&bench, &format!("crowd semaphore {name}"), 3, {
+    permits_are_never_exceeded(&harness, &format!("crowd semaphore {name}"), 3, {
         let name = name.clone();
         move |_, tally| {
-            let (thread, name) = (stand_in(&peer), name.clone());
+            let (thread, name) = (thread_of_this_task(&peer), name.clone());
             async move {
                 thread.ok(&format!("semaphore acquire {name}")).await;
                 tally.visit().await;
@@ -209,5 +211,5 @@ async fn a_crowd_at_a_semaphore_stays_within_its_permits(bench: Bench) {
         }
     })
     .await;
-    assert_eq!(bench.server().cli(&["GET", &name]), "3");
+    assert_eq!(harness.server().cli(&["GET", &name]), "3");
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Client, ReleaseOutcome};
 
-use crate::bench::{Bench, PROMPTLY, Wait, on_each_server};
-use crate::cast::{Cast, it_is_held, part};
+use crate::child::{ChildProcess, part, report_held};
+use crate::harness::{Harness, PROMPTLY, Wait, on_each_server};
 use crate::java::Java;
 use crate::semaphore::channel;
 use crate::support::{eventually, ms, soon};
@@ -14,14 +14,14 @@ use crate::support::{eventually, ms, soon};
 const LEASE: Duration = ms(1_500);
 
 on_each_server! {
-    a_killed_java_process_takes_permits_with_it_and_only_expirable_ones_come_back,
-    a_killed_rust_process_takes_permits_with_it_and_only_expirable_ones_come_back,
+    only_expirable_permits_return_from_a_killed_java_process,
+    only_expirable_permits_return_from_a_killed_rust_process,
 }
 
-async fn a_killed_java_process_takes_permits_with_it_and_only_expirable_ones_come_back(bench: Bench) {
-    let (client, java) = (bench.client().await, Java::start());
-    let peer = bench.peer_in(&java, "").await;
-    let [plain, expirable] = ["plain", "expirable"].map(|stem| bench.name(stem));
+async fn only_expirable_permits_return_from_a_killed_java_process(harness: Harness) {
+    let (client, java) = (harness.client().await, Java::start());
+    let peer = harness.peer_in(&java, "").await;
+    let [plain, expirable] = ["plain", "expirable"].map(|stem| harness.name(stem));
     let (seats, rooms) = (client.semaphore(&*plain), client.expirable_semaphore(&*expirable));
     assert!(seats.try_set_permits(2).await.unwrap());
     assert!(rooms.try_set_permits(1).await.unwrap());
@@ -29,12 +29,12 @@ async fn a_killed_java_process_takes_permits_with_it_and_only_expirable_ones_com
     let holder = peer.thread("holder");
     holder.ok(&format!("semaphore acquire {plain}")).await;
     holder.ok(&format!("expirable acquire {expirable} 1 lease={}", LEASE.as_millis())).await;
-    let watch = bench.watch(&plain, Wait::Listening(channel(&plain)));
+    let watch = harness.watch(&plain, Wait::Listening(channel(&plain)));
     drop(peer.thread("waiter").ask(&format!("semaphore acquire {plain} 2")));
-    watch.until_somebody_waits().await;
+    watch.wait_for_waiter().await;
     let waiting = rooms.clone();
     let waiter = tokio::spawn(async move { waiting.acquire().await.unwrap() });
-    eventually("ours to listen", || bench.listeners(&channel(&expirable)) == 1).await;
+    eventually("ours to listen", || harness.listeners(&channel(&expirable)) == 1).await;
 
     java.kill();
     let killed = Instant::now();
@@ -50,18 +50,18 @@ async fn a_killed_java_process_takes_permits_with_it_and_only_expirable_ones_com
     assert!(seats.try_acquire_many(2).await.unwrap().is_some());
 }
 
-async fn a_killed_rust_process_takes_permits_with_it_and_only_expirable_ones_come_back(bench: Bench) {
-    let (peer, stem) = (bench.peer("").await, bench.name("dead"));
+async fn only_expirable_permits_return_from_a_killed_rust_process(harness: Harness) {
+    let (peer, stem) = (harness.peer("").await, harness.name("dead"));
     let (plain, expirable) = (format!("{stem}-plain"), format!("{stem}-expirable"));
     let part = "semaphore_deaths::a_process_that_has_permits_until_it_is_killed";
-    let mut holder = Cast::start(part, &bench.url(), &stem);
+    let mut holder = ChildProcess::start(part, &harness.url(), &stem);
     let (one, other) = (peer.thread("one"), peer.thread("other"));
-    let watch = bench.watch(&expirable, Wait::Listening(channel(&expirable)));
+    let watch = harness.watch(&expirable, Wait::Listening(channel(&expirable)));
     let waiter = one.ask(&format!("expirable acquire {expirable} 1 lease=20000"));
-    watch.until_somebody_waits().await;
-    let watch = bench.watch(&plain, Wait::Listening(channel(&plain)));
+    watch.wait_for_waiter().await;
+    let watch = harness.watch(&plain, Wait::Listening(channel(&plain)));
     let in_vain = other.ask(&format!("semaphore acquire {plain}"));
-    watch.until_somebody_waits().await;
+    watch.wait_for_waiter().await;
 
     holder.kill();
     let killed = Instant::now();
@@ -86,6 +86,6 @@ async fn a_process_that_has_permits_until_it_is_killed() {
     assert!(rooms.try_set_permits(1).await.unwrap());
     let _seat = seats.acquire().await.unwrap();
     let room = rooms.acquire().await.unwrap();
-    it_is_held();
+    report_held();
     room.lost().await;
 }

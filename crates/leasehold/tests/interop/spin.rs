@@ -2,28 +2,28 @@
 
 use leasehold::ReleaseOutcome;
 
-use crate::bench::{Bench, on_each_server};
 use crate::crowd::counts_exactly;
-use crate::turns::{Turns, java_hands_over_to_rust, rust_hands_over_to_java};
+use crate::harness::{Harness, on_each_server};
+use crate::lock_commands::{LockCommands, java_hands_over_to_rust, rust_hands_over_to_java};
 
 on_each_server! {
     a_spin_lock_is_handed_over_in_both_directions,
-    java_threads_and_rust_tasks_on_one_spin_lock_lose_no_count,
+    java_threads_and_rust_tasks_count_exactly_under_a_spin_lock,
 }
 
-async fn a_spin_lock_is_handed_over_in_both_directions(bench: Bench) {
-    let (client, peer, name) = (bench.client().await, bench.peer("").await, bench.name("order"));
-    let (lock, turns) = (client.spin_lock(&*name), Turns::of_lock("spin", &name, None));
+async fn a_spin_lock_is_handed_over_in_both_directions(harness: Harness) {
+    let (client, peer, name) = (harness.client().await, harness.peer("").await, harness.name("order"));
+    let (lock, lock_commands) = (client.spin_lock(&*name), LockCommands::of_lock("spin", &name, None));
     let acquire = async move { lock.lock().await.unwrap() };
-    let guard = java_hands_over_to_rust(&bench, &turns, &peer.thread("a"), acquire).await;
-    rust_hands_over_to_java(&bench, &turns, &peer.thread("a"), async { drop(guard) }).await;
+    let guard = java_hands_over_to_rust(&harness, &lock_commands, &peer.thread("a"), acquire).await;
+    rust_hands_over_to_java(&harness, &lock_commands, &peer.thread("a"), async { drop(guard) }).await;
 }
 
-async fn java_threads_and_rust_tasks_on_one_spin_lock_lose_no_count(bench: Bench) {
-    let clients = [bench.client().await, bench.client().await];
-    let name = bench.name("order");
+async fn java_threads_and_rust_tasks_count_exactly_under_a_spin_lock(harness: Harness) {
+    let clients = [harness.client().await, harness.client().await];
+    let name = harness.name("order");
     let locks = clients.each_ref().map(|client| client.spin_lock(&*name));
-    counts_exactly(&bench, &format!("crowd lock spin {name}"), move |client, tally| {
+    counts_exactly(&harness, &format!("crowd lock spin {name}"), move |client, tally| {
         let lock = locks[client].clone();
         async move {
             let guard = lock.lock().await.unwrap();

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use redis::aio::MultiplexedConnection;
 use redis::cmd;
 
-use crate::bench::Bench;
+use crate::harness::Harness;
 
 /// A number on the server, under a key of its own, in decimal.
 #[derive(Clone)]
@@ -29,8 +29,8 @@ struct Seen {
 }
 
 impl Tally {
-    pub(crate) async fn new(bench: &Bench, key: &str) -> Self {
-        let client = redis::Client::open(bench.server().url()).unwrap();
+    pub(crate) async fn new(harness: &Harness, key: &str) -> Self {
+        let client = redis::Client::open(harness.server().url()).unwrap();
         let connection = client.get_multiplexed_async_connection().await.unwrap();
         Self { connection, key: key.to_owned(), seen: Arc::default() }
     }

@@ -203,7 +203,7 @@ fn story(error: &dyn std::error::Error) -> String {
 }
 
 #[tokio::test]
-async fn a_user_without_channels_is_told_so_by_the_first_call_that_needs_one() {
+async fn a_user_without_channels_gets_an_error_on_the_first_call_that_needs_one() {
     let server = RedisServer::start();
     // The default rights of a new user in Redis 7, and users with all channels but without one command.
     for (taken, lacks) in [("resetchannels", "PUBLISH"), ("-publish", "PUBLISH"), ("-subscribe", "SUBSCRIBE")]
@@ -234,7 +234,7 @@ async fn a_user_without_channels_is_told_so_by_the_first_call_that_needs_one() {
 }
 
 #[tokio::test]
-async fn a_user_without_sharded_channels_is_told_so_where_wake_ups_travel_by_them() {
+async fn a_user_without_sharded_channels_gets_an_error_where_they_are_needed() {
     let server = RedisServer::cluster();
     let client = client_without(&server, "-ssubscribe").await;
     let error = client.lock("job").try_lock().await.unwrap_err();
@@ -250,7 +250,7 @@ async fn a_user_without_sharded_channels_is_told_so_where_wake_ups_travel_by_the
 }
 
 #[tokio::test]
-async fn a_release_that_may_not_be_published_is_a_release() {
+async fn a_release_without_publish_permission_succeeds() {
     let server = RedisServer::start();
     let client = client_without(&server, "+@all").await;
     let guard = client.lock("job").lock().await.unwrap();

@@ -100,7 +100,7 @@ async fn service(server: &Server, bank: &Bank) -> PaymentService {
 }
 
 #[tokio::test]
-async fn an_order_is_paid_once_however_many_services_try() {
+async fn an_order_is_paid_once_by_any_number_of_services() {
     let server = Server::new();
     let bank = Bank::new(&server);
     let mut payments = Vec::new();
@@ -132,7 +132,7 @@ async fn different_orders_are_paid_at_the_same_time() {
 }
 
 #[tokio::test]
-async fn a_charge_stops_when_its_lock_is_taken_away() {
+async fn a_charge_stops_when_its_lock_is_deleted() {
     let server = Server::new();
     let bank = Bank::new(&server);
     let payment = service(&server, &bank).await.start(42);
@@ -145,7 +145,7 @@ async fn a_charge_stops_when_its_lock_is_taken_away() {
 }
 
 #[tokio::test]
-async fn a_charge_stops_when_its_lease_has_ended_on_the_server_and_somebody_else_has_the_lock() {
+async fn a_charge_stops_when_its_lease_expired_and_another_service_has_the_lock() {
     let server = Server::new();
     let bank = Bank::new(&server);
     let (one, other) = (service(&server, &bank).await, service(&server, &bank).await);
@@ -160,7 +160,7 @@ async fn a_charge_stops_when_its_lease_has_ended_on_the_server_and_somebody_else
 }
 
 #[tokio::test]
-async fn a_charge_goes_on_through_a_short_outage() {
+async fn a_charge_continues_through_a_short_outage() {
     let server = Server::new();
     let bank = Bank::new(&server);
     let payment = service(&server, &bank).await.start(42);
@@ -174,7 +174,7 @@ async fn a_charge_goes_on_through_a_short_outage() {
 }
 
 #[tokio::test]
-async fn a_service_that_is_cut_off_does_not_charge_what_another_one_charges() {
+async fn a_disconnected_service_does_not_charge_an_order_of_another_service() {
     let server = Server::new();
     let bank = Bank::new(&server);
     let (one, other) = (service(&server, &bank).await, service(&server, &bank).await);
@@ -216,7 +216,7 @@ async fn a_lost_reply_costs_time_and_no_second_charge() {
 }
 
 #[tokio::test]
-async fn a_connection_that_drops_while_it_charges_disturbs_nobody() {
+async fn a_connection_dropped_during_a_charge_affects_no_service() {
     let server = Server::new();
     let bank = Bank::new(&server);
     let (one, other) = (service(&server, &bank).await, service(&server, &bank).await);
@@ -231,7 +231,7 @@ async fn a_connection_that_drops_while_it_charges_disturbs_nobody() {
 }
 
 #[tokio::test]
-async fn a_service_without_a_server_says_that_nothing_was_begun() {
+async fn a_service_without_a_server_reports_that_nothing_started() {
     let server = Server::new();
     let bank = Bank::new(&server);
     let service = service(&server, &bank).await;

@@ -10,25 +10,25 @@ use leasehold::{AcquireError, Client, ConnectError, InspectError, LostReason, Na
 use leasehold_testkit::servers::RedisServer;
 
 use crate::support::{
-    Monitor, Place, SOON, connect, connect_with, eventually, fields, hold_by_hand, is_free, keys, ms,
-    on_both, pttl, sent, soon, tell,
+    Fixture, Monitor, SOON, connect, connect_with, eventually, fields, hold_as_redisson, is_free, keys, ms,
+    on_both, pttl, run_command, sent, soon,
 };
 
 on_both! {
     async {
-        names_that_cannot_be_used_are_refused_and_nothing_is_sent,
-        the_longest_and_the_strangest_names_work,
-        leases_that_cannot_be_used_are_refused_and_nothing_is_sent,
+        invalid_names_are_rejected_and_nothing_is_sent,
+        the_longest_and_most_unusual_names_work,
+        invalid_leases_are_rejected_and_nothing_is_sent,
         the_longest_lease_and_the_longest_bound_work,
-        the_shortest_lease_ends_well_one_way_or_the_other,
-        an_endless_wait_is_a_wait_like_any_other,
-        a_wait_of_nothing_asks_once,
-        timeouts_at_the_edge_do_no_harm,
+        the_shortest_lease_is_granted_or_fails_cleanly,
+        an_endless_wait_works_like_any_wait,
+        a_zero_wait_makes_one_attempt,
+        extreme_timeouts_work,
         errors_name_their_own_layer_in_lower_case_without_a_full_stop,
     }
 }
 
-async fn names_that_cannot_be_used_are_refused_and_nothing_is_sent(server: Place) {
+async fn invalid_names_are_rejected_and_nothing_is_sent(server: Fixture) {
     let client = connect(&server).await;
     let monitor = Monitor::start(&server);
     let long = "x".repeat(NAME_BYTES_MAX + 1);
@@ -69,7 +69,7 @@ async fn names_that_cannot_be_used_are_refused_and_nothing_is_sent(server: Place
     assert_eq!(sent(&monitor), []);
 }
 
-async fn the_longest_and_the_strangest_names_work(server: Place) {
+async fn the_longest_and_most_unusual_names_work(server: Fixture) {
     let client = connect(&server).await;
     for name in ["x".repeat(NAME_BYTES_MAX), "schlüssel 🔑 \"'*?[]\\ %d".to_owned(), " ".to_owned()] {
         let guard = client.lock(&name).lock().await.unwrap();
@@ -82,7 +82,7 @@ async fn the_longest_and_the_strangest_names_work(server: Place) {
     drop(guard);
 }
 
-async fn leases_that_cannot_be_used_are_refused_and_nothing_is_sent(server: Place) {
+async fn invalid_leases_are_rejected_and_nothing_is_sent(server: Fixture) {
     let client = connect(&server).await;
     let monitor = Monitor::start(&server);
     let short = [Duration::ZERO, Duration::from_nanos(1), ms(2), LEASE_MIN - Duration::from_nanos(1)];
@@ -113,7 +113,7 @@ async fn leases_that_cannot_be_used_are_refused_and_nothing_is_sent(server: Plac
     assert_eq!(sent(&monitor), []);
 }
 
-async fn the_longest_lease_and_the_longest_bound_work(server: Place) {
+async fn the_longest_lease_and_the_longest_bound_work(server: Fixture) {
     let client = connect(&server).await;
     let guard = client.lock("job").lease(LEASE_MAX).max_hold(Duration::MAX).lock().await.unwrap();
     let left = Duration::from_millis(pttl(&server, "job").try_into().unwrap());
@@ -123,7 +123,7 @@ async fn the_longest_lease_and_the_longest_bound_work(server: Place) {
     assert!(is_free(&server, "job"));
 }
 
-async fn the_shortest_lease_ends_well_one_way_or_the_other(server: Place) {
+async fn the_shortest_lease_is_granted_or_fails_cleanly(server: Fixture) {
     let client = connect(&server).await;
     for _ in 0..50 {
         // A lease of 3 ms can end before its grant arrives, and then the call returns an error.
@@ -140,22 +140,22 @@ async fn the_shortest_lease_ends_well_one_way_or_the_other(server: Place) {
     eventually("the key to run out", || keys(&server) == 0).await;
 }
 
-async fn an_endless_wait_is_a_wait_like_any_other(server: Place) {
+async fn an_endless_wait_works_like_any_wait(server: Fixture) {
     let client = connect(&server).await;
-    hold_by_hand(&server, "job", ms(200));
+    hold_as_redisson(&server, "job", ms(200));
     let lock = client.lock("job");
     let guard = soon("the lock", lock.try_lock_for(Duration::MAX)).await.unwrap();
     assert!(guard.unwrap().is_held());
 }
 
-async fn a_wait_of_nothing_asks_once(server: Place) {
+async fn a_zero_wait_makes_one_attempt(server: Fixture) {
     let client = connect(&server).await;
-    hold_by_hand(&server, "job", SOON);
+    hold_as_redisson(&server, "job", SOON);
     assert!(client.lock("job").try_lock_for(Duration::ZERO).await.unwrap().is_none());
     assert!(client.lock("free").try_lock_for(Duration::ZERO).await.unwrap().is_some());
 }
 
-async fn timeouts_at_the_edge_do_no_harm(server: Place) {
+async fn extreme_timeouts_work(server: Fixture) {
     let builder = Client::builder().timeout(Duration::MAX).poll_interval(Duration::MAX);
     let client = connect_with(builder, &server.url()).await;
     let guard = client.lock("job").lock().await.unwrap();
@@ -178,7 +178,7 @@ async fn timeouts_at_the_edge_do_no_harm(server: Place) {
 }
 
 #[tokio::test]
-async fn urls_that_cannot_be_used_are_refused() {
+async fn invalid_urls_are_rejected() {
     let error = Client::connect("http://127.0.0.1").await.unwrap_err();
     assert!(
         matches!(&error, ConnectError::Url(UrlError::UnknownScheme { scheme, .. }) if scheme == "http"),
@@ -213,9 +213,9 @@ async fn a_database_other_than_the_first_is_used() {
     assert!(is_free(&server, "job"));
 }
 
-async fn errors_name_their_own_layer_in_lower_case_without_a_full_stop(server: Place) {
+async fn errors_name_their_own_layer_in_lower_case_without_a_full_stop(server: Fixture) {
     let client = connect(&server).await;
-    tell(&server, &["SET", "text", "precious"]);
+    run_command(&server, &["SET", "text", "precious"]);
     let errors: Vec<leasehold::Error> = vec![
         client.lock("").lock().await.unwrap_err().into(),
         client.lock("text").lock().await.unwrap_err().into(),

@@ -9,7 +9,8 @@ use leasehold::{AcquireError, Client, ConnectError, InspectError};
 use leasehold_testkit::servers::RedisServer;
 
 use crate::support::{
-    SOON, connect, connect_with, eventually, fields, hold_by_hand, is_free, keys, ms, pttl, soon, tell,
+    SOON, connect, connect_with, eventually, fields, hold_as_redisson, is_free, keys, ms, pttl, run_command,
+    soon,
 };
 
 /// The store error of an acquire that certainly acquired nothing.
@@ -46,7 +47,7 @@ fn refused(outcome: Result<Client, ConnectError>) -> (StoreErrorKind, ConnectErr
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_told_and_never_repeated() {
+async fn a_wrong_password_is_an_error_that_never_shows_it() {
     const CANARY: &str = "canary-7f3a-password";
     let server = RedisServer::with(&["--requirepass", "right"]);
     let port = server.port();
@@ -66,7 +67,7 @@ async fn a_wrong_password_is_told_and_never_repeated() {
 }
 
 #[tokio::test]
-async fn a_password_does_not_come_out_of_any_failing_url_or_server() {
+async fn no_failing_url_or_server_reveals_a_password() {
     const CANARY: &str = "canary7f3a";
     let nothing = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let plain = RedisServer::start();
@@ -117,7 +118,7 @@ fn impostor(says: &'static [u8], stays: bool) -> String {
 }
 
 #[tokio::test]
-async fn what_is_not_a_redis_is_told_apart() {
+async fn a_server_that_is_not_redis_has_its_own_error() {
     let malformed: [&[u8]; 6] = [
         b"HTTP/1.1 400 Bad Request\r\n\r\n<html>",
         b"220 mail.example ESMTP\r\n",
@@ -141,7 +142,7 @@ async fn what_is_not_a_redis_is_told_apart() {
 }
 
 #[tokio::test]
-async fn a_server_without_room_for_another_client_says_so() {
+async fn a_server_at_its_client_limit_has_its_own_error() {
     let server = RedisServer::with(&["--maxclients", "3"]);
     let one = connect(&server).await;
     let two = connect(&server).await;
@@ -151,11 +152,11 @@ async fn a_server_without_room_for_another_client_says_so() {
 }
 
 #[tokio::test]
-async fn a_key_of_another_type_is_left_as_it_is() {
+async fn a_key_of_another_type_is_not_changed() {
     let server = RedisServer::start();
     let client = connect(&server).await;
-    tell(&server, &["SET", "text", "precious"]);
-    tell(&server, &["RPUSH", "list", "precious"]);
+    run_command(&server, &["SET", "text", "precious"]);
+    run_command(&server, &["RPUSH", "list", "precious"]);
     for name in ["text", "list"] {
         let lock = client.lock(name);
         for outcome in [lock.try_lock().await, lock.lock().await.map(Some), lock.try_lock_for(ms(300)).await]
@@ -180,10 +181,10 @@ async fn a_key_of_another_type_is_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_key_without_an_expiry_is_told_and_left_as_it_is() {
+async fn a_key_without_an_expiry_is_reported_and_not_changed() {
     let server = RedisServer::start();
     let client = connect(&server).await;
-    tell(&server, &["HSET", "job", "java:1", "1"]);
+    run_command(&server, &["HSET", "job", "java:1", "1"]);
     let lock = client.lock("job");
     assert_eq!(lock.try_lock().await.map(drop).map_err(|error| error.kind), Err(AcquireErrorKind::NoExpiry));
     assert_eq!(
@@ -203,16 +204,16 @@ async fn a_key_without_an_expiry_is_told_and_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_key_that_loses_its_expiry_while_it_is_waited_for_is_told() {
+async fn a_key_that_loses_its_expiry_during_a_wait_is_reported() {
     let server = RedisServer::start();
     let client = connect(&server).await;
-    hold_by_hand(&server, "job", SOON);
+    hold_as_redisson(&server, "job", SOON);
     let waiting = tokio::spawn({
         let lock = client.lock("job");
         async move { lock.lock().await.map(drop) }
     });
     eventually("it to wait", || crate::support::listeners(&server, "job") == 1).await;
-    tell(&server, &["PERSIST", "job"]);
+    run_command(&server, &["PERSIST", "job"]);
     assert_eq!(
         soon("the next look", waiting).await.unwrap().map_err(|error| error.kind),
         Err(AcquireErrorKind::NoExpiry)
@@ -220,11 +221,11 @@ async fn a_key_that_loses_its_expiry_while_it_is_waited_for_is_told() {
 }
 
 #[tokio::test]
-async fn a_read_only_server_refuses_within_the_timeout_and_nothing_is_locked() {
+async fn a_read_only_server_fails_within_the_timeout_and_nothing_is_locked() {
     let server = RedisServer::start();
     let builder = Client::builder().timeout(ms(300));
     let client = connect_with(builder, &server.url()).await;
-    tell(&server, &["REPLICAOF", "127.0.0.1", "1"]);
+    run_command(&server, &["REPLICAOF", "127.0.0.1", "1"]);
     let lock = client.lock("job");
     assert_eq!(not_acquired(lock.try_lock().await).kind, StoreErrorKind::ReadOnly);
     let outcome = soon("the timeout", lock.lock()).await;
@@ -234,18 +235,18 @@ async fn a_read_only_server_refuses_within_the_timeout_and_nothing_is_locked() {
     let builder = Client::builder().timeout(SOON);
     let lock = connect_with(builder, &server.url()).await.lock("job");
     let waiting = tokio::spawn(async move { lock.lock().await });
-    tell(&server, &["REPLICAOF", "NO", "ONE"]);
+    run_command(&server, &["REPLICAOF", "NO", "ONE"]);
     drop(soon("the lock", waiting).await.unwrap().unwrap());
 }
 
 #[tokio::test]
-async fn a_server_without_memory_refuses_acquires_and_still_takes_releases() {
+async fn a_server_without_memory_rejects_acquires_and_accepts_releases() {
     let server = RedisServer::start();
     let client = connect(&server).await;
     let held = client.lock("held").watchdog(ms(600)).lock().await.unwrap();
     // The timer key needs memory, so the wait begins before the memory limit.
     let several_renewals = crate::support::a_lease_passes(&server, ms(1_500));
-    tell(&server, &["CONFIG", "SET", "maxmemory", "1"]);
+    run_command(&server, &["CONFIG", "SET", "maxmemory", "1"]);
     let lock = client.lock("job");
     assert_eq!(not_acquired(lock.try_lock().await).kind, StoreErrorKind::OutOfMemory);
     let outcome = soon("the refusal", lock.lock()).await;
@@ -258,7 +259,7 @@ async fn a_server_without_memory_refuses_acquires_and_still_takes_releases() {
 }
 
 #[tokio::test]
-async fn a_server_with_too_few_replicas_refuses() {
+async fn a_server_with_too_few_replicas_rejects_acquires() {
     let server = RedisServer::with(&["--min-replicas-to-write", "1"]);
     let builder = Client::builder().timeout(ms(300));
     let client = connect_with(builder, &server.url()).await;
@@ -286,7 +287,7 @@ async fn a_busy_server_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_loading_server_is_told_apart_and_waited_for() {
+async fn a_loading_server_has_its_own_error_and_is_waited_for() {
     // Each key takes a millisecond to load.
     let mut server = RedisServer::with(&[
         "--appendonly",
@@ -298,14 +299,14 @@ async fn a_loading_server_is_told_apart_and_waited_for() {
     ]);
     let builder = Client::builder().timeout(SOON);
     let client = connect_with(builder, &server.url()).await;
-    hold_by_hand(&server, "job", ms(1000));
+    hold_as_redisson(&server, "job", ms(1000));
     let waiting = tokio::spawn({
         let lock = client.lock("job");
         async move { lock.lock().await }
     });
     let fill = "for i = 1, 1500 do redis.call('set', 'filler:' .. i, string.rep('x', 64)) end";
-    tell(&server, &["EVAL", fill, "0"]);
-    tell(&server, &["BGREWRITEAOF"]);
+    run_command(&server, &["EVAL", fill, "0"]);
+    run_command(&server, &["BGREWRITEAOF"]);
     eventually("the file to be written", || {
         let info = server.cli(&["INFO", "persistence"]);
         info.contains("aof_rewrite_in_progress:0") && info.contains("aof_rewrite_scheduled:0")
@@ -334,9 +335,9 @@ async fn a_loading_server_is_told_apart_and_waited_for() {
 }
 
 #[tokio::test]
-async fn a_user_without_the_right_to_a_command_is_told_and_nothing_stays_locked() {
+async fn a_missing_command_permission_is_an_error_and_leaves_nothing_locked() {
     let server = RedisServer::start();
-    tell(&server, &["ACL", "SETUSER", "weak", "on", ">word", "~*", "&*", "+@all", "-pexpire"]);
+    run_command(&server, &["ACL", "SETUSER", "weak", "on", ">word", "~*", "&*", "+@all", "-pexpire"]);
     let client = Client::connect(&format!("redis://weak:word@127.0.0.1:{}", server.port())).await.unwrap();
     let outcome = client.lock("job").try_lock().await;
     let Err(AcquireError { kind: AcquireErrorKind::Unknown { source, .. }, .. }) = outcome else {

@@ -15,8 +15,8 @@ mod sources;
 mod waiting;
 
 use crate::support::{
-    SOON, channel, connect, connect_through, connect_with, eventually, hold_by_hand, is_free, keys,
-    listeners, ms, poll_hastily, poll_times, scripts_run, server_and_proxy, soon, tell,
+    SOON, channel, connect, connect_through, connect_with, eventually, hold_as_redisson, is_free, keys,
+    listeners, ms, poll_times, poll_without_wake_ups, run_command, scripts_run, server_and_proxy, soon,
 };
 use sets::SETS;
 use waiting::{ALL, TIMEOUT};
@@ -68,10 +68,10 @@ async fn drop_everything_everywhere(begin: impl Fn(&Proxy), end: impl Fn(&Proxy)
         }
     }
     // Fencing tokens and fenced values stay on the server by design.
-    tell(&server, &["DEL", "redisson_lock_token:{job}"]);
+    run_command(&server, &["DEL", "redisson_lock_token:{job}"]);
     eventually("every key to go", || {
         for kept in ["kept", "kept hash"] {
-            tell(&server, &["DEL", kept, &format!("leasehold_fence:{{{kept}}}")]);
+            run_command(&server, &["DEL", kept, &format!("leasehold_fence:{{{kept}}}")]);
         }
         keys(&server) == 0
     })
@@ -138,9 +138,9 @@ async fn a_thousand_dropped_acquires_leave_no_key() {
         assert!(number < 100_000, "an acquire does not complete within so few polls");
         let lock = client.lock(format!("job:{number}"));
         let outcome = match number % 3 {
-            0 => poll_hastily(polls, lock.lock()).await.map(drop),
-            1 => poll_hastily(polls, lock.try_lock()).await.map(drop),
-            _ => poll_hastily(polls, lock.try_lock_for(SOON)).await.map(drop),
+            0 => poll_without_wake_ups(polls, lock.lock()).await.map(drop),
+            1 => poll_without_wake_ups(polls, lock.try_lock()).await.map(drop),
+            _ => poll_without_wake_ups(polls, lock.try_lock_for(SOON)).await.map(drop),
         };
         // The number of polls grows until an acquire completes, then starts again from zero.
         match outcome {
@@ -156,22 +156,22 @@ async fn a_thousand_dropped_acquires_leave_no_key() {
 }
 
 #[tokio::test]
-async fn a_thousand_dropped_waits_for_a_held_lock_leave_no_subscription_and_no_stuck_waiter() {
+async fn a_thousand_dropped_waits_leave_no_subscription_and_no_stuck_waiter() {
     let server = RedisServer::start();
     let client = connect(&server).await;
-    hold_by_hand(&server, "job", Duration::from_secs(600));
+    hold_as_redisson(&server, "job", Duration::from_secs(600));
     for number in 0..1_000 {
-        let outcome = poll_hastily(number % 40, client.lock("job").lock()).await;
+        let outcome = poll_without_wake_ups(number % 40, client.lock("job").lock()).await;
         assert!(outcome.is_none());
     }
     eventually("the subscription to end", || listeners(&server, "job") == 0).await;
-    tell(&server, &["DEL", "job"]);
+    run_command(&server, &["DEL", "job"]);
     drop(soon("the lock", client.lock("job").lock()).await.unwrap());
     eventually("the release", || keys(&server) == 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn dropped_waiters_in_the_middle_of_the_line_do_not_break_it() {
+async fn waiters_dropped_in_the_middle_of_the_queue_do_not_break_it() {
     let server = RedisServer::start();
     let client = connect(&server).await;
     let guard = client.lock("job").lock().await.unwrap();
@@ -194,13 +194,13 @@ async fn dropped_waiters_in_the_middle_of_the_line_do_not_break_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn waiters_that_are_dropped_just_when_they_are_granted_pass_the_lock_on() {
+async fn waiters_dropped_at_their_grant_pass_the_lock_on() {
     let server = RedisServer::start();
     let client = connect(&server).await;
     for round in 0..60 {
         let guard = client.lock("job").lock().await.unwrap();
         let (first, second) = (client.lock("job"), client.lock("job"));
-        let unlucky = tokio::spawn(async move { drop(poll_hastily(round * 4, first.lock()).await) });
+        let unlucky = tokio::spawn(async move { drop(poll_without_wake_ups(round * 4, first.lock()).await) });
         let lucky = tokio::spawn(async move { second.lock().await });
         drop(guard);
         drop(soon("the next one", lucky).await.unwrap().unwrap());
@@ -210,7 +210,7 @@ async fn waiters_that_are_dropped_just_when_they_are_granted_pass_the_lock_on() 
 }
 
 #[tokio::test]
-async fn a_granted_future_that_nobody_polls_is_given_back() {
+async fn an_unpolled_grant_is_undone() {
     let server = RedisServer::start();
     let (client, other) = (connect(&server).await, connect(&server).await);
     let lock = client.lock("job").watchdog(ms(600));
@@ -226,22 +226,22 @@ async fn a_granted_future_that_nobody_polls_is_given_back() {
 }
 
 #[tokio::test]
-async fn a_dropped_release_is_done_all_the_same() {
+async fn a_dropped_release_still_completes() {
     let server = RedisServer::start();
     let client = connect(&server).await;
     for polls in 0..20 {
         let guard = client.lock("job").lock().await.unwrap();
-        drop(poll_hastily(polls, guard.release()).await);
+        drop(poll_without_wake_ups(polls, guard.release()).await);
         eventually("the release", || is_free(&server, "job")).await;
     }
 }
 
 #[tokio::test]
-async fn a_dropped_renewal_on_demand_leaves_the_hold_as_it_is() {
+async fn a_dropped_renewal_on_demand_does_not_affect_the_hold() {
     let server = RedisServer::start();
     let guard = connect(&server).await.lock("job").lease(ms(5000)).lock().await.unwrap();
     for polls in 0..20 {
-        drop(poll_hastily(polls, guard.ensure(guard.remaining() + ms(1))).await);
+        drop(poll_without_wake_ups(polls, guard.ensure(guard.remaining() + ms(1))).await);
         assert!(guard.is_held());
     }
     guard.release().await.unwrap();
@@ -258,7 +258,7 @@ async fn a_dropped_run_drops_its_body_and_releases() {
             let _alive = alive;
             std::future::pending::<()>().await;
         };
-        assert!(poll_hastily(polls, lock.run(body)).await.is_none());
+        assert!(poll_without_wake_ups(polls, lock.run(body)).await.is_none());
         assert!(soon("the body's end", died).await.is_err());
     }
     eventually("the release", || keys(&server) == 0).await;
@@ -276,7 +276,7 @@ async fn a_dropped_close_has_closed() {
 }
 
 #[tokio::test]
-async fn a_connect_that_is_dropped_when_it_has_succeeded_unseen_hangs_up() {
+async fn a_connect_dropped_after_it_succeeded_hangs_up() {
     let server = RedisServer::start();
     let woken = std::sync::Arc::new(Woken::default());
     let waker = woken.clone().into();
@@ -305,7 +305,7 @@ impl Wake for Woken {
 }
 
 #[tokio::test]
-async fn a_connect_that_is_dropped_while_the_server_is_silent_hangs_up() {
+async fn a_connect_dropped_at_a_silent_server_hangs_up() {
     let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}", server.local_addr().unwrap());
     let builder = Client::builder().timeout(Duration::from_secs(3600));
@@ -325,9 +325,9 @@ async fn a_connect_that_is_dropped_while_the_server_is_silent_hangs_up() {
 }
 
 #[tokio::test]
-async fn the_last_waiter_of_a_client_takes_its_thread_and_connections_along() {
+async fn the_last_waiter_of_a_client_ends_its_thread_and_connections() {
     let (server, proxy) = server_and_proxy();
-    hold_by_hand(&server, "job", Duration::from_secs(600));
+    hold_as_redisson(&server, "job", Duration::from_secs(600));
     // The long intervals keep every timer from firing during the test.
     let patient = Client::builder().timeout(Duration::from_secs(600)).poll_interval(Duration::from_secs(600));
     for _ in 0..10 {
@@ -348,7 +348,7 @@ impl Wake for Knock {
 }
 
 #[tokio::test]
-async fn a_wait_for_a_loss_that_is_given_up_is_forgotten_while_the_guard_lives() {
+async fn a_dropped_wait_for_a_loss_is_removed_while_the_guard_lives() {
     let server = RedisServer::start();
     let guard = connect(&server).await.lock("job").lock().await.unwrap();
     let knock = std::sync::Arc::new(Knock);
@@ -369,7 +369,7 @@ async fn a_wait_for_a_loss_that_is_given_up_is_forgotten_while_the_guard_lives()
 async fn a_subscription_outlives_a_waiter_only_while_others_wait() {
     let server = RedisServer::start();
     let client = connect(&server).await;
-    hold_by_hand(&server, "job", Duration::from_secs(600));
+    hold_as_redisson(&server, "job", Duration::from_secs(600));
     let wait = |client: &Client| {
         let lock = client.lock("job");
         tokio::spawn(async move { lock.lock().await.map(drop) })

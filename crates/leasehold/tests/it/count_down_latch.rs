@@ -8,19 +8,19 @@ use leasehold_testkit::servers::RedisServer;
 use tokio::task::JoinHandle;
 
 use crate::support::{
-    Monitor, Place, Subscriber, Told, connect, connect_through, connect_with, eventually, is_free, ms,
-    on_both, pttl, scripts_run, server_and_proxy, soon, tell,
+    Fixture, Monitor, Subscriber, TestServer, connect, connect_through, connect_with, eventually, is_free,
+    ms, on_both, pttl, run_command, scripts_run, server_and_proxy, soon,
 };
 
 const NEVER: Duration = Duration::from_secs(3600);
 const CHANNEL: &str = "redisson_countdownlatch__channel__{parts}";
 
 /// A client whose waiters retry only after a wake-up.
-async fn connect_without_polling(server: &impl Told) -> Client {
+async fn connect_without_polling(server: &impl TestServer) -> Client {
     connect_with(Client::builder().poll_interval(NEVER), &server.url()).await
 }
 
-fn listeners(server: &impl Told) -> u64 {
+fn listeners(server: &impl TestServer) -> u64 {
     server.cli(&["PUBSUB", "NUMSUB", CHANNEL]).lines().last().unwrap().parse().unwrap()
 }
 
@@ -30,7 +30,7 @@ fn wait_in_task(client: &Client) -> JoinHandle<Result<(), WaitError>> {
 }
 
 /// Waits until each waiter has sent its first attempt and the first waiter has subscribed and tried again.
-async fn asleep(server: &impl Told, waiters: u64, asked_before: u64) {
+async fn asleep(server: &impl TestServer, waiters: u64, asked_before: u64) {
     eventually("the waiters to fall asleep", || {
         listeners(server) >= 1 && scripts_run(server) > asked_before + waiters
     })
@@ -39,25 +39,25 @@ async fn asleep(server: &impl Told, waiters: u64, asked_before: u64) {
 
 on_both! {
     async {
-        waiters_of_all_clients_go_on_at_zero,
-        a_latch_at_zero_is_gone_and_stays_at_zero,
+        waiters_of_all_clients_continue_at_zero,
+        a_latch_at_zero_is_deleted_and_stays_open,
         a_latch_that_is_not_set_is_open,
-        the_count_is_set_once_until_it_is_used_up,
+        the_count_is_set_once_until_it_reaches_zero,
         a_latch_of_zero_is_open,
-        a_wait_ends_in_vain_when_it_was_told_to,
-        a_waiter_is_told_of_a_deletion_and_a_new_one_is_not,
-        a_deletion_is_forgotten_when_the_count_is_set_again_by_whomever,
-        a_waiter_is_woken_in_redissons_way,
-        a_java_waiter_is_told_what_redisson_tells_it,
+        a_latch_wait_times_out,
+        a_deletion_is_reported_to_current_but_not_later_waiters,
+        a_deletion_is_cleared_when_any_client_sets_the_count,
+        a_message_of_redisson_wakes_a_waiter,
+        a_java_waiter_gets_the_message_of_redisson,
         a_lost_message_costs_no_more_than_the_polling_interval,
         a_name_with_braces_is_that_of_redisson,
-        another_kind_of_object_is_refused_and_stays_as_it_is,
+        another_kind_of_object_is_rejected_unchanged,
         a_closed_client_ends_every_wait,
         waiting_changes_nothing,
     }
 }
 
-async fn waiters_of_all_clients_go_on_at_zero(server: Place) {
+async fn waiters_of_all_clients_continue_at_zero(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let latch = one.count_down_latch("parts");
     assert!(latch.try_set_count(3).await.unwrap());
@@ -76,7 +76,7 @@ async fn waiters_of_all_clients_go_on_at_zero(server: Place) {
     eventually("the subscriptions to end", || listeners(&server) == 0).await;
 }
 
-async fn a_latch_at_zero_is_gone_and_stays_at_zero(server: Place) {
+async fn a_latch_at_zero_is_deleted_and_stays_open(server: Fixture) {
     let latch = connect(&server).await.count_down_latch("parts");
     latch.try_set_count(1).await.unwrap();
     for _ in 0..3 {
@@ -88,7 +88,7 @@ async fn a_latch_at_zero_is_gone_and_stays_at_zero(server: Place) {
     assert!(latch.wait_for(Duration::ZERO).await.unwrap());
 }
 
-async fn a_latch_that_is_not_set_is_open(server: Place) {
+async fn a_latch_that_is_not_set_is_open(server: Fixture) {
     let latch = connect(&server).await.count_down_latch("parts");
     assert_eq!(latch.count().await.unwrap(), 0);
     latch.wait().await.unwrap();
@@ -97,7 +97,7 @@ async fn a_latch_that_is_not_set_is_open(server: Place) {
     assert!(!latch.delete().await.unwrap());
 }
 
-async fn the_count_is_set_once_until_it_is_used_up(server: Place) {
+async fn the_count_is_set_once_until_it_reaches_zero(server: Fixture) {
     let latch = connect(&server).await.count_down_latch("parts");
     assert!(latch.try_set_count(1).await.unwrap());
     assert!(!latch.try_set_count(5).await.unwrap());
@@ -108,7 +108,7 @@ async fn the_count_is_set_once_until_it_is_used_up(server: Place) {
     assert_eq!(latch.count().await.unwrap(), 2);
 }
 
-async fn a_latch_of_zero_is_open(server: Place) {
+async fn a_latch_of_zero_is_open(server: Fixture) {
     let latch = connect(&server).await.count_down_latch("parts");
     assert!(latch.try_set_count(0).await.unwrap());
     assert_eq!(server.cli(&["GET", "parts"]), "0", "as in Redisson");
@@ -117,7 +117,7 @@ async fn a_latch_of_zero_is_open(server: Place) {
     assert!(is_free(&server, "parts"));
 }
 
-async fn a_wait_ends_in_vain_when_it_was_told_to(server: Place) {
+async fn a_latch_wait_times_out(server: Fixture) {
     let latch = connect(&server).await.count_down_latch("parts");
     latch.try_set_count(1).await.unwrap();
     let began = Instant::now();
@@ -129,7 +129,7 @@ async fn a_wait_ends_in_vain_when_it_was_told_to(server: Place) {
     eventually("the subscription to end", || listeners(&server) == 0).await;
 }
 
-async fn a_waiter_is_told_of_a_deletion_and_a_new_one_is_not(server: Place) {
+async fn a_deletion_is_reported_to_current_but_not_later_waiters(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let latch = one.count_down_latch("parts");
     latch.try_set_count(1).await.unwrap();
@@ -149,14 +149,14 @@ async fn a_waiter_is_told_of_a_deletion_and_a_new_one_is_not(server: Place) {
     assert!((1..=60_000).contains(&pttl(&server, "leasehold_latch_deleted:{parts}")));
 }
 
-async fn a_deletion_is_forgotten_when_the_count_is_set_again_by_whomever(server: Place) {
+async fn a_deletion_is_cleared_when_any_client_sets_the_count(server: Fixture) {
     for by_hand in [false, true] {
         let client = connect_without_polling(&server).await;
         let latch = client.count_down_latch("parts");
         latch.try_set_count(1).await.unwrap();
         latch.delete().await.unwrap();
         match by_hand {
-            true => tell(&server, &["SET", "parts", "1"]),
+            true => run_command(&server, &["SET", "parts", "1"]),
             false => assert!(latch.try_set_count(1).await.unwrap()),
         }
         let asked = scripts_run(&server);
@@ -167,18 +167,18 @@ async fn a_deletion_is_forgotten_when_the_count_is_set_again_by_whomever(server:
     }
 }
 
-async fn a_waiter_is_woken_in_redissons_way(server: Place) {
+async fn a_message_of_redisson_wakes_a_waiter(server: Fixture) {
     let client = connect_without_polling(&server).await;
-    tell(&server, &["SET", "parts", "1"]);
+    run_command(&server, &["SET", "parts", "1"]);
     let waiter = wait_in_task(&client);
     asleep(&server, 1, 0).await;
     let count_down = "local v = redis.call('decr', KEYS[1]) if v <= 0 then redis.call('del', KEYS[1]) end \
                       if v == 0 then redis.call('publish', KEYS[2], '0') end";
-    tell(&server, &["EVAL", count_down, "2", "parts", CHANNEL]);
+    run_command(&server, &["EVAL", count_down, "2", "parts", CHANNEL]);
     soon("it to go on", waiter).await.unwrap().unwrap();
 }
 
-async fn a_java_waiter_is_told_what_redisson_tells_it(server: Place) {
+async fn a_java_waiter_gets_the_message_of_redisson(server: Fixture) {
     let latch = connect(&server).await.count_down_latch("parts");
     let mut heard = Subscriber::start(&server, CHANNEL);
     latch.count_down().await.unwrap();
@@ -193,21 +193,21 @@ async fn a_java_waiter_is_told_what_redisson_tells_it(server: Place) {
     latch.delete().await.unwrap();
     assert_eq!(heard.message(), "1");
     latch.delete().await.unwrap();
-    tell(&server, &["PUBLISH", CHANNEL, "marker"]);
+    run_command(&server, &["PUBLISH", CHANNEL, "marker"]);
     assert_eq!(heard.message(), "marker");
 }
 
-async fn a_lost_message_costs_no_more_than_the_polling_interval(server: Place) {
+async fn a_lost_message_costs_no_more_than_the_polling_interval(server: Fixture) {
     let client = connect(&server).await;
-    tell(&server, &["SET", "parts", "1"]);
+    run_command(&server, &["SET", "parts", "1"]);
     let waiter = wait_in_task(&client);
     asleep(&server, 1, 0).await;
     // A deletion publishes nothing, so this wake-up never comes.
-    tell(&server, &["DEL", "parts"]);
+    run_command(&server, &["DEL", "parts"]);
     soon("the next look", waiter).await.unwrap().unwrap();
 }
 
-async fn a_name_with_braces_is_that_of_redisson(server: Place) {
+async fn a_name_with_braces_is_that_of_redisson(server: Fixture) {
     let client = connect(&server).await;
     for name in ["{import}:parts", "a{b}c"] {
         let latch = client.count_down_latch(Name::raw_redisson(name).unwrap());
@@ -220,10 +220,10 @@ async fn a_name_with_braces_is_that_of_redisson(server: Place) {
     }
 }
 
-async fn another_kind_of_object_is_refused_and_stays_as_it_is(server: Place) {
+async fn another_kind_of_object_is_rejected_unchanged(server: Fixture) {
     let client = connect(&server).await;
-    tell(&server, &["HSET", "a-hash", "u:1", "1"]);
-    tell(&server, &["SET", "some-text", "abc"]);
+    run_command(&server, &["HSET", "a-hash", "u:1", "1"]);
+    run_command(&server, &["SET", "some-text", "abc"]);
     for name in ["a-hash", "some-text"] {
         let latch = client.count_down_latch(name);
         assert!(
@@ -252,7 +252,7 @@ async fn another_kind_of_object_is_refused_and_stays_as_it_is(server: Place) {
     assert_eq!(server.cli(&["GET", "some-text"]), "abc");
 }
 
-async fn a_closed_client_ends_every_wait(server: Place) {
+async fn a_closed_client_ends_every_wait(server: Fixture) {
     let client = connect(&server).await;
     let latch = client.count_down_latch("parts");
     latch.try_set_count(1).await.unwrap();
@@ -271,9 +271,9 @@ async fn a_closed_client_ends_every_wait(server: Place) {
     assert_eq!(server.cli(&["GET", "parts"]), "1");
 }
 
-async fn waiting_changes_nothing(server: Place) {
+async fn waiting_changes_nothing(server: Fixture) {
     let client = connect(&server).await;
-    tell(&server, &["SET", "parts", "1"]);
+    run_command(&server, &["SET", "parts", "1"]);
     let waiter = wait_in_task(&client);
     asleep(&server, 1, 0).await;
     waiter.abort();
@@ -317,7 +317,7 @@ async fn a_count_down_whose_reply_is_lost_counts_once() {
 }
 
 #[tokio::test]
-async fn a_wait_whose_server_is_gone_for_a_timeout_is_told_so() {
+async fn a_wait_fails_when_the_server_is_unreachable_for_a_timeout() {
     let mut server = RedisServer::start();
     let client = connect_with(Client::builder().timeout(ms(500)), &server.url()).await;
     client.count_down_latch("parts").try_set_count(1).await.unwrap();
@@ -332,7 +332,7 @@ async fn a_wait_whose_server_is_gone_for_a_timeout_is_told_so() {
 }
 
 #[tokio::test]
-async fn a_waiter_whose_connection_broke_is_told_of_a_deletion_meanwhile() {
+async fn a_reconnected_waiter_gets_a_missed_deletion() {
     let (server, proxy) = server_and_proxy();
     let (direct, client) = (connect(&server).await, connect_through(&proxy, Duration::from_secs(10)).await);
     let latch = direct.count_down_latch("parts");
@@ -353,7 +353,7 @@ async fn a_waiter_whose_connection_broke_is_told_of_a_deletion_meanwhile() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn crowds_that_count_down_and_wait_meet_at_zero() {
+async fn many_count_downs_and_waits_meet_at_zero() {
     let server = RedisServer::start();
     let clients = [connect(&server).await, connect(&server).await, connect(&server).await];
     for _ in 0..5 {

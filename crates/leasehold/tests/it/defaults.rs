@@ -47,7 +47,7 @@ const ALL: [Primitive; 6] = [
 ];
 
 #[tokio::test]
-async fn the_watchdog_of_a_client_is_that_of_all_it_makes() {
+async fn the_watchdog_of_a_client_applies_to_its_primitives() {
     let client = Client::builder().watchdog(minutes(5)).connect("memory://").await.unwrap();
     for primitive in ALL {
         let left = remaining(&client, primitive).await;
@@ -56,7 +56,7 @@ async fn the_watchdog_of_a_client_is_that_of_all_it_makes() {
 }
 
 #[tokio::test]
-async fn each_primitive_has_the_terms_that_were_given_for_it_and_no_others() {
+async fn default_terms_apply_only_to_their_primitive() {
     for given in ALL {
         let terms = HoldTerms::new().lease(minutes(7));
         let builder = Client::builder().watchdog(minutes(5)).defaults(given, terms);
@@ -70,7 +70,7 @@ async fn each_primitive_has_the_terms_that_were_given_for_it_and_no_others() {
 }
 
 #[tokio::test]
-async fn bounds_are_kept_and_a_lock_may_be_told_otherwise() {
+async fn bounds_apply_and_a_lock_can_override_them() {
     let server = testing::Server::new();
     let terms = HoldTerms::new().max_hold(seconds(60)).max_renewals(100);
     let client = server.client_with(Client::builder().defaults(Primitive::Lock, terms)).await.unwrap();
@@ -95,7 +95,7 @@ async fn a_quorum_has_the_watchdog_of_its_clients_and_no_bounds() {
 }
 
 #[tokio::test]
-async fn a_setting_that_cannot_be_used_is_refused_before_anything_is_sent() {
+async fn an_invalid_setting_is_rejected_before_anything_is_sent() {
     let refused = async |builder: leasehold::ClientBuilder| builder.connect("memory://").await.unwrap_err();
     let builder = Client::builder;
     assert!(matches!(refused(builder().watchdog(Duration::ZERO)).await, ConnectError::Lease(_)));

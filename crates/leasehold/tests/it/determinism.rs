@@ -82,7 +82,7 @@ async fn two_hundred_runs_of_a_race_have_one_history() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn tasks_on_several_threads_take_turns_as_well() {
+async fn tasks_on_several_threads_exclude_each_other() {
     for _ in 0..20 {
         let server = Server::new();
         let inside = Arc::new(Mutex::new((0, 0)));

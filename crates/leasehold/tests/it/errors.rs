@@ -8,7 +8,9 @@ use leasehold::{Client, Error, LostReason, MultiLock, RunError};
 use leasehold_testkit::proxy::Proxy;
 use leasehold_testkit::servers::RedisServer;
 
-use crate::support::{Place, connect, connect_through, eventually, is_free, ms, on_both, soon, tell};
+use crate::support::{
+    Fixture, connect, connect_through, eventually, is_free, ms, on_both, run_command, soon,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -41,17 +43,17 @@ fn says(error: impl Into<Error>, message: &str, is: &Is) {
 
 on_both! {
     async {
-        a_key_of_another_type_is_told,
-        a_key_without_expiry_is_told,
-        a_name_or_terms_that_cannot_be_used_are_told,
-        a_busy_lock_is_told_where_not_getting_it_is_an_error,
-        an_owner_that_holds_it_already_is_told,
-        a_closed_client_is_told,
+        a_key_of_another_type_is_reported,
+        a_key_without_expiry_is_reported,
+        an_invalid_name_or_invalid_terms_are_reported,
+        a_busy_lock_is_reported_where_contention_is_an_error,
+        an_owner_that_already_holds_the_lock_gets_an_error,
+        a_closed_client_is_reported,
     }
 }
 
 #[tokio::test]
-async fn a_server_that_is_down_is_told() {
+async fn a_server_that_is_down_is_reported() {
     let mut server = RedisServer::start();
     let client = connect_through(&Proxy::start(server.port()), SECOND).await;
     let (url, port) = (server.url(), server.port());
@@ -86,7 +88,7 @@ async fn a_server_that_is_down_is_told() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_told() {
+async fn a_wrong_password_is_reported() {
     let server = RedisServer::with(&["--requirepass", "right"]);
     let port = server.port();
     let error = Client::connect(&format!("redis://:wrong@127.0.0.1:{port}")).await.unwrap_err();
@@ -98,7 +100,7 @@ async fn a_wrong_password_is_told() {
 }
 
 #[tokio::test]
-async fn a_port_of_something_else_is_told() {
+async fn a_port_of_another_service_is_reported() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let serving = tokio::spawn(async move {
@@ -118,22 +120,22 @@ async fn a_port_of_something_else_is_told() {
     serving.abort();
 }
 
-async fn a_key_of_another_type_is_told(server: Place) {
+async fn a_key_of_another_type_is_reported(server: Fixture) {
     let client = connect(&server).await;
-    tell(&server, &["SET", "order:42", "precious"]);
+    run_command(&server, &["SET", "order:42", "precious"]);
     let kind = "another kind of object has this name on the server; that object is unchanged";
     let error = client.fair_lock("order:42").lock().await.unwrap_err();
     says(error, &format!("fair lock \"order:42\" not acquired: {kind}"), &MISTAKE);
-    tell(&server, &["RPUSH", "import", "precious"]);
+    run_command(&server, &["RPUSH", "import", "precious"]);
     let error = client.count_down_latch("import").count_down().await.unwrap_err();
     says(error, &format!("count-down latch \"import\" not changed: {kind}"), &MISTAKE);
     let error = client.count_down_latch("import").wait().await.unwrap_err();
     says(error, &format!("wait for count-down latch \"import\" failed: {kind}"), &MISTAKE);
 }
 
-async fn a_key_without_expiry_is_told(server: Place) {
+async fn a_key_without_expiry_is_reported(server: Fixture) {
     let client = connect(&server).await;
-    tell(&server, &["HSET", "order:42", "someone", "1"]);
+    run_command(&server, &["HSET", "order:42", "someone", "1"]);
     let error = client.lock("order:42").lock().await.unwrap_err();
     let said = "lock \"order:42\" not acquired: its key has no expiry and blocks forever; find its writer, or delete \
                 the key with force_unlock";
@@ -142,7 +144,7 @@ async fn a_key_without_expiry_is_told(server: Place) {
     says(error, "lock \"order:42\" not inspected: its key has no expiry and blocks forever", &MISTAKE);
 }
 
-async fn a_name_or_terms_that_cannot_be_used_are_told(server: Place) {
+async fn an_invalid_name_or_invalid_terms_are_reported(server: Fixture) {
     let client = connect(&server).await;
     let error = client.lock("a\u{7}{b}").lock().await.unwrap_err();
     let said = "lock \"a\\u{7}{b}\" not acquired: the name has a control character ('\\u{7}') at byte 1";
@@ -159,7 +161,7 @@ async fn a_name_or_terms_that_cannot_be_used_are_told(server: Place) {
     says(error, "lock \"order:42\" not acquired: max_hold of 2.9ms is below the minimum of 3ms", &MISTAKE);
 }
 
-async fn a_busy_lock_is_told_where_not_getting_it_is_an_error(server: Place) {
+async fn a_busy_lock_is_reported_where_contention_is_an_error(server: Fixture) {
     let client = connect(&server).await;
     let _guard = client.lock("order:42").lock().await.unwrap();
     let section = client.lock("order:42").section();
@@ -169,7 +171,7 @@ async fn a_busy_lock_is_told_where_not_getting_it_is_an_error(server: Place) {
     says(error, "the body did not run: lock \"order:42\" is busy", &BUSY);
 }
 
-async fn an_owner_that_holds_it_already_is_told(server: Place) {
+async fn an_owner_that_already_holds_the_lock_gets_an_error(server: Fixture) {
     let client = connect(&server).await;
     let owner = client.owner();
     let lock = client.lock("order:42").owned_by(&owner).non_reentrant();
@@ -183,7 +185,7 @@ async fn an_owner_that_holds_it_already_is_told(server: Place) {
     says(prices.write().await.unwrap_err(), said, &MISTAKE);
 }
 
-async fn a_closed_client_is_told(server: Place) {
+async fn a_closed_client_is_reported(server: Fixture) {
     let client = connect(&server).await;
     let guard = client.lock("order:42").lock().await.unwrap();
     client.close().await;
@@ -196,7 +198,7 @@ async fn a_closed_client_is_told(server: Place) {
 }
 
 #[tokio::test]
-async fn a_frozen_server_is_told() {
+async fn a_frozen_server_is_reported() {
     let server = RedisServer::start();
     let client = Client::builder().timeout(ms(300)).connect(&server.url()).await.unwrap();
     let guard = client.lock("held").lease(3600 * SECOND).lock().await.unwrap();
@@ -215,7 +217,7 @@ async fn a_frozen_server_is_told() {
 }
 
 #[tokio::test]
-async fn each_loss_says_its_reason() {
+async fn each_loss_has_its_reason() {
     let server = Server::new();
     let client = server.client().await.unwrap();
     let lock = client.lock("order:42").watchdog(30 * SECOND);
@@ -258,7 +260,7 @@ async fn each_loss_says_its_reason() {
 }
 
 #[tokio::test]
-async fn a_lock_that_another_took_over_is_told() {
+async fn a_lock_taken_over_is_reported() {
     let server = Server::new();
     let (one, other) = (server.client().await.unwrap(), server.client().await.unwrap());
     let guard = one.lock("order:42").lock().await.unwrap();
@@ -270,7 +272,7 @@ async fn a_lock_that_another_took_over_is_told() {
 }
 
 #[tokio::test]
-async fn a_renewal_that_is_not_confirmed_is_told() {
+async fn an_unconfirmed_renewal_is_reported() {
     let server = Server::new();
     let client = server.client().await.unwrap();
     let guard = client.lock("order:42").lock().await.unwrap();
@@ -283,7 +285,7 @@ async fn a_renewal_that_is_not_confirmed_is_told() {
 }
 
 #[tokio::test]
-async fn a_program_without_an_installed_client_is_told() {
+async fn a_missing_installed_client_is_reported() {
     let said =
         "no client is installed; call `leasehold::install` at the start of the program, or name a client";
     says(leasehold::installed().unwrap_err(), said, &MISTAKE);
@@ -291,7 +293,7 @@ async fn a_program_without_an_installed_client_is_told() {
 }
 
 #[tokio::test]
-async fn a_majority_that_does_not_work_is_told() {
+async fn a_failed_majority_is_reported() {
     let (one, other) = (Server::new(), Server::new());
     let (up, down) = (one.client().await.unwrap(), other.client().await.unwrap());
     let third = other.client().await.unwrap();
@@ -307,7 +309,7 @@ async fn a_majority_that_does_not_work_is_told() {
 }
 
 #[test]
-fn the_fields_are_there_where_they_are_asked_for() {
+fn alternate_debug_shows_the_fields_of_an_error() {
     let error = Error::from(RunError::from(NotInstalled));
     assert_eq!(format!("{error:#?}"), "Run(\n    NotInstalled(\n        NotInstalled,\n    ),\n)");
 }

@@ -72,8 +72,11 @@ fn worker(client: Client, who: u64, until: Instant, spans: Arc<Mutex<Vec<Span>>>
                 0 => lock.try_lock().await,
                 1 => lock.try_lock_for(ms(dice.roll(100))).await,
                 2 => lock.lock().await.map(Some),
-                _ => Ok(crate::support::poll_hastily(dice.roll(60).try_into().unwrap(), lock.lock()).await)
-                    .and_then(Option::transpose),
+                _ => {
+                    Ok(crate::support::poll_without_wake_ups(dice.roll(60).try_into().unwrap(), lock.lock())
+                        .await)
+                    .and_then(Option::transpose)
+                }
             };
             let Ok(guard) = outcome else {
                 errors += 1;
@@ -125,7 +128,7 @@ fn assert_disjoint(mut spans: Vec<Span>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_two_guards_are_valid_at_once_on_a_network_that_breaks_all_the_time() {
+async fn no_two_guards_are_valid_at_once_on_a_failing_network() {
     let server = RedisServer::start();
     let spans = Arc::new(Mutex::new(Vec::new()));
     let until = Instant::now() + TROUBLE;
@@ -167,14 +170,14 @@ async fn no_two_guards_are_valid_at_once_on_a_network_that_breaks_all_the_time()
 
 #[test]
 #[should_panic(expected = "two valid guards at once")]
-fn spans_that_overlap_are_found() {
+fn overlapping_spans_are_found() {
     let now = Instant::now();
     let span = |who, from, to| Span { who, from: now + ms(from), to: now + ms(to) };
     assert_disjoint(vec![span(1, 0, 10), span(2, 20, 30), span(3, 9, 15)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_restarted_again_and_again_stops_nobody_for_long() {
+async fn repeated_restarts_block_no_client_for_long() {
     let mut server = RedisServer::with(&["--appendonly", "yes", "--appendfsync", "always"]);
     let spans = Arc::new(Mutex::new(Vec::new()));
     let until = Instant::now() + Duration::from_secs(2);

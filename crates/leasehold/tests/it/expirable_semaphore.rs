@@ -16,8 +16,8 @@ use leasehold_testkit::servers::RedisServer;
 use tokio::task::JoinHandle;
 
 use crate::support::{
-    Monitor, Place, SOON, Subscriber, Told, connect, connect_with, eventually, is_free, ms, on_both, pttl,
-    scripts_run, soon, tell,
+    Fixture, Monitor, SOON, Subscriber, TestServer, connect, connect_with, eventually, is_free, ms, on_both,
+    pttl, run_command, scripts_run, soon,
 };
 
 const NEVER: Duration = Duration::from_secs(3600);
@@ -25,7 +25,7 @@ const CHANNEL: &str = "redisson_sc:{seats}";
 const IDS: &str = "{seats}:timeout";
 
 /// A client whose waiters retry only after a wake-up, or when a permit is known to end.
-async fn connect_without_polling(server: &impl Told) -> Client {
+async fn connect_without_polling(server: &impl TestServer) -> Client {
     connect_with(Client::builder().poll_interval(NEVER), &server.url()).await
 }
 
@@ -37,16 +37,16 @@ async fn seats(client: &Client, permits: u32) -> ExpirableSemaphore {
 }
 
 /// The number of available permits on the server.
-fn left(server: &impl Told) -> i64 {
+fn left(server: &impl TestServer) -> i64 {
     server.cli(&["GET", "seats"]).parse().unwrap()
 }
 
 /// The number of permit ids on the server, including expired ids.
-fn ids(server: &impl Told) -> u64 {
+fn ids(server: &impl TestServer) -> u64 {
     server.cli(&["ZCARD", IDS]).parse().unwrap()
 }
 
-fn listeners(server: &impl Told) -> u64 {
+fn listeners(server: &impl TestServer) -> u64 {
     server.cli(&["PUBSUB", "NUMSUB", CHANNEL]).lines().last().unwrap().parse().unwrap()
 }
 
@@ -59,7 +59,7 @@ fn acquire_in_task(
 }
 
 /// Waits until a waiter has tried, subscribed and tried again. From then on only a wake-up moves it.
-async fn sleeps(server: &impl Told, asked_before: u64) {
+async fn sleeps(server: &impl TestServer, asked_before: u64) {
     eventually("the waiter to fall asleep", || {
         listeners(server) == 1 && scripts_run(server) >= asked_before + 2
     })
@@ -82,36 +82,36 @@ async fn look_until<T, F: Future<Output = T>>(
 
 on_both! {
     async {
-        permits_are_taken_and_given_back,
-        every_permit_has_an_id_of_its_own_as_redisson_writes_it,
+        permits_are_acquired_and_released,
+        every_permit_has_a_unique_id_in_the_format_of_redisson,
         dropped_permits_are_returned,
-        nothing_can_be_taken_before_the_number_is_set,
-        the_number_is_set_once_and_then_changed,
-        permits_are_added_and_taken_away,
-        permits_are_counted_with_those_that_have_ended,
+        no_permit_is_available_before_the_count_is_set,
+        the_permit_count_is_set_once_and_then_changed,
+        permits_are_added_and_removed,
+        permit_counts_include_expired_permits,
         a_waiter_is_woken_by_a_release,
-        a_waiter_sleeps_until_the_next_permit_ends,
-        the_permits_of_a_dead_process_come_back_with_their_lease,
+        a_waiter_sleeps_until_the_next_permit_expires,
+        the_permits_of_a_dead_process_return_after_their_lease,
         a_late_release_adds_nothing,
-        the_watchdog_keeps_all_permits_of_an_acquire,
+        the_watchdog_renews_all_permits_of_an_acquire,
         a_permit_that_is_returned_by_its_id_is_lost_to_its_holder,
         a_fixed_lease_ends,
         permits_are_handed_over_by_their_ids,
         ids_are_returned_all_or_none,
-        a_lease_is_made_longer_and_shorter,
-        the_lease_of_a_permit_is_told,
-        an_unlimited_permit_of_a_java_client_is_left_to_it,
-        of_nothing_there_is_always_enough,
-        too_many_at_once_are_refused_before_anything_is_sent,
-        an_expiry_of_the_counter_is_that_of_its_ids,
-        a_closed_client_returns_what_it_held,
-        another_kind_of_object_is_refused_and_stays_as_it_is,
-        a_waiter_for_many_is_served_when_they_are_there,
+        a_permit_lease_is_extended_and_shortened,
+        the_lease_of_a_permit_is_read,
+        a_java_permit_without_expiry_is_not_reclaimed,
+        zero_permits_are_always_granted,
+        too_many_permits_at_once_are_rejected_before_anything_is_sent,
+        the_ids_expire_with_the_counter,
+        a_closed_client_returns_its_permits,
+        another_kind_of_object_is_rejected_unchanged,
+        a_waiter_for_many_permits_is_served_when_they_are_available,
         more_than_a_thousand_permits_at_once,
     }
 }
 
-async fn permits_are_taken_and_given_back(server: Place) {
+async fn permits_are_acquired_and_released(server: Fixture) {
     let seats = seats(&connect(&server).await, 3).await;
     let two = seats.acquire_many(2).await.unwrap();
     assert_eq!((left(&server), ids(&server)), (1, 2));
@@ -127,7 +127,7 @@ async fn permits_are_taken_and_given_back(server: Place) {
     assert!(is_free(&server, IDS));
 }
 
-async fn every_permit_has_an_id_of_its_own_as_redisson_writes_it(server: Place) {
+async fn every_permit_has_a_unique_id_in_the_format_of_redisson(server: Fixture) {
     let seats = seats(&connect(&server).await, 10).await;
     let permits = [seats.acquire_many(4).await.unwrap(), seats.acquire_many(2).await.unwrap()];
     let mut all: Vec<PermitId> = permits.iter().flat_map(Permits::ids).collect();
@@ -145,14 +145,14 @@ async fn every_permit_has_an_id_of_its_own_as_redisson_writes_it(server: Place) 
     assert_eq!(server.cli(&["EVAL", sixteen_bytes, "1", IDS]), "6");
 }
 
-async fn dropped_permits_are_returned(server: Place) {
+async fn dropped_permits_are_returned(server: Fixture) {
     let seats = seats(&connect(&server).await, 3).await;
     drop(seats.acquire_many(3).await.unwrap());
     eventually("the release", || left(&server) == 3).await;
     assert_eq!(ids(&server), 0);
 }
 
-async fn nothing_can_be_taken_before_the_number_is_set(server: Place) {
+async fn no_permit_is_available_before_the_count_is_set(server: Fixture) {
     let seats = connect_without_polling(&server).await.expirable_semaphore("seats");
     assert!(seats.try_acquire().await.unwrap().is_none());
     let counts =
@@ -165,7 +165,7 @@ async fn nothing_can_be_taken_before_the_number_is_set(server: Place) {
     drop(soon("the permit", waiting).await.unwrap().unwrap());
 }
 
-async fn the_number_is_set_once_and_then_changed(server: Place) {
+async fn the_permit_count_is_set_once_and_then_changed(server: Fixture) {
     let seats = seats(&connect(&server).await, 10).await;
     assert!(!seats.try_set_permits(15).await.unwrap());
     assert_eq!(left(&server), 10);
@@ -178,7 +178,7 @@ async fn the_number_is_set_once_and_then_changed(server: Place) {
     assert!(seats.try_acquire().await.unwrap().is_none());
 }
 
-async fn permits_are_added_and_taken_away(server: Place) {
+async fn permits_are_added_and_removed(server: Fixture) {
     let seats = seats(&connect(&server).await, 10).await;
     let mut heard = Subscriber::start(&server, CHANNEL);
     assert_eq!(seats.add_permits(5).await.unwrap(), 15);
@@ -188,7 +188,7 @@ async fn permits_are_added_and_taken_away(server: Place) {
     assert_eq!(seats.available().await.unwrap(), 1);
 }
 
-async fn permits_are_counted_with_those_that_have_ended(server: Place) {
+async fn permit_counts_include_expired_permits(server: Fixture) {
     let seats = seats(&connect(&server).await, 10).await;
     let lasting = seats.acquire_many(3).await.unwrap();
     let short = seats.clone().lease(ms(60)).acquire_many(2).await.unwrap().detach();
@@ -205,7 +205,7 @@ async fn permits_are_counted_with_those_that_have_ended(server: Place) {
     drop(lasting);
 }
 
-async fn a_waiter_is_woken_by_a_release(server: Place) {
+async fn a_waiter_is_woken_by_a_release(server: Fixture) {
     let (one, other) = (connect(&server).await, connect_without_polling(&server).await);
     let permit = seats(&one, 1).await.acquire().await.unwrap();
     let asked = scripts_run(&server);
@@ -217,7 +217,7 @@ async fn a_waiter_is_woken_by_a_release(server: Place) {
     assert_eq!(heard.message(), "1", "the new total");
 }
 
-async fn a_waiter_sleeps_until_the_next_permit_ends(server: Place) {
+async fn a_waiter_sleeps_until_the_next_permit_expires(server: Fixture) {
     let (one, other) = (connect(&server).await, connect_without_polling(&server).await);
     let began = Instant::now();
     let _kept = seats(&one, 1).await.lease(ms(700)).acquire().await.unwrap().detach();
@@ -230,7 +230,7 @@ async fn a_waiter_sleeps_until_the_next_permit_ends(server: Place) {
     assert_eq!((left(&server), ids(&server)), (1, 0));
 }
 
-async fn the_permits_of_a_dead_process_come_back_with_their_lease(server: Place) {
+async fn the_permits_of_a_dead_process_return_after_their_lease(server: Fixture) {
     let seats = seats(&connect(&server).await, 2).await;
     // A detached permit has no renewals, as if its process were dead.
     let _ = seats.clone().watchdog(ms(300)).acquire_many(2).await.unwrap().detach();
@@ -241,7 +241,7 @@ async fn the_permits_of_a_dead_process_come_back_with_their_lease(server: Place)
     assert_eq!(left(&server), 2);
 }
 
-async fn a_late_release_adds_nothing(server: Place) {
+async fn a_late_release_adds_nothing(server: Fixture) {
     let seats = seats(&connect(&server).await, 1).await;
     let late = seats.clone().lease(ms(60)).acquire().await.unwrap();
     let id = late.ids()[0];
@@ -255,7 +255,7 @@ async fn a_late_release_adds_nothing(server: Place) {
     assert_eq!(left(&server), 1);
 }
 
-async fn the_watchdog_keeps_all_permits_of_an_acquire(server: Place) {
+async fn the_watchdog_renews_all_permits_of_an_acquire(server: Fixture) {
     let seats = seats(&connect(&server).await, 3).await.watchdog(ms(400));
     let three = seats.acquire_many(3).await.unwrap();
     crate::support::a_lease_passes(&server, ms(1_300)).await;
@@ -268,7 +268,7 @@ async fn the_watchdog_keeps_all_permits_of_an_acquire(server: Place) {
     assert_eq!((left(&server), ids(&server)), (3, 0));
 }
 
-async fn a_permit_that_is_returned_by_its_id_is_lost_to_its_holder(server: Place) {
+async fn a_permit_that_is_returned_by_its_id_is_lost_to_its_holder(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let three = seats(&one, 3).await.watchdog(ms(600)).acquire_many(3).await.unwrap();
     let seats = other.expirable_semaphore("seats");
@@ -280,7 +280,7 @@ async fn a_permit_that_is_returned_by_its_id_is_lost_to_its_holder(server: Place
         .await;
 }
 
-async fn a_fixed_lease_ends(server: Place) {
+async fn a_fixed_lease_ends(server: Fixture) {
     let seats = seats(&connect(&server).await, 1).await;
     let permit = seats.clone().lease(ms(100)).acquire().await.unwrap();
     assert_eq!(soon("the end", permit.lost()).await, LostReason::Expired);
@@ -291,7 +291,7 @@ async fn a_fixed_lease_ends(server: Place) {
     assert_eq!(left(&server), 1);
 }
 
-async fn permits_are_handed_over_by_their_ids(server: Place) {
+async fn permits_are_handed_over_by_their_ids(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let ids = seats(&one, 2).await.lease(NEVER).acquire_many(2).await.unwrap().detach();
     one.close().await;
@@ -304,7 +304,7 @@ async fn permits_are_handed_over_by_their_ids(server: Place) {
     assert_eq!(heard.message(), "2", "as Redisson: how many were returned");
 }
 
-async fn ids_are_returned_all_or_none(server: Place) {
+async fn ids_are_returned_all_or_none(server: Fixture) {
     let seats = seats(&connect(&server).await, 5).await;
     let kept = seats.clone().lease(NEVER).acquire_many(3).await.unwrap().detach();
     let unknown = PermitId::from_bytes([7; 16]);
@@ -321,7 +321,7 @@ async fn ids_are_returned_all_or_none(server: Place) {
     assert_eq!(seats.available().await.unwrap(), 5);
 }
 
-async fn a_lease_is_made_longer_and_shorter(server: Place) {
+async fn a_permit_lease_is_extended_and_shortened(server: Fixture) {
     let seats = seats(&connect(&server).await, 1).await;
     let id = seats.clone().lease(ms(500)).acquire().await.unwrap().detach()[0];
     assert!(seats.update_lease(id, Duration::from_secs(60)).await.unwrap());
@@ -338,7 +338,7 @@ async fn a_lease_is_made_longer_and_shorter(server: Place) {
     );
 }
 
-async fn the_lease_of_a_permit_is_told(server: Place) {
+async fn the_lease_of_a_permit_is_read(server: Fixture) {
     let seats = seats(&connect(&server).await, 1).await;
     let permit = seats.clone().lease(Duration::from_secs(10)).acquire().await.unwrap();
     let id = permit.ids()[0];
@@ -349,11 +349,11 @@ async fn the_lease_of_a_permit_is_told(server: Place) {
     assert_eq!(seats.lease_of(id).await.unwrap(), None);
 }
 
-async fn an_unlimited_permit_of_a_java_client_is_left_to_it(server: Place) {
+async fn a_java_permit_without_expiry_is_not_reclaimed(server: Fixture) {
     let client = connect_without_polling(&server).await;
     let seats = seats(&client, 1).await;
-    tell(&server, &["DECR", "seats"]);
-    tell(&server, &["ZADD", IDS, "922337203685477", "sixteen-bytes-id"]);
+    run_command(&server, &["DECR", "seats"]);
+    run_command(&server, &["ZADD", IDS, "922337203685477", "sixteen-bytes-id"]);
     let id = PermitId::from_bytes(*b"sixteen-bytes-id");
     assert_eq!(seats.lease_of(id).await.unwrap(), Some(Remaining::NoExpiry));
     assert_eq!((seats.available().await.unwrap(), seats.acquired().await.unwrap()), (0, 1));
@@ -364,7 +364,7 @@ async fn an_unlimited_permit_of_a_java_client_is_left_to_it(server: Place) {
     drop(soon("the permit", waiting).await.unwrap().unwrap());
 }
 
-async fn of_nothing_there_is_always_enough(server: Place) {
+async fn zero_permits_are_always_granted(server: Fixture) {
     let seats = connect(&server).await.expirable_semaphore("seats").watchdog(ms(200));
     let none = soon("nothing", seats.acquire_many(0)).await.unwrap();
     assert_eq!((none.count(), none.ids()), (0, Vec::new()));
@@ -379,7 +379,7 @@ async fn of_nothing_there_is_always_enough(server: Place) {
     assert_ne!(nothing.wire_owner(), one.wire_owner());
 }
 
-async fn too_many_at_once_are_refused_before_anything_is_sent(server: Place) {
+async fn too_many_permits_at_once_are_rejected_before_anything_is_sent(server: Fixture) {
     let seats = connect(&server).await.expirable_semaphore("seats");
     let outcome = seats.acquire_many(4097).await.map(drop);
     assert!(matches!(outcome.unwrap_err().kind, AcquireErrorKind::TooManyPermits { given: 4097, .. }));
@@ -391,11 +391,11 @@ async fn too_many_at_once_are_refused_before_anything_is_sent(server: Place) {
     assert_eq!(scripts_run(&server), 0);
 }
 
-async fn an_expiry_of_the_counter_is_that_of_its_ids(server: Place) {
+async fn the_ids_expire_with_the_counter(server: Fixture) {
     let seats = seats(&connect(&server).await, 3).await;
     let permit = seats.acquire().await.unwrap();
     assert_eq!(pttl(&server, IDS), -1, "ids live as long as their counter: it is there for good");
-    tell(&server, &["PEXPIRE", "seats", "60000"]);
+    run_command(&server, &["PEXPIRE", "seats", "60000"]);
     let other = seats.acquire().await.unwrap();
     assert!((50_000..=60_000).contains(&pttl(&server, IDS)));
     seats.add_permits(1).await.unwrap();
@@ -405,7 +405,7 @@ async fn an_expiry_of_the_counter_is_that_of_its_ids(server: Place) {
     assert_eq!(left(&server), 4);
 }
 
-async fn a_closed_client_returns_what_it_held(server: Place) {
+async fn a_closed_client_returns_its_permits(server: Fixture) {
     let client = connect(&server).await;
     let seats = seats(&client, 4).await;
     let permits = seats.acquire_many(3).await.unwrap();
@@ -416,10 +416,10 @@ async fn a_closed_client_returns_what_it_held(server: Place) {
     assert!(matches!(seats.acquire().await, Err(AcquireError { kind: AcquireErrorKind::Closed, .. })));
 }
 
-async fn another_kind_of_object_is_refused_and_stays_as_it_is(server: Place) {
+async fn another_kind_of_object_is_rejected_unchanged(server: Fixture) {
     let client = connect(&server).await;
-    tell(&server, &["HSET", "a-hash", "u:1", "1"]);
-    tell(&server, &["SET", "some-text", "abc"]);
+    run_command(&server, &["HSET", "a-hash", "u:1", "1"]);
+    run_command(&server, &["SET", "some-text", "abc"]);
     let id = PermitId::from_bytes([0; 16]);
     for name in ["a-hash", "some-text"] {
         let semaphore = client.expirable_semaphore(name);
@@ -453,7 +453,7 @@ async fn another_kind_of_object_is_refused_and_stays_as_it_is(server: Place) {
     assert_eq!(server.cli(&["GET", "some-text"]), "abc");
 }
 
-async fn a_waiter_for_many_is_served_when_they_are_there(server: Place) {
+async fn a_waiter_for_many_permits_is_served_when_they_are_available(server: Fixture) {
     let client = connect_without_polling(&server).await;
     let seats = seats(&client, 1).await;
     let asked = scripts_run(&server);
@@ -464,7 +464,7 @@ async fn a_waiter_for_many_is_served_when_they_are_there(server: Place) {
     assert_eq!(soon("both of them", waiting).await.unwrap().unwrap().count(), 2);
 }
 
-async fn more_than_a_thousand_permits_at_once(server: Place) {
+async fn more_than_a_thousand_permits_at_once(server: Fixture) {
     let seats = seats(&connect(&server).await, 5000).await;
     let most = seats.acquire_many(4096).await.unwrap();
     assert_eq!((left(&server), ids(&server)), (904, 4096));
@@ -486,7 +486,7 @@ async fn an_uncontended_acquire_and_its_release_are_one_command_each() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_more_than_the_permits_are_inside_at_once_and_all_of_them_come_back() {
+async fn permits_are_never_exceeded_and_all_return() {
     const PERMITS: u32 = 6;
     let server = RedisServer::start();
     seats(&connect(&server).await, PERMITS).await;

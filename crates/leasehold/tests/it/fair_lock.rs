@@ -9,7 +9,9 @@ use leasehold::lock::Fair;
 use leasehold::{AcquireError, Client, Lock};
 use tokio::task::JoinHandle;
 
-use crate::support::{Place, Told, connect, eventually, is_free, ms, on_both, poll_times, pttl, soon, tell};
+use crate::support::{
+    Fixture, TestServer, connect, eventually, is_free, ms, on_both, poll_times, pttl, run_command, soon,
+};
 
 const QUEUE: &str = "redisson_lock_queue:{job}";
 const TIMEOUT: &str = "redisson_lock_timeout:{job}";
@@ -18,46 +20,46 @@ const SEEN: &str = "leasehold_lock_seen:{job}";
 on_both! {
     async {
         a_free_lock_is_granted_and_leaves_no_queue,
-        waiters_of_several_clients_are_served_in_the_order_in_which_they_came,
-        a_release_wakes_the_head_and_nobody_else,
-        a_try_does_not_get_past_those_who_wait,
+        waiters_of_several_clients_are_served_in_arrival_order,
+        a_release_wakes_only_the_queue_head,
+        a_try_does_not_overtake_waiters,
         a_try_never_enters_the_queue,
         list_and_sets_have_the_same_members,
-        a_waiter_whose_wait_ends_leaves_the_queue,
-        a_dropped_waiter_leaves_the_queue_and_the_next_one_goes_on,
+        a_timed_out_waiter_leaves_the_queue,
+        a_dropped_waiter_leaves_the_queue_and_the_next_one_is_served,
         a_dropped_head_of_a_free_lock_hands_it_on,
-        a_waiter_of_ours_that_died_is_passed_by_within_seconds,
-        several_dead_waiters_are_passed_by_together,
-        a_java_waiter_that_died_is_passed_by_within_seconds,
-        a_java_waiter_that_lives_is_not_passed_by,
-        a_list_entry_without_a_deadline_blocks_nobody,
-        an_expired_lock_goes_to_the_head,
+        a_dead_leasehold_waiter_is_skipped_within_seconds,
+        several_dead_waiters_are_skipped_together,
+        a_dead_java_waiter_is_skipped_within_seconds,
+        a_live_java_waiter_is_not_skipped,
+        a_list_entry_without_a_deadline_blocks_no_waiter,
+        an_expired_lock_is_granted_to_the_head,
         a_release_of_an_expired_lock_wakes_the_head,
-        a_waiter_that_was_taken_out_queues_again,
-        the_queue_goes_when_its_waiters_have_gone,
-        a_queue_with_a_java_waiter_is_kept,
-        a_hold_is_taken_again_by_its_owner,
+        a_removed_waiter_queues_again,
+        the_queue_is_deleted_with_its_last_waiter,
+        a_queue_with_a_java_waiter_does_not_expire,
+        an_owner_re_enters_its_hold,
         an_owner_that_waits_twice_is_granted_twice,
-        a_non_reentrant_fair_lock_refuses_its_owner,
+        a_non_reentrant_fair_lock_rejects_its_owner,
         a_forced_release_wakes_the_head,
-        a_slow_head_makes_nobody_spin,
+        a_slow_head_causes_no_busy_polling,
         deadlines_do_not_drift,
         a_close_leaves_no_waiter_behind,
-        a_read_write_lock_of_the_same_name_is_refused,
+        a_read_write_lock_of_the_same_name_is_rejected,
     }
 }
 
 /// The time of the server's clock.
-fn server_ms(server: &impl Told) -> u64 {
+fn server_ms(server: &impl TestServer) -> u64 {
     let time = server.cli(&["TIME"]);
     time.lines().next().unwrap().parse::<u64>().unwrap() * 1_000
 }
 
-fn queue(server: &impl Told) -> Vec<String> {
+fn queue(server: &impl TestServer) -> Vec<String> {
     server.cli(&["LRANGE", QUEUE, "0", "-1"]).lines().map(str::to_owned).collect()
 }
 
-fn members(server: &impl Told, key: &str) -> BTreeSet<String> {
+fn members(server: &impl TestServer, key: &str) -> BTreeSet<String> {
     server.cli(&["ZRANGE", key, "0", "-1"]).lines().map(str::to_owned).collect()
 }
 
@@ -75,17 +77,17 @@ fn wait_in_task(
     })
 }
 
-async fn queued(server: &impl Told, many: usize) {
+async fn queued(server: &impl TestServer, many: usize) {
     eventually("the waiters to be queued", || queue(server).len() == many).await;
 }
 
 /// Adds a waiter as Redisson does, in the list and with a deadline.
-fn java_waits(server: &impl Told, owner: &str, for_ms: u64) {
-    tell(server, &["RPUSH", QUEUE, owner]);
-    tell(server, &["ZADD", TIMEOUT, &(server_ms(server) + for_ms).to_string(), owner]);
+fn java_waits(server: &impl TestServer, owner: &str, for_ms: u64) {
+    run_command(server, &["RPUSH", QUEUE, owner]);
+    run_command(server, &["ZADD", TIMEOUT, &(server_ms(server) + for_ms).to_string(), owner]);
 }
 
-async fn a_free_lock_is_granted_and_leaves_no_queue(server: Place) {
+async fn a_free_lock_is_granted_and_leaves_no_queue(server: Fixture) {
     let lock = connect(&server).await.fair_lock("job");
     let guard = lock.lock().await.unwrap();
     assert!(guard.is_held());
@@ -95,7 +97,7 @@ async fn a_free_lock_is_granted_and_leaves_no_queue(server: Place) {
     assert_eq!(server.cli(&["KEYS", "*"]), "");
 }
 
-async fn waiters_of_several_clients_are_served_in_the_order_in_which_they_came(server: Place) {
+async fn waiters_of_several_clients_are_served_in_arrival_order(server: Fixture) {
     let clients = [connect(&server).await, connect(&server).await, connect(&server).await];
     let turns = Arc::new(Mutex::new(Vec::new()));
     let first = clients[0].fair_lock("job").lock().await.unwrap();
@@ -111,7 +113,7 @@ async fn waiters_of_several_clients_are_served_in_the_order_in_which_they_came(s
     assert_eq!(*turns.lock().unwrap(), (0..9).collect::<Vec<_>>());
 }
 
-async fn a_release_wakes_the_head_and_nobody_else(server: Place) {
+async fn a_release_wakes_only_the_queue_head(server: Fixture) {
     let client = connect(&server).await;
     let guard = client.fair_lock("job").lock().await.unwrap();
     java_waits(&server, "java:1", 300_000);
@@ -122,25 +124,25 @@ async fn a_release_wakes_the_head_and_nobody_else(server: Place) {
     );
     guard.release().await.unwrap();
     assert_eq!(head.message(), "0");
-    tell(&server, &["PUBLISH", "redisson_lock__channel:{job}:java:2", "7"]);
+    run_command(&server, &["PUBLISH", "redisson_lock__channel:{job}:java:2", "7"]);
     assert_eq!(second.message(), "7", "the first that it hears");
 }
 
-async fn a_try_does_not_get_past_those_who_wait(server: Place) {
+async fn a_try_does_not_overtake_waiters(server: Fixture) {
     java_waits(&server, "java:1", 300_000);
     let lock = connect(&server).await.fair_lock("job");
     assert!(lock.try_lock().await.unwrap().is_none(), "the lock is free, and somebody waits for it");
     assert_eq!(queue(&server), ["java:1"]);
 }
 
-async fn a_try_never_enters_the_queue(server: Place) {
+async fn a_try_never_enters_the_queue(server: Fixture) {
     let client = connect(&server).await;
     let _held = client.fair_lock("job").lock().await.unwrap();
     assert!(client.fair_lock("job").try_lock().await.unwrap().is_none());
     assert_eq!(server.cli(&["KEYS", "*"]), "job");
 }
 
-async fn list_and_sets_have_the_same_members(server: Place) {
+async fn list_and_sets_have_the_same_members(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let turns = Arc::new(Mutex::new(Vec::new()));
     let held = one.fair_lock("job").lock().await.unwrap();
@@ -159,7 +161,7 @@ async fn list_and_sets_have_the_same_members(server: Place) {
     eventually("everything to go", || server.cli(&["KEYS", "*"]).is_empty()).await;
 }
 
-async fn a_waiter_whose_wait_ends_leaves_the_queue(server: Place) {
+async fn a_timed_out_waiter_leaves_the_queue(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let _held = one.fair_lock("job").lock().await.unwrap();
     assert!(other.fair_lock("job").try_lock_for(ms(150)).await.unwrap().is_none());
@@ -167,7 +169,7 @@ async fn a_waiter_whose_wait_ends_leaves_the_queue(server: Place) {
     assert_eq!(server.cli(&["KEYS", "*"]), "job");
 }
 
-async fn a_dropped_waiter_leaves_the_queue_and_the_next_one_goes_on(server: Place) {
+async fn a_dropped_waiter_leaves_the_queue_and_the_next_one_is_served(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let turns = Arc::new(Mutex::new(Vec::new()));
     let held = one.fair_lock("job").lock().await.unwrap();
@@ -182,7 +184,7 @@ async fn a_dropped_waiter_leaves_the_queue_and_the_next_one_goes_on(server: Plac
     assert_eq!(*turns.lock().unwrap(), [1]);
 }
 
-async fn a_dropped_head_of_a_free_lock_hands_it_on(server: Place) {
+async fn a_dropped_head_of_a_free_lock_hands_it_on(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let turns = Arc::new(Mutex::new(Vec::new()));
     java_waits(&server, "java:1", 300_000);
@@ -190,16 +192,16 @@ async fn a_dropped_head_of_a_free_lock_hands_it_on(server: Place) {
     assert!(poll_times(1, lock.lock()).await.is_none());
     let next = wait_in_task(&other, &turns, 1);
     eventually("both to leave their place or be queued", || queue(&server).len() >= 2).await;
-    tell(&server, &["LREM", QUEUE, "0", "java:1"]);
-    tell(&server, &["ZREM", TIMEOUT, "java:1"]);
+    run_command(&server, &["LREM", QUEUE, "0", "java:1"]);
+    run_command(&server, &["ZREM", TIMEOUT, "java:1"]);
     soon("the next one", next).await.unwrap().release().await.unwrap();
 }
 
-async fn a_waiter_of_ours_that_died_is_passed_by_within_seconds(server: Place) {
+async fn a_dead_leasehold_waiter_is_skipped_within_seconds(server: Fixture) {
     let started = Instant::now();
     // The waiter polled a moment ago, and never polls again.
     java_waits(&server, "dead:1", 300_000);
-    tell(&server, &["ZADD", SEEN, &server_ms(&server).to_string(), "dead:1"]);
+    run_command(&server, &["ZADD", SEEN, &server_ms(&server).to_string(), "dead:1"]);
     let guard = soon("the lock", connect(&server).await.fair_lock("job").lock()).await.unwrap();
     assert!(started.elapsed() > ms(3_000), "it might have come back");
     assert!(started.elapsed() < ms(9_000), "{:?}", started.elapsed());
@@ -207,17 +209,17 @@ async fn a_waiter_of_ours_that_died_is_passed_by_within_seconds(server: Place) {
     assert_eq!(server.cli(&["KEYS", "*"]), "");
 }
 
-async fn several_dead_waiters_are_passed_by_together(server: Place) {
+async fn several_dead_waiters_are_skipped_together(server: Fixture) {
     let started = Instant::now();
     for dead in ["dead:1", "dead:2", "dead:3"] {
         java_waits(&server, dead, 300_000);
-        tell(&server, &["ZADD", SEEN, &server_ms(&server).to_string(), dead]);
+        run_command(&server, &["ZADD", SEEN, &server_ms(&server).to_string(), dead]);
     }
     let _guard = soon("the lock", connect(&server).await.fair_lock("job").lock()).await.unwrap();
     assert!(started.elapsed() < ms(9_000), "{:?}", started.elapsed());
 }
 
-async fn a_java_waiter_that_died_is_passed_by_within_seconds(server: Place) {
+async fn a_dead_java_waiter_is_skipped_within_seconds(server: Fixture) {
     let started = Instant::now();
     java_waits(&server, "java:1", 300_000);
     let mut woken = server.listen("redisson_lock__channel:{job}:java:1");
@@ -227,7 +229,7 @@ async fn a_java_waiter_that_died_is_passed_by_within_seconds(server: Place) {
     guard.release().await.unwrap();
 }
 
-async fn a_java_waiter_that_lives_is_not_passed_by(server: Place) {
+async fn a_live_java_waiter_is_not_skipped(server: Fixture) {
     let client = connect(&server).await;
     let held = client.fair_lock("job").lock().await.unwrap();
     java_waits(&server, "java:1", 300_000);
@@ -252,18 +254,18 @@ async fn a_java_waiter_that_lives_is_not_passed_by(server: Place) {
         "alive",
         "Redisson counts ours as such"
     );
-    tell(&server, &["DEL", "job"]);
+    run_command(&server, &["DEL", "job"]);
     soon("our turn", waiting).await.unwrap().release().await.unwrap();
 }
 
-async fn a_list_entry_without_a_deadline_blocks_nobody(server: Place) {
-    tell(&server, &["RPUSH", QUEUE, "java:1"]);
+async fn a_list_entry_without_a_deadline_blocks_no_waiter(server: Fixture) {
+    run_command(&server, &["RPUSH", QUEUE, "java:1"]);
     let guard = connect(&server).await.fair_lock("job").try_lock().await.unwrap();
     assert!(guard.is_some());
     assert!(queue(&server).is_empty());
 }
 
-async fn an_expired_lock_goes_to_the_head(server: Place) {
+async fn an_expired_lock_is_granted_to_the_head(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     one.fair_lock("job").lease(ms(300)).lock().await.unwrap().detach();
     let turns = Arc::new(Mutex::new(Vec::new()));
@@ -275,31 +277,31 @@ async fn an_expired_lock_goes_to_the_head(server: Place) {
     assert_eq!(*turns.lock().unwrap(), [0, 1]);
 }
 
-async fn a_release_of_an_expired_lock_wakes_the_head(server: Place) {
+async fn a_release_of_an_expired_lock_wakes_the_head(server: Fixture) {
     let client = connect(&server).await;
     let held = client.fair_lock("job").lock().await.unwrap();
     java_waits(&server, "java:1", 300_000);
     let mut woken = server.listen("redisson_lock__channel:{job}:java:1");
-    tell(&server, &["DEL", "job"]);
+    run_command(&server, &["DEL", "job"]);
     held.release().await.unwrap();
     assert_eq!(woken.message(), "0");
 }
 
-async fn a_waiter_that_was_taken_out_queues_again(server: Place) {
+async fn a_removed_waiter_queues_again(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let held = one.fair_lock("job").lock().await.unwrap();
     let turns = Arc::new(Mutex::new(Vec::new()));
     let waiting = wait_in_task(&other, &turns, 0);
     queued(&server, 1).await;
-    tell(&server, &["DEL", QUEUE]);
-    tell(&server, &["DEL", TIMEOUT]);
+    run_command(&server, &["DEL", QUEUE]);
+    run_command(&server, &["DEL", TIMEOUT]);
     queued(&server, 1).await;
     assert_eq!(members(&server, TIMEOUT).len(), 1);
     held.release().await.unwrap();
     soon("its turn", waiting).await.unwrap().release().await.unwrap();
 }
 
-async fn the_queue_goes_when_its_waiters_have_gone(server: Place) {
+async fn the_queue_is_deleted_with_its_last_waiter(server: Fixture) {
     let client = connect(&server).await;
     let _held = client.fair_lock("job").lock().await.unwrap();
     let turns = Arc::new(Mutex::new(Vec::new()));
@@ -311,7 +313,7 @@ async fn the_queue_goes_when_its_waiters_have_gone(server: Place) {
     waiting.abort();
 }
 
-async fn a_queue_with_a_java_waiter_is_kept(server: Place) {
+async fn a_queue_with_a_java_waiter_does_not_expire(server: Fixture) {
     let client = connect(&server).await;
     let _held = client.fair_lock("job").lock().await.unwrap();
     java_waits(&server, "java:1", 300_000);
@@ -323,7 +325,7 @@ async fn a_queue_with_a_java_waiter_is_kept(server: Place) {
     queued(&server, 1).await;
 }
 
-async fn a_hold_is_taken_again_by_its_owner(server: Place) {
+async fn an_owner_re_enters_its_hold(server: Fixture) {
     let client = connect(&server).await;
     let owner = client.owner();
     let lock = client.fair_lock("job").owned_by(&owner);
@@ -335,7 +337,7 @@ async fn a_hold_is_taken_again_by_its_owner(server: Place) {
     assert!(is_free(&server, "job"));
 }
 
-async fn an_owner_that_waits_twice_is_granted_twice(server: Place) {
+async fn an_owner_that_waits_twice_is_granted_twice(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let held = one.fair_lock("job").lock().await.unwrap();
     let owner = other.owner();
@@ -349,7 +351,7 @@ async fn an_owner_that_waits_twice_is_granted_twice(server: Place) {
     eventually("the second to leave the queue", || queue(&server).is_empty()).await;
 }
 
-async fn a_non_reentrant_fair_lock_refuses_its_owner(server: Place) {
+async fn a_non_reentrant_fair_lock_rejects_its_owner(server: Fixture) {
     let client = connect(&server).await;
     let owner = client.owner();
     let lock = client.fair_lock("job").owned_by(&owner).non_reentrant();
@@ -360,7 +362,7 @@ async fn a_non_reentrant_fair_lock_refuses_its_owner(server: Place) {
     assert_eq!(lock.hold_count(&owner).await.unwrap(), 1);
 }
 
-async fn a_forced_release_wakes_the_head(server: Place) {
+async fn a_forced_release_wakes_the_head(server: Fixture) {
     let client = connect(&server).await;
     client.fair_lock("job").lock().await.unwrap().detach();
     java_waits(&server, "java:1", 300_000);
@@ -370,7 +372,7 @@ async fn a_forced_release_wakes_the_head(server: Place) {
     assert!(!client.fair_lock("job").force_unlock().await.unwrap());
 }
 
-async fn a_slow_head_makes_nobody_spin(server: Place) {
+async fn a_slow_head_causes_no_busy_polling(server: Fixture) {
     java_waits(&server, "java:1", 300_000);
     let client = connect(&server).await;
     let before = server.scripts_run();
@@ -381,7 +383,7 @@ async fn a_slow_head_makes_nobody_spin(server: Place) {
     drop(guard);
 }
 
-async fn deadlines_do_not_drift(server: Place) {
+async fn deadlines_do_not_drift(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let turns = Arc::new(Mutex::new(Vec::new()));
     for round in 0..40 {
@@ -396,7 +398,7 @@ async fn deadlines_do_not_drift(server: Place) {
     }
 }
 
-async fn a_close_leaves_no_waiter_behind(server: Place) {
+async fn a_close_leaves_no_waiter_behind(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let _held = one.fair_lock("job").lock().await.unwrap();
     let lock = other.fair_lock("job");
@@ -407,9 +409,9 @@ async fn a_close_leaves_no_waiter_behind(server: Place) {
     eventually("the queue to be empty", || queue(&server).is_empty()).await;
 }
 
-async fn a_read_write_lock_of_the_same_name_is_refused(server: Place) {
-    tell(&server, &["HSET", "job", "mode", "read", "java:1", "1"]);
-    tell(&server, &["PEXPIRE", "job", "30000"]);
+async fn a_read_write_lock_of_the_same_name_is_rejected(server: Fixture) {
+    run_command(&server, &["HSET", "job", "mode", "read", "java:1", "1"]);
+    run_command(&server, &["PEXPIRE", "job", "30000"]);
     let client = connect(&server).await;
     for outcome in [client.fair_lock("job").try_lock().await, client.fair_lock("job").lock().await.map(Some)]
     {

@@ -6,7 +6,9 @@ use leasehold::{Client, Guard, LostReason, ReleaseOutcome, RunError};
 use leasehold_testkit::lateness::Lateness;
 use leasehold_testkit::servers::RedisServer;
 
-use crate::support::{connect, connect_with, eventually, hold_by_hand, is_free, keys, ms, soon, tell};
+use crate::support::{
+    connect, connect_with, eventually, hold_as_redisson, is_free, keys, ms, run_command, soon,
+};
 
 /// The promise L5: the longest time between a deadline and the report of the loss.
 const TOLD_WITHIN: Duration = ms(50);
@@ -71,7 +73,7 @@ async fn a_fixed_lease_resolves_lost_within_fifty_milliseconds_of_its_end() {
 }
 
 #[tokio::test]
-async fn a_holder_stops_trusting_its_lock_before_the_server_gives_it_away() {
+async fn a_holders_validity_ends_before_the_server_grants_the_lock_again() {
     let server = RedisServer::start();
     let (one, other) = (connect(&server).await, connect(&server).await);
     for _ in 0..5 {
@@ -93,7 +95,7 @@ async fn a_server_that_restarts_empty_resolves_lost_as_deleted() {
 }
 
 #[tokio::test]
-async fn a_server_that_stays_away_resolves_lost_as_unreachable() {
+async fn an_unreachable_server_resolves_lost_as_unreachable() {
     let mut server = RedisServer::start();
     let guard = connect(&server).await.lock("job").watchdog(ms(400)).lock().await.unwrap();
     server.kill();
@@ -101,7 +103,7 @@ async fn a_server_that_stays_away_resolves_lost_as_unreachable() {
 }
 
 #[tokio::test]
-async fn a_client_works_again_when_its_server_is_back() {
+async fn a_client_recovers_with_its_server() {
     let mut server = RedisServer::start();
     let client = connect(&server).await;
     let guard = client.lock("job").watchdog(ms(300)).lock().await.unwrap();
@@ -116,7 +118,7 @@ async fn a_client_works_again_when_its_server_is_back() {
 async fn a_deleted_key_resolves_lost_as_deleted() {
     let server = RedisServer::start();
     let guard = connect(&server).await.lock("job").watchdog(ms(600)).lock().await.unwrap();
-    tell(&server, &["DEL", "job"]);
+    run_command(&server, &["DEL", "job"]);
     assert_eq!(soon("the loss", guard.lost()).await, LostReason::Deleted);
 }
 
@@ -124,7 +126,7 @@ async fn a_deleted_key_resolves_lost_as_deleted() {
 async fn another_holder_resolves_lost_as_taken_over() {
     let server = RedisServer::start();
     let guard = connect(&server).await.lock("job").watchdog(ms(600)).lock().await.unwrap();
-    tell(
+    run_command(
         &server,
         &[
             "EVAL",
@@ -139,13 +141,13 @@ async fn another_holder_resolves_lost_as_taken_over() {
 }
 
 #[tokio::test]
-async fn a_key_replaced_by_one_of_another_type_is_taken_over_and_left_alone() {
+async fn a_key_replaced_by_another_type_is_taken_over_and_not_changed() {
     let server = RedisServer::start();
     let client = connect(&server).await;
     let watched = client.lock("watched").watchdog(ms(600)).lock().await.unwrap();
     let released = client.lock("released").lock().await.unwrap();
     for name in ["watched", "released"] {
-        tell(&server, &["SET", name, "precious"]);
+        run_command(&server, &["SET", name, "precious"]);
     }
     assert_eq!(soon("the loss", watched.lost()).await, LostReason::TakenOver);
     assert_eq!(soon("the release", released.release()).await.unwrap(), ReleaseOutcome::NotHeld);
@@ -179,7 +181,7 @@ async fn a_forced_unlock_is_seen_within_a_third_of_the_lease() {
 }
 
 #[tokio::test]
-async fn every_listener_is_told_of_the_loss_of_every_guard() {
+async fn every_listener_gets_the_loss_of_every_guard() {
     let server = RedisServer::start();
     let client = connect(&server).await;
     let owner = client.owner();
@@ -209,7 +211,7 @@ async fn a_lost_lock_is_not_released_under_its_next_holder() {
     let guard = client.lock("job").lease(ms(300)).lock().await.unwrap();
     soon("the end", guard.lost()).await;
     eventually("the key to run out", || is_free(&server, "job")).await;
-    hold_by_hand(&server, "job", Duration::from_secs(60));
+    hold_as_redisson(&server, "job", Duration::from_secs(60));
     assert_eq!(guard.release().await, Ok(ReleaseOutcome::NotHeld));
     assert!(!is_free(&server, "job"));
 }
@@ -223,7 +225,7 @@ async fn a_body_is_cancelled_when_the_lock_is_lost() {
         "the cancellation",
         client.lock("job").watchdog(ms(300)).run(async |guard| {
             let _ended = ended;
-            tell(&server, &["DEL", guard.name()]);
+            run_command(&server, &["DEL", guard.name()]);
             std::future::pending::<()>().await;
         }),
     )
@@ -233,7 +235,7 @@ async fn a_body_is_cancelled_when_the_lock_is_lost() {
 }
 
 #[tokio::test]
-async fn a_value_that_comes_after_the_loss_is_not_returned() {
+async fn a_value_computed_after_the_loss_is_not_returned() {
     let server = RedisServer::start();
     let client = connect(&server).await;
     let lock = client.lock("job").lease(ms(300));
@@ -246,10 +248,10 @@ async fn a_value_that_comes_after_the_loss_is_not_returned() {
 }
 
 #[tokio::test]
-async fn a_body_whose_lock_was_taken_unseen_is_told_at_its_end() {
+async fn a_body_that_lost_its_lock_unnoticed_gets_the_loss_at_its_end() {
     let server = RedisServer::start();
     let client = connect(&server).await;
-    let outcome = client.lock("job").run(async |guard| tell(&server, &["DEL", guard.name()])).await;
+    let outcome = client.lock("job").run(async |guard| run_command(&server, &["DEL", guard.name()])).await;
     assert!(matches!(outcome, Err(RunError::Lost { .. })), "{outcome:?}");
 }
 
@@ -266,11 +268,11 @@ async fn a_body_does_not_run_without_the_lock() {
 }
 
 #[tokio::test]
-async fn a_flushed_server_is_a_loss_and_no_more() {
+async fn a_flushed_server_only_causes_a_loss() {
     let server = RedisServer::start();
     let client = connect(&server).await;
     let guard = client.lock("job").watchdog(ms(600)).lock().await.unwrap();
-    tell(&server, &["FLUSHALL"]);
+    run_command(&server, &["FLUSHALL"]);
     assert_eq!(soon("the loss", guard.lost()).await, LostReason::Deleted);
     drop(guard);
     drop(client.lock("job").lock().await.unwrap());

@@ -5,28 +5,28 @@ use leasehold::fenced_writes::{FencedScript, Reply};
 use leasehold::lock::Tokens;
 use leasehold::{AcquireError, FencedWriteError};
 
-use crate::support::{Place, connect, connect_with, is_free, ms, on_both, pttl, soon, tell};
+use crate::support::{Fixture, connect, connect_with, is_free, ms, on_both, pttl, run_command, soon};
 
 const TOKEN: &str = "redisson_lock_token:{job}";
 
 on_both! {
     async {
         tokens_grow_by_one_with_each_grant,
-        taking_a_hold_once_more_keeps_its_token,
-        a_token_goes_on_where_java_left_it,
+        a_re_entry_keeps_the_token,
+        a_token_continues_after_the_last_java_token,
         a_refused_acquire_uses_up_no_token,
         an_expired_hold_and_the_next_one_have_different_tokens,
-        a_counter_that_is_lost_begins_anew,
+        a_lost_counter_starts_again,
         a_hybrid_token_survives_a_lost_counter,
         a_hybrid_token_is_above_a_counter_that_ran_ahead,
-        a_collected_counter_goes_by_itself,
-        a_token_key_that_holds_no_number_is_refused,
+        a_collected_counter_expires,
+        a_token_key_without_a_number_is_rejected,
         tokens_of_many_waiters_are_all_different,
         a_body_has_the_token,
     }
 }
 
-async fn tokens_grow_by_one_with_each_grant(server: Place) {
+async fn tokens_grow_by_one_with_each_grant(server: Fixture) {
     let lock = connect(&server).await.fenced_lock("job");
     for expected in 1..=5 {
         let guard = lock.lock().await.unwrap();
@@ -37,7 +37,7 @@ async fn tokens_grow_by_one_with_each_grant(server: Place) {
     assert_eq!((server.cli(&["GET", TOKEN]).as_str(), pttl(&server, TOKEN)), ("5", -1));
 }
 
-async fn taking_a_hold_once_more_keeps_its_token(server: Place) {
+async fn a_re_entry_keeps_the_token(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.fenced_lock("job").owned_by(&client.owner());
     let (outer, inner) = (lock.lock().await.unwrap(), lock.lock().await.unwrap());
@@ -47,14 +47,14 @@ async fn taking_a_hold_once_more_keeps_its_token(server: Place) {
     assert_eq!(outer.token(), 1);
 }
 
-async fn a_token_goes_on_where_java_left_it(server: Place) {
-    tell(&server, &["SET", TOKEN, "41"]);
+async fn a_token_continues_after_the_last_java_token(server: Fixture) {
+    run_command(&server, &["SET", TOKEN, "41"]);
     let guard = connect(&server).await.fenced_lock("job").lock().await.unwrap();
     assert_eq!(guard.token(), 42);
     assert_eq!(server.cli(&["INCR", TOKEN]), "43", "and Java goes on where we left it");
 }
 
-async fn a_refused_acquire_uses_up_no_token(server: Place) {
+async fn a_refused_acquire_uses_up_no_token(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let guard = one.fenced_lock("job").lock().await.unwrap();
     for _ in 0..3 {
@@ -63,7 +63,7 @@ async fn a_refused_acquire_uses_up_no_token(server: Place) {
     assert_eq!(server.cli(&["GET", TOKEN]), guard.token().to_string());
 }
 
-async fn an_expired_hold_and_the_next_one_have_different_tokens(server: Place) {
+async fn an_expired_hold_and_the_next_one_have_different_tokens(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let late = one.fenced_lock("job").lease(ms(100)).lock().await.unwrap();
     let next = soon("the next grant", other.fenced_lock("job").lock()).await.unwrap();
@@ -71,20 +71,20 @@ async fn an_expired_hold_and_the_next_one_have_different_tokens(server: Place) {
     assert!(next.token() > late.token());
 }
 
-async fn a_counter_that_is_lost_begins_anew(server: Place) {
+async fn a_lost_counter_starts_again(server: Fixture) {
     let lock = connect(&server).await.fenced_lock("job");
     lock.lock().await.unwrap().release().await.unwrap();
-    tell(&server, &["FLUSHALL"]);
+    run_command(&server, &["FLUSHALL"]);
     assert_eq!(lock.lock().await.unwrap().token(), 1, "which is why there are hybrid tokens");
 }
 
-async fn a_hybrid_token_survives_a_lost_counter(server: Place) {
+async fn a_hybrid_token_survives_a_lost_counter(server: Fixture) {
     let lock = connect(&server).await.fenced_lock("job").tokens(Tokens::Hybrid);
     let guard = lock.lock().await.unwrap();
     let before = guard.token();
     guard.release().await.unwrap();
     assert_eq!(pttl(&server, TOKEN), -1);
-    tell(&server, &["DEL", TOKEN]);
+    run_command(&server, &["DEL", TOKEN]);
     crate::support::a_lease_passes(&server, ms(2)).await;
     let guard = lock.lock().await.unwrap();
     assert!(guard.token() > before);
@@ -92,36 +92,36 @@ async fn a_hybrid_token_survives_a_lost_counter(server: Place) {
     assert_eq!(stored, guard.token() + 1, "Java counts on from there");
 }
 
-async fn a_hybrid_token_is_above_a_counter_that_ran_ahead(server: Place) {
-    tell(&server, &["SET", TOKEN, "5000000000000000"]);
+async fn a_hybrid_token_is_above_a_counter_that_ran_ahead(server: Fixture) {
+    run_command(&server, &["SET", TOKEN, "5000000000000000"]);
     let guard = connect(&server).await.fenced_lock("job").tokens(Tokens::Hybrid).lock().await.unwrap();
     assert_eq!(guard.token(), 5_000_000_000_000_001);
     assert_eq!(server.cli(&["GET", TOKEN]), "5000000000000001", "in full, not as 5e+15");
 }
 
-async fn a_collected_counter_goes_by_itself(server: Place) {
+async fn a_collected_counter_expires(server: Fixture) {
     let lock = connect(&server).await.fenced_lock("job").tokens(Tokens::HybridCollected);
     let _guard = lock.lock().await.unwrap();
     assert!((86_000_000..=86_400_000).contains(&pttl(&server, TOKEN)));
 }
 
-async fn a_token_key_that_holds_no_number_is_refused(server: Place) {
+async fn a_token_key_without_a_number_is_rejected(server: Fixture) {
     let lock = connect(&server).await.fenced_lock("job");
     for value in ["many", "-5", "9007199254740991"] {
-        tell(&server, &["SET", TOKEN, value]);
+        run_command(&server, &["SET", TOKEN, value]);
         assert!(
             matches!(lock.try_lock().await, Err(AcquireError { kind: AcquireErrorKind::OtherKind(_), .. })),
             "{value}"
         );
         assert!(is_free(&server, "job"), "nothing was taken");
     }
-    tell(&server, &["DEL", TOKEN]);
-    tell(&server, &["RPUSH", TOKEN, "1"]);
+    run_command(&server, &["DEL", TOKEN]);
+    run_command(&server, &["RPUSH", TOKEN, "1"]);
     assert!(matches!(lock.try_lock().await, Err(AcquireError { kind: AcquireErrorKind::OtherKind(_), .. })));
     assert!(is_free(&server, "job"));
 }
 
-async fn tokens_of_many_waiters_are_all_different(server: Place) {
+async fn tokens_of_many_waiters_are_all_different(server: Fixture) {
     let clients = [connect(&server).await, connect(&server).await];
     let tasks: Vec<_> = (0..20)
         .map(|task| {
@@ -142,15 +142,15 @@ async fn tokens_of_many_waiters_are_all_different(server: Place) {
     assert_eq!(tokens, (1..=20).collect::<Vec<_>>());
 }
 
-async fn a_body_has_the_token(server: Place) {
+async fn a_body_has_the_token(server: Fixture) {
     let client = connect_with(leasehold::Client::builder(), &server.url()).await;
     let token = client.fenced_lock("job").run(async |guard| guard.token()).await.unwrap();
     assert_eq!(token, 1);
 }
 
 #[tokio::test]
-async fn a_newer_token_shuts_out_the_older_one_for_every_way_to_write() {
-    for server in [Place::redis(), Place::embedded()] {
+async fn a_newer_token_excludes_the_older_one_for_every_kind_of_write() {
+    for server in [Fixture::redis(), Fixture::embedded()] {
         let client = connect(&server).await;
         let (old, new) = (client.fenced(7), client.fenced(8));
         old.set("stock", "1").await.unwrap();
@@ -178,10 +178,10 @@ async fn a_newer_token_shuts_out_the_older_one_for_every_way_to_write() {
 }
 
 #[tokio::test]
-async fn a_fenced_write_leaves_a_key_of_another_type_as_it_is() {
-    for server in [Place::redis(), Place::embedded()] {
+async fn a_fenced_write_does_not_change_a_key_of_another_type() {
+    for server in [Fixture::redis(), Fixture::embedded()] {
         let client = connect(&server).await;
-        tell(&server, &["RPUSH", "list", "precious"]);
+        run_command(&server, &["RPUSH", "list", "precious"]);
         for refused in
             [client.fenced(1).set("list", "x").await, client.fenced(1).hset("list", "f", "x").await]
         {
@@ -194,11 +194,11 @@ async fn a_fenced_write_leaves_a_key_of_another_type_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_script_that_failed_on_its_way_may_have_written() {
+async fn a_script_that_failed_midway_may_have_written() {
     let script = FencedScript::new("redis.call('set', KEYS[1], 'x') return redis.call('incr', KEYS[2])");
-    for server in [Place::redis(), Place::embedded()] {
+    for server in [Fixture::redis(), Fixture::embedded()] {
         let client = connect(&server).await;
-        tell(&server, &["RPUSH", "{stock}:list", "precious"]);
+        run_command(&server, &["RPUSH", "{stock}:list", "precious"]);
         let keys = ["stock", "{stock}:list"].map(|key| leasehold::Name::raw_redisson(key).unwrap());
         let failed = client.fenced(1).run(&script, keys, [""]).await.unwrap_err();
         let FencedWriteError::Operation(error) = failed else { panic!("{failed:?}") };
@@ -209,7 +209,7 @@ async fn a_script_that_failed_on_its_way_may_have_written() {
 
 #[tokio::test]
 async fn a_paused_holder_cannot_write_after_the_next_one() {
-    let server = Place::redis();
+    let server = Fixture::redis();
     let (one, other) = (connect(&server).await, connect(&server).await);
     let late = one.fenced_lock("job").lease(ms(100)).lock().await.unwrap();
     let next = soon("the next grant", other.fenced_lock("job").lock()).await.unwrap();

@@ -9,8 +9,8 @@ use leasehold_testkit::servers::RedisServer;
 use leasehold_testkit::wait;
 
 use crate::support::{
-    Monitor, Place, SOON, connect, connect_through, eventually, fields, hold_by_hand, is_free, keys, ms,
-    on_both, pttl, sent, server_and_proxy, soon, tell, times_sent,
+    Fixture, Monitor, SOON, connect, connect_through, eventually, fields, hold_as_redisson, is_free, keys,
+    ms, on_both, pttl, run_command, sent, server_and_proxy, soon, times_sent,
 };
 
 const LEASE: Duration = Duration::from_secs(10);
@@ -23,17 +23,17 @@ on_both! {
         validity_is_less_than_the_lease_by_the_drift_and_counts_down,
         a_guard_dropped_in_a_panic_frees_the_lock,
         a_task_that_panics_frees_its_lock,
-        a_forgotten_guard_is_bounded_by_its_bound,
+        a_forgotten_guard_ends_at_its_max_hold,
         closing_releases_everything_and_reports_it,
         closing_refuses_waiters_and_everything_later,
-        ensuring_what_is_there_sends_nothing,
-        ensuring_more_than_is_left_renews_once,
+        ensuring_available_time_sends_nothing,
+        ensuring_more_than_the_remaining_time_renews_once,
         ensures_at_the_same_time_share_their_renewal,
-        ensuring_more_than_a_lease_is_refused,
-        ensuring_a_lost_hold_says_why_it_is_lost,
-        ensuring_a_hold_that_was_deleted_unseen_finds_out,
-        ensuring_does_not_shorten_what_the_server_keeps,
-        what_a_guard_shows_of_itself_is_its_name_and_its_owner,
+        ensuring_more_than_a_lease_is_rejected,
+        ensuring_a_lost_hold_returns_the_loss_reason,
+        ensuring_detects_a_deleted_hold,
+        ensuring_does_not_shorten_the_lease_on_the_server,
+        a_guard_displays_its_name_and_owner,
     }
     sync {
         a_guard_dropped_on_a_thread_without_a_runtime_frees_the_lock,
@@ -41,7 +41,7 @@ on_both! {
     }
 }
 
-async fn a_guard_and_its_futures_can_be_moved_to_other_threads(server: Place) {
+async fn a_guard_and_its_futures_can_be_moved_to_other_threads(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.lock("job");
     is_send_and_static(&client);
@@ -56,7 +56,7 @@ async fn a_guard_and_its_futures_can_be_moved_to_other_threads(server: Place) {
     is_send_and_static(&waiting);
 }
 
-async fn validity_is_less_than_the_lease_by_the_drift_and_counts_down(server: Place) {
+async fn validity_is_less_than_the_lease_by_the_drift_and_counts_down(server: Fixture) {
     let began = Instant::now();
     let guard = connect(&server).await.lock("job").lease(LEASE).lock().await.unwrap();
     let most = LEASE - LEASE / 100 - ms(2);
@@ -90,7 +90,7 @@ async fn validity_counts_from_before_the_send() {
 
 // The next tests keep the client alive, because its end would release the lock too.
 
-async fn a_guard_dropped_in_a_panic_frees_the_lock(server: Place) {
+async fn a_guard_dropped_in_a_panic_frees_the_lock(server: Fixture) {
     let client = connect(&server).await;
     let guard = client.lock("job").lock().await.unwrap();
     let outcome = catch_unwind(AssertUnwindSafe(move || {
@@ -102,7 +102,7 @@ async fn a_guard_dropped_in_a_panic_frees_the_lock(server: Place) {
     drop(client);
 }
 
-async fn a_task_that_panics_frees_its_lock(server: Place) {
+async fn a_task_that_panics_frees_its_lock(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.lock("job");
     let task = tokio::spawn(async move {
@@ -114,7 +114,7 @@ async fn a_task_that_panics_frees_its_lock(server: Place) {
     drop(client);
 }
 
-fn a_guard_dropped_on_a_thread_without_a_runtime_frees_the_lock(server: Place) {
+fn a_guard_dropped_on_a_thread_without_a_runtime_frees_the_lock(server: Fixture) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let client = runtime.block_on(connect(&server));
     let guard = runtime.block_on(client.lock("job").lock()).unwrap();
@@ -139,12 +139,12 @@ fn a_guard_dropped_after_its_runtime_frees_the_lock() {
 fn a_runtime_that_ends_with_a_guard_inside_frees_the_lock() {
     let server = RedisServer::start();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let (tell, told) = std::sync::mpsc::channel();
+    let (run_command, told) = std::sync::mpsc::channel();
     let client = runtime.block_on(connect(&server));
     let lock = client.lock("job");
     runtime.spawn(async move {
         let _guard = lock.lock().await.unwrap();
-        tell.send(()).unwrap();
+        run_command.send(()).unwrap();
         std::future::pending::<()>().await;
     });
     told.recv().unwrap();
@@ -154,7 +154,7 @@ fn a_runtime_that_ends_with_a_guard_inside_frees_the_lock() {
     drop(client);
 }
 
-fn the_library_works_without_a_tokio_runtime(server: Place) {
+fn the_library_works_without_a_tokio_runtime(server: Fixture) {
     futures_util::future::FutureExt::now_or_never(async {}).unwrap();
     let outcome = block_on(async {
         let client = Client::connect(&server.url()).await.unwrap();
@@ -185,7 +185,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-async fn a_forgotten_guard_is_bounded_by_its_bound(server: Place) {
+async fn a_forgotten_guard_ends_at_its_max_hold(server: Fixture) {
     let client = connect(&server).await;
     let guard = client.lock("job").watchdog(ms(300)).max_hold(ms(700)).lock().await.unwrap();
     std::mem::forget(guard);
@@ -193,7 +193,7 @@ async fn a_forgotten_guard_is_bounded_by_its_bound(server: Place) {
 }
 
 #[tokio::test]
-async fn the_last_handle_of_a_client_releases_what_is_left() {
+async fn the_last_handle_of_a_client_releases_its_holds() {
     let server = RedisServer::start();
     let client = connect(&server).await;
     let guards: Vec<Guard> = {
@@ -216,7 +216,7 @@ async fn the_last_handle_of_a_client_releases_what_is_left() {
     .await;
 }
 
-async fn closing_releases_everything_and_reports_it(server: Place) {
+async fn closing_releases_everything_and_reports_it(server: Fixture) {
     let client = connect(&server).await;
     let mut guards = Vec::new();
     for number in 0..10 {
@@ -235,9 +235,9 @@ async fn closing_releases_everything_and_reports_it(server: Place) {
     }
 }
 
-async fn closing_refuses_waiters_and_everything_later(server: Place) {
+async fn closing_refuses_waiters_and_everything_later(server: Fixture) {
     let client = connect(&server).await;
-    hold_by_hand(&server, "job", Duration::from_secs(600));
+    hold_as_redisson(&server, "job", Duration::from_secs(600));
     let waiters: Vec<_> = (0..5)
         .map(|_| {
             let lock = client.lock("job");
@@ -266,7 +266,7 @@ async fn closing_refuses_waiters_and_everything_later(server: Place) {
 }
 
 #[tokio::test]
-async fn closing_while_the_server_is_silent_ends_in_time_and_says_what_is_open() {
+async fn closing_at_a_silent_server_ends_in_time_and_reports_open_holds() {
     let (server, proxy) = server_and_proxy();
     let client = connect_through(&proxy, ms(250)).await;
     let _guard = client.lock("job").lock().await.unwrap();
@@ -277,7 +277,7 @@ async fn closing_while_the_server_is_silent_ends_in_time_and_says_what_is_open()
     eventually("the release", || is_free(&server, "job")).await;
 }
 
-async fn ensuring_what_is_there_sends_nothing(server: Place) {
+async fn ensuring_available_time_sends_nothing(server: Fixture) {
     let guard = connect(&server).await.lock("job").lease(LEASE).lock().await.unwrap();
     let monitor = Monitor::start(&server);
     guard.ensure(LEASE / 2).await.unwrap();
@@ -285,7 +285,7 @@ async fn ensuring_what_is_there_sends_nothing(server: Place) {
     assert_eq!(sent(&monitor), []);
 }
 
-async fn ensuring_more_than_is_left_renews_once(server: Place) {
+async fn ensuring_more_than_the_remaining_time_renews_once(server: Fixture) {
     let guard = connect(&server).await.lock("job").lease(ms(2000)).lock().await.unwrap();
     let monitor = Monitor::start(&server);
     eventually("some of the lease to pass", || guard.remaining() < ms(1700)).await;
@@ -294,7 +294,7 @@ async fn ensuring_more_than_is_left_renews_once(server: Place) {
     assert_eq!(sent(&monitor), [Ok(Verb::Renew)]);
 }
 
-async fn ensures_at_the_same_time_share_their_renewal(server: Place) {
+async fn ensures_at_the_same_time_share_their_renewal(server: Fixture) {
     let guard = connect(&server).await.lock("job").lease(ms(5000)).lock().await.unwrap();
     let monitor = Monitor::start(&server);
     eventually("some of the lease to pass", || guard.remaining() < ms(4700)).await;
@@ -305,7 +305,7 @@ async fn ensures_at_the_same_time_share_their_renewal(server: Place) {
     assert_eq!(times_sent(&monitor, Verb::Renew), 1);
 }
 
-async fn ensuring_more_than_a_lease_is_refused(server: Place) {
+async fn ensuring_more_than_a_lease_is_rejected(server: Fixture) {
     let guard = connect(&server).await.lock("job").lease(LEASE).lock().await.unwrap();
     let monitor = Monitor::start(&server);
     let EnsureErrorKind::TooLong { most, .. } = guard.ensure(LEASE).await.unwrap_err().kind else {
@@ -320,32 +320,32 @@ async fn ensuring_more_than_a_lease_is_refused(server: Place) {
     assert!(guard.is_held());
 }
 
-async fn ensuring_a_lost_hold_says_why_it_is_lost(server: Place) {
+async fn ensuring_a_lost_hold_returns_the_loss_reason(server: Fixture) {
     let guard = connect(&server).await.lock("job").lease(ms(300)).lock().await.unwrap();
     soon("the end", guard.lost()).await;
     let outcome = guard.ensure(ms(1)).await;
     assert_eq!(outcome.map_err(|error| error.kind), Err(EnsureErrorKind::Lost(LostReason::Expired)));
 }
 
-async fn ensuring_a_hold_that_was_deleted_unseen_finds_out(server: Place) {
+async fn ensuring_detects_a_deleted_hold(server: Fixture) {
     let guard = connect(&server).await.lock("job").lease(ms(2000)).lock().await.unwrap();
     eventually("some of the lease to pass", || guard.remaining() < ms(1900)).await;
-    tell(&server, &["DEL", "job"]);
+    run_command(&server, &["DEL", "job"]);
     let outcome = guard.ensure(ms(1950)).await;
     assert_eq!(outcome.map_err(|error| error.kind), Err(EnsureErrorKind::Lost(LostReason::Deleted)));
     assert!(!guard.is_held());
     assert!(is_free(&server, "job"), "a renewal never takes a lock");
 }
 
-async fn ensuring_does_not_shorten_what_the_server_keeps(server: Place) {
+async fn ensuring_does_not_shorten_the_lease_on_the_server(server: Fixture) {
     let guard = connect(&server).await.lock("job").lease(ms(2000)).lock().await.unwrap();
-    tell(&server, &["PEXPIRE", "job", "60000"]);
+    run_command(&server, &["PEXPIRE", "job", "60000"]);
     eventually("some of the lease to pass", || guard.remaining() < ms(1800)).await;
     guard.ensure(ms(1900)).await.unwrap();
     assert!(pttl(&server, "job") > 30_000);
 }
 
-async fn what_a_guard_shows_of_itself_is_its_name_and_its_owner(server: Place) {
+async fn a_guard_displays_its_name_and_owner(server: Fixture) {
     let guard = connect(&server).await.lock("job").lock().await.unwrap();
     let shown = format!("{guard:?}");
     assert!(shown.contains("job") && shown.contains(&guard.wire_owner().to_string()), "{shown}");
@@ -353,7 +353,7 @@ async fn what_a_guard_shows_of_itself_is_its_name_and_its_owner(server: Place) {
 }
 
 #[tokio::test]
-async fn closing_undoes_an_acquire_that_is_still_on_its_way() {
+async fn closing_undoes_an_acquire_in_flight() {
     let (server, proxy) = server_and_proxy();
     let client = connect_through(&proxy, Duration::from_secs(30)).await;
     proxy.hold_replies(true);

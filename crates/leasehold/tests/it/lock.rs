@@ -7,29 +7,29 @@ use leasehold::{Client, ReleaseOutcome};
 use leasehold_testkit::servers::RedisServer;
 
 use crate::support::{
-    Monitor, Place, connect, count, eventually, fields, is_free, ms, on_both, pttl, scripts_run, sent, soon,
-    tell,
+    Fixture, Monitor, connect, count, eventually, fields, is_free, ms, on_both, pttl, run_command,
+    scripts_run, sent, soon,
 };
 
 on_both! {
     async {
-        a_free_lock_is_taken_and_given_back,
-        a_held_lock_is_refused_to_everybody_else,
-        locks_of_different_names_do_not_touch,
+        a_free_lock_is_acquired_and_released,
+        a_held_lock_is_refused_to_other_owners,
+        locks_of_different_names_are_independent,
         the_default_lease_is_thirty_seconds,
         a_dropped_guard_frees_the_lock,
         a_first_use_costs_no_second_round_trip,
-        a_server_that_forgot_the_scripts_is_told_them_again,
-        asking_once_is_one_command_and_no_subscription_also_when_refused,
-        the_look_methods_say_what_the_server_says,
-        a_lock_is_forced_free_and_its_holder_is_told_at_its_release,
-        forcing_a_lock_free_wakes_its_waiters,
-        a_release_by_somebody_who_lost_the_lock_does_not_touch_its_new_holder,
+        forgotten_scripts_are_sent_to_the_server_again,
+        a_single_attempt_is_one_command_without_a_subscription,
+        the_inspect_methods_return_the_state_of_the_server,
+        a_forced_release_is_reported_at_the_holders_release,
+        a_forced_release_wakes_waiters,
+        a_late_release_does_not_affect_the_new_holder,
         a_body_runs_under_the_lock_and_returns_its_value,
     }
 }
 
-async fn a_free_lock_is_taken_and_given_back(server: Place) {
+async fn a_free_lock_is_acquired_and_released(server: Fixture) {
     let client = connect(&server).await;
     let guard = client.lock("job").lock().await.unwrap();
     assert!(guard.is_held());
@@ -40,7 +40,7 @@ async fn a_free_lock_is_taken_and_given_back(server: Place) {
     assert!(is_free(&server, "job"));
 }
 
-async fn a_held_lock_is_refused_to_everybody_else(server: Place) {
+async fn a_held_lock_is_refused_to_other_owners(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let guard = one.lock("job").try_lock().await.unwrap().unwrap();
     assert!(other.lock("job").try_lock().await.unwrap().is_none());
@@ -49,7 +49,7 @@ async fn a_held_lock_is_refused_to_everybody_else(server: Place) {
     assert!(guard.is_held());
 }
 
-async fn locks_of_different_names_do_not_touch(server: Place) {
+async fn locks_of_different_names_are_independent(server: Fixture) {
     let client = connect(&server).await;
     let _one = client.lock("one").lock().await.unwrap();
     let two = client.lock("two").try_lock().await.unwrap().unwrap();
@@ -57,14 +57,14 @@ async fn locks_of_different_names_do_not_touch(server: Place) {
     assert!(!is_free(&server, "one"));
 }
 
-async fn the_default_lease_is_thirty_seconds(server: Place) {
+async fn the_default_lease_is_thirty_seconds(server: Fixture) {
     let client = connect(&server).await;
     let _guard = client.lock("job").lock().await.unwrap();
     let left = pttl(&server, "job");
     assert!((20_000..=30_000).contains(&left), "{left} ms");
 }
 
-async fn a_dropped_guard_frees_the_lock(server: Place) {
+async fn a_dropped_guard_frees_the_lock(server: Fixture) {
     let client = connect(&server).await;
     drop(client.lock("job").lock().await.unwrap());
     eventually("the release", || is_free(&server, "job")).await;
@@ -108,25 +108,25 @@ async fn the_server_counts_one_script_per_acquire_and_one_per_release() {
     assert_eq!(stats.get("subscribe"), None);
 }
 
-async fn a_first_use_costs_no_second_round_trip(server: Place) {
+async fn a_first_use_costs_no_second_round_trip(server: Fixture) {
     let client = connect(&server).await;
     let monitor = Monitor::start(&server);
     client.lock("job").lock().await.unwrap().release().await.unwrap();
     assert_eq!(sent(&monitor), [Ok(Verb::Acquire), Ok(Verb::Release)]);
 }
 
-async fn a_server_that_forgot_the_scripts_is_told_them_again(server: Place) {
+async fn forgotten_scripts_are_sent_to_the_server_again(server: Fixture) {
     let lock = connect(&server).await.lock("job");
     lock.lock().await.unwrap().release().await.unwrap();
-    tell(&server, &["SCRIPT", "FLUSH"]);
+    run_command(&server, &["SCRIPT", "FLUSH"]);
     let guard = lock.lock().await.unwrap();
     assert_eq!(count(&server, "job"), 1);
-    tell(&server, &["SCRIPT", "FLUSH"]);
+    run_command(&server, &["SCRIPT", "FLUSH"]);
     assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
     assert!(is_free(&server, "job"));
 }
 
-async fn asking_once_is_one_command_and_no_subscription_also_when_refused(server: Place) {
+async fn a_single_attempt_is_one_command_without_a_subscription(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let _guard = one.lock("job").lock().await.unwrap();
     let monitor = Monitor::start(&server);
@@ -135,7 +135,7 @@ async fn asking_once_is_one_command_and_no_subscription_also_when_refused(server
     assert_eq!(sent(&monitor), [Ok(Verb::Acquire), Ok(Verb::Acquire)]);
 }
 
-async fn the_look_methods_say_what_the_server_says(server: Place) {
+async fn the_inspect_methods_return_the_state_of_the_server(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let (owner, stranger) = (one.owner(), one.owner());
     let (lock, view) = (one.lock("job").owned_by(&owner), other.lock("job"));
@@ -159,7 +159,7 @@ async fn the_look_methods_say_what_the_server_says(server: Place) {
     assert!(!lock.is_held_by(&owner).await.unwrap());
 }
 
-async fn a_lock_is_forced_free_and_its_holder_is_told_at_its_release(server: Place) {
+async fn a_forced_release_is_reported_at_the_holders_release(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let guard = one.lock("job").lock().await.unwrap();
     assert!(other.lock("job").force_unlock().await.unwrap());
@@ -168,7 +168,7 @@ async fn a_lock_is_forced_free_and_its_holder_is_told_at_its_release(server: Pla
     assert_eq!(guard.release().await, Ok(ReleaseOutcome::NotHeld));
 }
 
-async fn forcing_a_lock_free_wakes_its_waiters(server: Place) {
+async fn a_forced_release_wakes_waiters(server: Fixture) {
     let slow_to_poll = Client::builder().poll_interval(Duration::from_secs(600));
     let (one, other) = (connect(&server).await, slow_to_poll.connect(&server.url()).await.unwrap());
     let _guard = one.lock("job").lock().await.unwrap();
@@ -182,7 +182,7 @@ async fn forcing_a_lock_free_wakes_its_waiters(server: Place) {
     assert!(guard.is_held());
 }
 
-async fn a_release_by_somebody_who_lost_the_lock_does_not_touch_its_new_holder(server: Place) {
+async fn a_late_release_does_not_affect_the_new_holder(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let old = one.lock("job").lock().await.unwrap();
     one.lock("job").force_unlock().await.unwrap();
@@ -193,7 +193,7 @@ async fn a_release_by_somebody_who_lost_the_lock_does_not_touch_its_new_holder(s
     assert_eq!(new.release().await, Ok(ReleaseOutcome::Released));
 }
 
-async fn a_body_runs_under_the_lock_and_returns_its_value(server: Place) {
+async fn a_body_runs_under_the_lock_and_returns_its_value(server: Fixture) {
     let lock = connect(&server).await.lock("job");
     let value = lock
         .run(async |guard| {
@@ -206,7 +206,7 @@ async fn a_body_runs_under_the_lock_and_returns_its_value(server: Place) {
 }
 
 #[tokio::test]
-async fn a_unix_socket_serves_as_well() {
+async fn a_unix_socket_works_too() {
     let socket = std::env::temp_dir().join(format!("leasehold-socket-{}", std::process::id()));
     let path = socket.to_str().unwrap();
     let server = RedisServer::with(&["--unixsocket", path]);

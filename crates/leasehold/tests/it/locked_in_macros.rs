@@ -63,7 +63,7 @@ with_an_item!(client; async fn item(client: &Client) -> Result<bool, RunError> {
 with_a_path!(path, 1, elsewhere::instead, client);
 
 #[tokio::test]
-async fn what_a_macro_passes_on_is_as_what_is_written() {
+async fn tokens_from_a_macro_work_like_written_ones() {
     let client = Client::connect("memory://").await.unwrap();
     assert_eq!(literals(&client, 3).await, Ok(3));
     assert_eq!(expressions(&client, 3).await, Ok(3));

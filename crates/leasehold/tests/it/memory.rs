@@ -10,7 +10,7 @@ async fn connect(url: &str) -> Client {
 }
 
 #[tokio::test]
-async fn a_store_without_a_name_is_its_clients_own() {
+async fn an_unnamed_store_belongs_to_its_client() {
     let (one, other) = (connect("memory://").await, connect("memory://").await);
     let _guard = one.lock("job").lock().await.unwrap();
     assert!(one.lock("job").try_lock().await.unwrap().is_none());
@@ -18,7 +18,7 @@ async fn a_store_without_a_name_is_its_clients_own() {
 }
 
 #[tokio::test]
-async fn a_store_with_a_name_is_everybodys_who_names_it() {
+async fn a_named_store_is_shared_by_name() {
     let url = "memory://tests.shared";
     let (one, other) = (connect(url).await, connect("MEMORY://tests.shared").await);
     let guard = one.lock("job").lock().await.unwrap();
@@ -33,7 +33,7 @@ async fn a_store_with_a_name_is_everybodys_who_names_it() {
 }
 
 #[tokio::test]
-async fn a_store_is_gone_with_its_last_client() {
+async fn a_store_ends_with_its_last_client() {
     let url = "memory://tests.gone";
     let client = connect(url).await;
     client.lock("job").lock().await.unwrap().detach();

@@ -6,26 +6,26 @@ use leasehold::error::AcquireErrorKind;
 use leasehold::terms::LEASE_MAX;
 use leasehold::{AcquireError, MultiLock, ReleaseOutcome, owner};
 
-use crate::support::{Place, connect, count, eventually, is_free, ms, on_both, pttl, soon, tell};
+use crate::support::{Fixture, connect, count, eventually, is_free, ms, on_both, pttl, run_command, soon};
 
 const LONG: Duration = Duration::from_secs(600);
 
 on_both! {
     async {
-        a_quick_hold_keeps_others_out_for_its_least_time_and_wakes_them_then,
-        a_lease_that_would_end_before_is_extended_before_the_release_is_reported,
-        nothing_is_sent_for_a_lease_that_lasts,
-        a_hold_that_lasted_is_released_at_once,
-        its_own_owner_is_kept_out_too,
-        a_close_leaves_what_rests,
-        every_kind_rests,
-        a_rest_that_was_forced_free_takes_nothing_from_the_next_holder,
-        what_was_taken_of_several_does_not_rest_when_not_all_can_be_had,
-        a_least_time_that_cannot_be_is_refused,
+        a_short_hold_excludes_others_for_min_hold_and_then_wakes_them,
+        a_lease_shorter_than_min_hold_is_extended_before_the_release_is_reported,
+        a_lease_longer_than_min_hold_needs_no_call,
+        a_hold_older_than_min_hold_is_released_at_once,
+        min_hold_excludes_the_same_owner_too,
+        a_close_does_not_cut_min_hold,
+        every_kind_has_min_hold,
+        a_forced_release_during_min_hold_does_not_affect_the_next_holder,
+        members_of_a_failed_multi_acquire_have_no_min_hold,
+        an_impossible_min_hold_is_rejected,
     }
 }
 
-async fn a_quick_hold_keeps_others_out_for_its_least_time_and_wakes_them_then(server: Place) {
+async fn a_short_hold_excludes_others_for_min_hold_and_then_wakes_them(server: Fixture) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     let began = Instant::now();
     let lock = client.lock("job").min_hold(ms(400));
@@ -37,14 +37,14 @@ async fn a_quick_hold_keeps_others_out_for_its_least_time_and_wakes_them_then(se
     guard.release().await.unwrap();
 }
 
-async fn a_lease_that_would_end_before_is_extended_before_the_release_is_reported(server: Place) {
+async fn a_lease_shorter_than_min_hold_is_extended_before_the_release_is_reported(server: Fixture) {
     let client = connect(&server).await;
     let guard = client.lock("job").watchdog(ms(900)).min_hold(LONG).lock().await.unwrap();
     guard.release().await.unwrap();
     assert!((500_000..=600_001).contains(&pttl(&server, "job")), "{}", pttl(&server, "job"));
 }
 
-async fn nothing_is_sent_for_a_lease_that_lasts(server: Place) {
+async fn a_lease_longer_than_min_hold_needs_no_call(server: Fixture) {
     let client = connect(&server).await;
     let guard = client.lock("job").min_hold(ms(9_000)).lock().await.unwrap();
     let before = crate::support::scripts_run(&server);
@@ -53,7 +53,7 @@ async fn nothing_is_sent_for_a_lease_that_lasts(server: Place) {
     assert_eq!(count(&server, "job"), 1);
 }
 
-async fn a_hold_that_lasted_is_released_at_once(server: Place) {
+async fn a_hold_older_than_min_hold_is_released_at_once(server: Fixture) {
     let client = connect(&server).await;
     let guard = client.lock("job").min_hold(ms(30)).lock().await.unwrap();
     crate::support::a_lease_passes(&server, ms(31)).await;
@@ -61,7 +61,7 @@ async fn a_hold_that_lasted_is_released_at_once(server: Place) {
     assert!(is_free(&server, "job"));
 }
 
-async fn its_own_owner_is_kept_out_too(server: Place) {
+async fn min_hold_excludes_the_same_owner_too(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.lock("job").min_hold(LONG);
     owner::scope(async {
@@ -72,7 +72,7 @@ async fn its_own_owner_is_kept_out_too(server: Place) {
     assert_eq!(count(&server, "job"), 1);
 }
 
-async fn a_close_leaves_what_rests(server: Place) {
+async fn a_close_does_not_cut_min_hold(server: Fixture) {
     let client = connect(&server).await;
     let released = client.lock("released").watchdog(ms(900)).min_hold(LONG).lock().await.unwrap();
     let held = client.lock("held").watchdog(ms(900)).min_hold(LONG).lock().await.unwrap();
@@ -87,7 +87,7 @@ async fn a_close_leaves_what_rests(server: Place) {
     }
 }
 
-async fn every_kind_rests(server: Place) {
+async fn every_kind_has_min_hold(server: Fixture) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     let seats = client.expirable_semaphore("seats").watchdog(ms(900)).min_hold(LONG);
     seats.try_set_permits(1).await.unwrap();
@@ -119,7 +119,7 @@ async fn every_kind_rests(server: Place) {
     assert!(other.expirable_semaphore("seats").try_acquire().await.unwrap().is_none());
 }
 
-async fn a_rest_that_was_forced_free_takes_nothing_from_the_next_holder(server: Place) {
+async fn a_forced_release_during_min_hold_does_not_affect_the_next_holder(server: Fixture) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     client.lock("job").min_hold(ms(200)).lock().await.unwrap().release().await.unwrap();
     assert!(other.lock("job").force_unlock().await.unwrap());
@@ -129,10 +129,10 @@ async fn a_rest_that_was_forced_free_takes_nothing_from_the_next_holder(server: 
     assert_eq!(count(&server, "job"), 1);
     assert!(guard.is_held());
     assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
-    tell(&server, &["DEL", "job"]);
+    run_command(&server, &["DEL", "job"]);
 }
 
-async fn what_was_taken_of_several_does_not_rest_when_not_all_can_be_had(server: Place) {
+async fn members_of_a_failed_multi_acquire_have_no_min_hold(server: Fixture) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     let guard = other.fair_lock("b").lock().await.unwrap();
     let lock = |name| client.fair_lock(name).min_hold(LONG).into();
@@ -152,7 +152,7 @@ fn least_and_most(error: &AcquireError) -> Option<(Duration, Duration)> {
     }
 }
 
-async fn a_least_time_that_cannot_be_is_refused(server: Place) {
+async fn an_impossible_min_hold_is_rejected(server: Fixture) {
     let client = connect(&server).await;
     let bounded = client.lock("job").max_hold(ms(50)).min_hold(ms(60));
     assert_eq!(least_and_most(&bounded.lock().await.unwrap_err()), Some((ms(60), ms(50))));

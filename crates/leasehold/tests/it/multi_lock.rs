@@ -6,28 +6,30 @@ use leasehold::error::AcquireErrorKind;
 use leasehold::multi::Member;
 use leasehold::{AcquireError, Client, MultiLock, Name, ReleaseOutcome};
 
-use crate::support::{Place, Told, connect, connect_with, eventually, is_free, ms, on_both, soon, tell};
+use crate::support::{
+    Fixture, TestServer, connect, connect_with, eventually, is_free, ms, on_both, run_command, soon,
+};
 
 on_both! {
     async {
-        all_are_taken_and_all_are_given_back,
-        one_that_is_taken_keeps_the_others_free,
+        all_members_are_acquired_and_released,
+        one_held_member_leaves_the_others_free,
         a_wait_that_ends_leaves_nothing,
         a_dropped_wait_leaves_nothing,
         locks_of_one_slot_are_one_command,
-        locks_of_one_slot_are_never_half_taken,
-        locks_of_one_slot_wake_whoever_waits_for_either,
+        locks_of_one_slot_are_acquired_all_or_none,
+        a_release_of_locks_of_one_slot_wakes_the_waiters_of_each,
         a_waiter_of_locks_of_one_slot_is_woken_by_either,
-        kinds_and_clients_mix,
+        members_of_different_kinds_and_clients_work_together,
         overlapping_sets_never_wait_for_each_other,
-        a_lock_that_is_named_twice_is_taken_once,
+        a_lock_named_twice_is_acquired_once,
         the_shortest_validity_counts,
-        losing_one_is_losing_all,
-        losing_one_of_a_slot_frees_the_others,
-        an_owner_that_holds_a_member_takes_the_set,
-        an_error_of_one_gives_the_others_back,
-        names_that_cannot_be_used_are_not_one_name,
-        one_name_as_two_kinds_is_told_at_once,
+        losing_one_member_loses_all,
+        losing_one_member_of_a_slot_frees_the_others,
+        an_owner_that_holds_a_member_acquires_the_set,
+        an_error_of_one_member_undoes_the_others,
+        two_invalid_names_are_not_treated_as_one_name,
+        one_name_as_two_kinds_fails_at_once,
     }
 }
 
@@ -44,7 +46,7 @@ fn apart(client: &Client) -> [Member; 2] {
 const SAME_SLOT: [&str; 2] = ["{account}1", "{account}2"];
 const APART: [&str; 2] = ["account:1", "account:2"];
 
-async fn all_are_taken_and_all_are_given_back(server: Place) {
+async fn all_members_are_acquired_and_released(server: Fixture) {
     let client = connect(&server).await;
     for (set, names) in [(pair(&client), SAME_SLOT), (apart(&client), APART)] {
         let guard = MultiLock::of(set).lock().await.unwrap();
@@ -55,7 +57,7 @@ async fn all_are_taken_and_all_are_given_back(server: Place) {
     }
 }
 
-async fn one_that_is_taken_keeps_the_others_free(server: Place) {
+async fn one_held_member_leaves_the_others_free(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     for (set, [first, second]) in [(pair(&one), SAME_SLOT), (apart(&one), APART)] {
         let held = other.lock(Name::raw_redisson(second).unwrap()).lock().await.unwrap();
@@ -65,7 +67,7 @@ async fn one_that_is_taken_keeps_the_others_free(server: Place) {
     }
 }
 
-async fn a_wait_that_ends_leaves_nothing(server: Place) {
+async fn a_wait_that_ends_leaves_nothing(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     for (set, [first, second]) in [(pair(&one), SAME_SLOT), (apart(&one), APART)] {
         let _held = other.lock(Name::raw_redisson(second).unwrap()).lock().await.unwrap();
@@ -82,7 +84,7 @@ async fn a_wait_that_ends_leaves_nothing(server: Place) {
     }
 }
 
-async fn a_dropped_wait_leaves_nothing(server: Place) {
+async fn a_dropped_wait_leaves_nothing(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let held = other.lock("account:2").lock().await.unwrap();
     let set = MultiLock::of(apart(&one));
@@ -95,7 +97,7 @@ async fn a_dropped_wait_leaves_nothing(server: Place) {
     assert!(is_free(&server, "account:2"));
 }
 
-async fn locks_of_one_slot_are_one_command(server: Place) {
+async fn locks_of_one_slot_are_one_command(server: Fixture) {
     let client = connect(&server).await;
     let set = MultiLock::of(pair(&client));
     let before = server.scripts_run();
@@ -105,7 +107,7 @@ async fn locks_of_one_slot_are_one_command(server: Place) {
     assert_eq!(server.scripts_run() - before, 2);
 }
 
-async fn locks_of_one_slot_are_never_half_taken(server: Place) {
+async fn locks_of_one_slot_are_acquired_all_or_none(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let held = other.lock(Name::with_hash_tag("account", "2").unwrap()).lock().await.unwrap();
     let set = MultiLock::of(pair(&one));
@@ -117,7 +119,7 @@ async fn locks_of_one_slot_are_never_half_taken(server: Place) {
     soon("both", waiting).await.unwrap().release().await.unwrap();
 }
 
-async fn locks_of_one_slot_wake_whoever_waits_for_either(server: Place) {
+async fn a_release_of_locks_of_one_slot_wakes_the_waiters_of_each(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let guard = MultiLock::of(pair(&one)).lock().await.unwrap();
     let builder = Client::builder().poll_interval(Duration::from_secs(3_600));
@@ -135,7 +137,7 @@ async fn locks_of_one_slot_wake_whoever_waits_for_either(server: Place) {
     }
 }
 
-async fn a_waiter_of_locks_of_one_slot_is_woken_by_either(server: Place) {
+async fn a_waiter_of_locks_of_one_slot_is_woken_by_either(server: Fixture) {
     let builder = Client::builder().poll_interval(Duration::from_secs(3_600));
     let (one, other) = (connect_with(builder, &server.url()).await, connect(&server).await);
     for name in SAME_SLOT {
@@ -149,7 +151,7 @@ async fn a_waiter_of_locks_of_one_slot_is_woken_by_either(server: Place) {
     }
 }
 
-async fn kinds_and_clients_mix(server: Place) {
+async fn members_of_different_kinds_and_clients_work_together(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let set = MultiLock::of([
         one.lock("a").into(),
@@ -165,7 +167,7 @@ async fn kinds_and_clients_mix(server: Place) {
     assert!(["a", "b", "c", "d", "e"].iter().all(|name| is_free(&server, name)));
 }
 
-async fn overlapping_sets_never_wait_for_each_other(server: Place) {
+async fn overlapping_sets_never_wait_for_each_other(server: Fixture) {
     let clients = [connect(&server).await, connect(&server).await, connect(&server).await];
     let sets = [["a", "b"], ["b", "c"], ["c", "a"], ["b", "a"], ["c", "b"], ["a", "c"]];
     let tasks: Vec<_> = (0..12)
@@ -186,7 +188,7 @@ async fn overlapping_sets_never_wait_for_each_other(server: Place) {
     }
 }
 
-async fn a_lock_that_is_named_twice_is_taken_once(server: Place) {
+async fn a_lock_named_twice_is_acquired_once(server: Fixture) {
     let client = connect(&server).await;
     let twice = || [client.lock("a").into(), client.lock("a").into()];
     let guard = soon("it", MultiLock::of(twice()).lock()).await.unwrap();
@@ -197,7 +199,7 @@ async fn a_lock_that_is_named_twice_is_taken_once(server: Place) {
     assert!(is_free(&server, "a"));
 }
 
-async fn the_shortest_validity_counts(server: Place) {
+async fn the_shortest_validity_counts(server: Fixture) {
     let client = connect(&server).await;
     let set = MultiLock::of([client.lock("a").into(), client.lock("b").lease(ms(2_000)).into()]);
     let guard = set.lock().await.unwrap();
@@ -205,7 +207,7 @@ async fn the_shortest_validity_counts(server: Place) {
     guard.ensure(ms(1_000)).await.unwrap();
 }
 
-async fn losing_one_is_losing_all(server: Place) {
+async fn losing_one_member_loses_all(server: Fixture) {
     let client = connect(&server).await;
     let set = MultiLock::of([client.lock("a").into(), client.lock("b").watchdog(ms(300)).into()]);
     let guard = set.lock().await.unwrap();
@@ -216,17 +218,17 @@ async fn losing_one_is_losing_all(server: Place) {
     assert!(is_free(&server, "a"));
 }
 
-async fn losing_one_of_a_slot_frees_the_others(server: Place) {
+async fn losing_one_member_of_a_slot_frees_the_others(server: Fixture) {
     let client = connect(&server).await;
     let members =
         SAME_SLOT.map(|name| Member::from(client.lock(Name::raw_redisson(name).unwrap()).watchdog(ms(300))));
     let guard = MultiLock::of(members).lock().await.unwrap();
-    tell(&server, &["DEL", SAME_SLOT[1]]);
+    run_command(&server, &["DEL", SAME_SLOT[1]]);
     soon("the loss", guard.lost()).await;
     eventually("the other to be free", || is_free(&server, SAME_SLOT[0])).await;
 }
 
-async fn an_owner_that_holds_a_member_takes_the_set(server: Place) {
+async fn an_owner_that_holds_a_member_acquires_the_set(server: Fixture) {
     let client = connect(&server).await;
     leasehold::owner::scope(async {
         let outer = client.lock(Name::raw_redisson(SAME_SLOT[1]).unwrap()).lock().await.unwrap();
@@ -237,10 +239,10 @@ async fn an_owner_that_holds_a_member_takes_the_set(server: Place) {
     .await;
 }
 
-async fn an_error_of_one_gives_the_others_back(server: Place) {
+async fn an_error_of_one_member_undoes_the_others(server: Fixture) {
     let client = connect(&server).await;
-    tell(&server, &["SET", "account:2", "text"]);
-    tell(&server, &["SET", "{account}2", "text"]);
+    run_command(&server, &["SET", "account:2", "text"]);
+    run_command(&server, &["SET", "{account}2", "text"]);
     for (set, first) in [(apart(&client), "account:1"), (pair(&client), "{account}1")] {
         let outcome = MultiLock::of(set).lock().await;
         assert!(
@@ -251,7 +253,7 @@ async fn an_error_of_one_gives_the_others_back(server: Place) {
     }
 }
 
-async fn names_that_cannot_be_used_are_not_one_name(server: Place) {
+async fn two_invalid_names_are_not_treated_as_one_name(server: Fixture) {
     let client = connect(&server).await;
     // An invalid name has no place in the order of the members.
     let set = MultiLock::of([client.lock("a{").into(), client.fair_lock("b{").into()]);
@@ -263,7 +265,7 @@ async fn names_that_cannot_be_used_are_not_one_name(server: Place) {
     assert!(matches!(&*error.subject.name, "a{" | "b{"), "{error}");
 }
 
-async fn one_name_as_two_kinds_is_told_at_once(server: Place) {
+async fn one_name_as_two_kinds_fails_at_once(server: Fixture) {
     let client = connect(&server).await;
     let set = MultiLock::of([client.lock("a").into(), client.fair_lock("a").into(), client.lock("b").into()]);
     assert_eq!(soon("the error", set.lock()).await.unwrap_err(), AcquireErrorKind::Deadlock);

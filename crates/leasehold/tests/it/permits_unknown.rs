@@ -6,7 +6,7 @@ use leasehold::error::{AcquireErrorKind, FreeWithin, OperationErrorKind};
 use leasehold::{AcquireError, Client, OperationError, ReleaseOutcome};
 
 use crate::support::{
-    Told, connect, connect_through, eventually, ms, pttl, scripts_run, server_and_proxy, soon,
+    TestServer, connect, connect_through, eventually, ms, pttl, scripts_run, server_and_proxy, soon,
 };
 
 const NEVER: Duration = Duration::from_secs(3600);
@@ -18,24 +18,24 @@ async fn set(client: &Client, permits: u32) {
 }
 
 /// The number of available permits of `seats` on the server.
-fn left(server: &impl Told) -> i64 {
+fn left(server: &impl TestServer) -> i64 {
     server.cli(&["GET", "seats"]).parse().unwrap()
 }
 
 /// The number of available permits of `places` on the server, and the number of its permit ids.
-fn places(server: &impl Told) -> (i64, u64) {
+fn places(server: &impl TestServer) -> (i64, u64) {
     let ids = server.cli(&["ZCARD", "{places}:timeout"]).parse().unwrap();
     (server.cli(&["GET", "places"]).parse().unwrap(), ids)
 }
 
 /// The markers of acquisitions.
-fn markers(server: &impl Told) -> Vec<String> {
+fn markers(server: &impl TestServer) -> Vec<String> {
     let printed = server.cli(&["KEYS", "leasehold_permit:*"]);
     printed.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
 #[tokio::test]
-async fn an_acquire_without_its_reply_is_undone_and_takes_nothing_however_late_it_is() {
+async fn an_acquire_without_a_reply_is_undone_however_late_it_arrives() {
     let (server, proxy) = server_and_proxy();
     let other = connect(&server).await;
     set(&other, 3).await;
@@ -61,7 +61,7 @@ async fn an_acquire_without_its_reply_is_undone_and_takes_nothing_however_late_i
 }
 
 #[tokio::test]
-async fn an_acquire_that_never_arrived_is_asked_again_and_taken_once() {
+async fn an_acquire_that_never_arrived_is_retried_and_takes_permits_once() {
     for fifo in [false, true] {
         let (server, proxy) = server_and_proxy();
         set(&connect(&server).await, 3).await;
@@ -94,7 +94,7 @@ async fn a_release_whose_reply_is_lost_returns_its_permits_once() {
 }
 
 #[tokio::test]
-async fn an_operation_whose_reply_is_lost_is_done_once_and_has_its_answer() {
+async fn an_operation_with_a_lost_reply_runs_once_and_returns_its_result() {
     let (server, proxy) = server_and_proxy();
     let through = connect_through(&proxy, Duration::from_secs(5)).await.semaphore("seats");
     proxy.cut_on_nth_reply(1);
@@ -113,7 +113,7 @@ async fn an_operation_whose_reply_is_lost_is_done_once_and_has_its_answer() {
 }
 
 #[tokio::test]
-async fn an_operation_without_an_answer_is_unknown_and_one_that_was_not_sent_is_not() {
+async fn an_unanswered_operation_is_unknown_and_an_unsent_one_is_not() {
     let (server, proxy) = server_and_proxy();
     let through = connect_through(&proxy, ms(250)).await.semaphore("seats");
     proxy.drop_replies(true);
@@ -137,7 +137,7 @@ async fn an_operation_without_an_answer_is_unknown_and_one_that_was_not_sent_is_
 }
 
 #[tokio::test]
-async fn an_acquire_that_is_sent_twice_is_taken_once() {
+async fn an_acquire_sent_twice_takes_permits_once() {
     let (server, proxy) = server_and_proxy();
     set(&connect(&server).await, 3).await;
     let through = connect_through(&proxy, Duration::from_secs(5)).await.expirable_semaphore("places");
@@ -152,7 +152,7 @@ async fn an_acquire_that_is_sent_twice_is_taken_once() {
 }
 
 #[tokio::test]
-async fn an_acquire_without_its_reply_is_undone() {
+async fn an_acquire_without_a_reply_is_undone() {
     let (server, proxy) = server_and_proxy();
     set(&connect(&server).await, 3).await;
     let through = connect_through(&proxy, ms(250)).await.expirable_semaphore("places");
@@ -169,7 +169,7 @@ async fn an_acquire_without_its_reply_is_undone() {
 }
 
 #[tokio::test]
-async fn an_operation_of_expirable_permits_whose_reply_is_lost_is_done_once() {
+async fn an_expirable_operation_with_a_lost_reply_runs_once() {
     let (server, proxy) = server_and_proxy();
     let through = connect_through(&proxy, Duration::from_secs(5)).await.expirable_semaphore("places");
     proxy.cut_on_nth_reply(1);

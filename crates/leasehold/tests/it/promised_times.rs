@@ -115,7 +115,7 @@ async fn a_crashed_holder_blocks_a_waiter_for_one_lease_at_most() {
 }
 
 #[tokio::test]
-async fn a_loss_is_told_to_every_listener_at_the_end_of_the_validity() {
+async fn a_loss_reaches_every_listener_at_the_end_of_the_validity() {
     for lease in [LEASE_MIN, ms(120), Duration::from_secs(1), LEASE, HOUR] {
         let server = Server::new();
         let client = server.client().await.unwrap();
@@ -150,7 +150,7 @@ async fn a_loss_is_told_to_every_listener_at_the_end_of_the_validity() {
 }
 
 #[tokio::test]
-async fn a_deadline_is_kept_to_the_millisecond() {
+async fn a_deadline_is_exact_to_the_millisecond() {
     let wait = ms(200);
     // Three cases: behind a holder, with a silent server, with an unreachable server. Each runs alone and behind
     // waiters of the same client.
@@ -190,7 +190,7 @@ async fn a_deadline_is_kept_to_the_millisecond() {
 }
 
 #[tokio::test]
-async fn a_release_is_taken_over_without_any_time_passing() {
+async fn a_waiter_acquires_a_released_lock_without_delay() {
     let server = Server::new();
     let (holder, other) = (server.client().await.unwrap(), server.client().await.unwrap());
     let mut guard = holder.lock("job").lock().await.unwrap();

@@ -43,7 +43,7 @@ fn free_on_most(servers: &[RedisServer], name: &str) -> bool {
 }
 
 #[tokio::test]
-async fn all_nodes_are_asked_and_all_are_given_back() {
+async fn all_nodes_are_acquired_and_released() {
     let servers = servers(3);
     let redlock = redlock(&servers).await;
     let guard = redlock.lock("job").lock().await.unwrap();
@@ -67,7 +67,7 @@ async fn two_clients_exclude_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_crowd_takes_turns() {
+async fn many_clients_acquire_one_after_another() {
     let servers = servers(3);
     let clients = [redlock(&servers).await, redlock(&servers).await, redlock(&servers).await];
     let count = Arc::new(std::sync::atomic::AtomicU32::new(0));
@@ -104,7 +104,7 @@ async fn a_minority_may_be_down_from_the_beginning() {
 }
 
 #[tokio::test]
-async fn a_majority_that_is_down_is_an_error_that_lists_the_nodes() {
+async fn an_unreachable_majority_is_an_error_that_lists_the_nodes() {
     let mut servers = servers(3);
     servers[1].kill();
     servers[2].kill();
@@ -129,7 +129,7 @@ async fn a_majority_that_is_down_is_an_error_that_lists_the_nodes() {
 }
 
 #[tokio::test]
-async fn a_node_that_stands_still_costs_at_most_its_timeout() {
+async fn a_frozen_node_costs_at_most_its_timeout() {
     let servers = servers(3);
     let (redlock, patient) = (redlock(&servers).await, patient_for(2 * SOON, &servers).await);
     let guard = redlock.lock("job").lock().await.unwrap();
@@ -149,7 +149,7 @@ async fn a_node_that_stands_still_costs_at_most_its_timeout() {
 }
 
 #[tokio::test]
-async fn a_hold_outlives_a_node() {
+async fn a_hold_survives_the_loss_of_one_node() {
     let mut servers = servers(3);
     let redlock = redlock(&servers).await;
     let guard = redlock.lock("job").watchdog(ms(900)).lock().await.unwrap();
@@ -189,7 +189,7 @@ async fn a_release_is_confirmed_by_a_majority_and_by_nothing_less() {
 }
 
 #[tokio::test]
-async fn a_hold_that_is_lost_gives_its_other_nodes_back() {
+async fn a_lost_hold_releases_its_other_nodes() {
     let servers = servers(3);
     let (one, other) = (redlock(&servers).await, redlock(&servers).await);
     let guard = one.lock("job").watchdog(ms(900)).lock().await.unwrap();
@@ -209,7 +209,7 @@ async fn a_hold_that_is_lost_gives_its_other_nodes_back() {
 }
 
 #[tokio::test]
-async fn closing_the_nodes_loses_the_hold_and_says_so() {
+async fn closing_the_nodes_loses_the_hold_with_its_reason() {
     let servers = servers(3);
     for _ in 0..20 {
         let redlock = redlock(&servers).await;
@@ -226,7 +226,7 @@ impl Wake for Knock {
 }
 
 #[tokio::test]
-async fn a_wait_for_a_loss_that_is_given_up_is_forgotten_while_the_guard_lives() {
+async fn a_dropped_wait_for_a_loss_is_removed_while_the_guard_lives() {
     let servers = servers(3);
     let guard = redlock(&servers).await.lock("job").lock().await.unwrap();
     let knock = Arc::new(Knock);
@@ -238,7 +238,7 @@ async fn a_wait_for_a_loss_that_is_given_up_is_forgotten_while_the_guard_lives()
 }
 
 #[tokio::test]
-async fn a_node_that_was_restarted_empty_joins_again_when_it_counts() {
+async fn an_empty_restarted_node_rejoins_when_it_counts_again() {
     let mut servers = servers(3);
     let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();
     let builder = Redlock::builder().node_timeout(ms(300)).poll_interval(ms(100)).longest_lease(ms(900));
@@ -263,7 +263,7 @@ async fn a_node_that_was_restarted_empty_joins_again_when_it_counts() {
 }
 
 #[tokio::test]
-async fn an_empty_restart_does_not_let_a_second_holder_in() {
+async fn an_empty_restart_does_not_admit_a_second_holder() {
     let mut servers = servers(3);
     let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();
     let builder = Redlock::builder().node_timeout(ms(300)).longest_lease(ms(1_500));
@@ -315,7 +315,7 @@ async fn a_hold_can_be_ensured() {
 }
 
 #[tokio::test]
-async fn a_hold_that_is_kept_at_once_stays_on_a_majority() {
+async fn a_hold_detached_at_once_stays_on_a_majority() {
     let servers = servers(3);
     let redlock = redlock(&servers).await;
     for number in 0..50 {
@@ -330,7 +330,7 @@ async fn a_hold_that_is_kept_at_once_stays_on_a_majority() {
 }
 
 #[tokio::test]
-async fn servers_in_the_process_are_nodes_too() {
+async fn in_process_servers_can_be_nodes() {
     let urls = ["memory://node-1", "memory://node-2", "memory://node-3"];
     let redlock = Redlock::builder().nodes_persist_every_write().connect(urls).await.unwrap();
     let guard = redlock.lock("job").try_lock().await.unwrap().expect("it is free");

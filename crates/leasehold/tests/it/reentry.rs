@@ -7,13 +7,13 @@ use leasehold::{AcquireError, LostReason, Owner, ReleaseOutcome, owner};
 use leasehold_testkit::servers::RedisServer;
 
 use crate::support::{
-    Monitor, Place, connect, connect_through, count, eventually, fields, is_free, ms, on_both, pttl, sent,
-    server_and_proxy, soon, tell, times_sent,
+    Fixture, Monitor, connect, connect_through, count, eventually, fields, is_free, ms, on_both, pttl,
+    run_command, sent, server_and_proxy, soon, times_sent,
 };
 
 on_both! {
     async {
-        an_owner_takes_a_lock_again_that_it_has,
+        an_owner_re_enters_its_lock,
         n_acquires_need_n_releases_in_any_order,
         dropped_guards_count_like_released_ones,
         each_re_entry_and_each_partial_release_is_one_command,
@@ -24,24 +24,24 @@ on_both! {
         a_scope_in_a_scope_is_the_outer_one,
         a_scope_is_not_inherited_by_a_spawned_task,
         an_owner_can_be_carried_into_a_spawned_task,
-        an_explicit_owner_goes_before_the_scope,
+        an_explicit_owner_overrides_the_scope,
         outside_a_scope_every_acquire_is_its_own_owner,
         a_partial_release_keeps_the_lease,
         a_shorter_lease_of_a_re_entry_does_not_cut_the_outer_hold_short,
         a_longer_lease_of_a_re_entry_is_the_one_that_counts,
         a_watched_re_entry_of_a_fixed_lease_is_renewed_for_as_long_as_it_lasts,
         re_entering_a_hold_that_has_expired_is_lost_and_never_a_fresh_acquire,
-        re_entering_a_hold_that_was_deleted_unseen_is_lost,
-        re_entering_a_hold_that_somebody_else_took_over_is_lost,
-        a_dropped_re_entry_leaves_the_outer_hold_alone,
-        waiters_of_the_owner_that_got_the_lock_enter_with_it,
+        re_entering_a_deleted_hold_is_lost,
+        re_entering_a_hold_that_was_taken_over_is_lost,
+        a_dropped_re_entry_does_not_affect_the_outer_hold,
+        waiters_of_the_granted_owner_re_enter_with_it,
         a_re_entered_hold_is_renewed_by_one_stream,
-        keeping_one_of_two_holds_leaves_the_lock_to_its_lease,
-        a_non_reentrant_lock_refuses_its_owner,
+        detaching_one_of_two_holds_leaves_the_lock_to_its_lease,
+        a_non_reentrant_lock_rejects_its_owner,
     }
 }
 
-async fn an_owner_takes_a_lock_again_that_it_has(server: Place) {
+async fn an_owner_re_enters_its_lock(server: Fixture) {
     let client = connect(&server).await;
     let owner = client.owner();
     let lock = client.lock("job").owned_by(&owner);
@@ -51,7 +51,7 @@ async fn an_owner_takes_a_lock_again_that_it_has(server: Place) {
     assert_eq!(outer.wire_owner(), inner.wire_owner(), "one hold on the server");
 }
 
-async fn n_acquires_need_n_releases_in_any_order(server: Place) {
+async fn n_acquires_need_n_releases_in_any_order(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner());
     let mut guards = Vec::new();
@@ -69,7 +69,7 @@ async fn n_acquires_need_n_releases_in_any_order(server: Place) {
     assert!(is_free(&server, "job"));
 }
 
-async fn dropped_guards_count_like_released_ones(server: Place) {
+async fn dropped_guards_count_like_released_ones(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner());
     let (outer, inner) = (lock.lock().await.unwrap(), lock.lock().await.unwrap());
@@ -80,7 +80,7 @@ async fn dropped_guards_count_like_released_ones(server: Place) {
     eventually("the release", || is_free(&server, "job")).await;
 }
 
-async fn each_re_entry_and_each_partial_release_is_one_command(server: Place) {
+async fn each_re_entry_and_each_partial_release_is_one_command(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner());
     let outer = lock.lock().await.unwrap();
@@ -90,21 +90,21 @@ async fn each_re_entry_and_each_partial_release_is_one_command(server: Place) {
     outer.release().await.unwrap();
 }
 
-async fn owners_of_the_same_client_exclude_each_other(server: Place) {
+async fn owners_of_the_same_client_exclude_each_other(server: Fixture) {
     let client = connect(&server).await;
     let (one, other) = (client.owner(), Owner::unique());
     let _guard = client.lock("job").owned_by(&one).lock().await.unwrap();
     assert!(client.lock("job").owned_by(&other).try_lock().await.unwrap().is_none());
 }
 
-async fn an_owner_of_two_clients_is_two_holders_on_the_server(server: Place) {
+async fn an_owner_of_two_clients_is_two_holders_on_the_server(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let owner = Owner::unique();
     let _guard = one.lock("job").owned_by(&owner).lock().await.unwrap();
     assert!(other.lock("job").owned_by(&owner).try_lock().await.unwrap().is_none());
 }
 
-async fn a_new_hold_of_the_same_owner_has_a_new_wire_owner(server: Place) {
+async fn a_new_hold_of_the_same_owner_has_a_new_wire_owner(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner());
     let mut seen = Vec::new();
@@ -116,7 +116,7 @@ async fn a_new_hold_of_the_same_owner_has_a_new_wire_owner(server: Place) {
     }
 }
 
-async fn within_a_scope_nested_acquires_re_enter(server: Place) {
+async fn within_a_scope_nested_acquires_re_enter(server: Fixture) {
     let client = connect(&server).await;
     owner::scope(async {
         let outer = client.lock("job").lock().await.unwrap();
@@ -130,7 +130,7 @@ async fn within_a_scope_nested_acquires_re_enter(server: Place) {
     assert!(is_free(&server, "job"));
 }
 
-async fn a_scope_in_a_scope_is_the_outer_one(server: Place) {
+async fn a_scope_in_a_scope_is_the_outer_one(server: Fixture) {
     let client = connect(&server).await;
     owner::scope(async {
         let ambient = owner::ambient().unwrap();
@@ -146,7 +146,7 @@ async fn a_scope_in_a_scope_is_the_outer_one(server: Place) {
     assert_eq!(owner::ambient(), None);
 }
 
-async fn a_scope_is_not_inherited_by_a_spawned_task(server: Place) {
+async fn a_scope_is_not_inherited_by_a_spawned_task(server: Fixture) {
     let client = connect(&server).await;
     owner::scope(async {
         let _guard = client.lock("job").lock().await.unwrap();
@@ -160,7 +160,7 @@ async fn a_scope_is_not_inherited_by_a_spawned_task(server: Place) {
     .await;
 }
 
-async fn an_owner_can_be_carried_into_a_spawned_task(server: Place) {
+async fn an_owner_can_be_carried_into_a_spawned_task(server: Fixture) {
     let client = connect(&server).await;
     let owner = client.owner();
     let _guard = client.lock("job").owned_by(&owner).lock().await.unwrap();
@@ -169,7 +169,7 @@ async fn an_owner_can_be_carried_into_a_spawned_task(server: Place) {
     assert!(child.await.unwrap());
 }
 
-async fn an_explicit_owner_goes_before_the_scope(server: Place) {
+async fn an_explicit_owner_overrides_the_scope(server: Fixture) {
     let client = connect(&server).await;
     owner::scope(async {
         let _guard = client.lock("job").lock().await.unwrap();
@@ -179,32 +179,32 @@ async fn an_explicit_owner_goes_before_the_scope(server: Place) {
     .await;
 }
 
-async fn outside_a_scope_every_acquire_is_its_own_owner(server: Place) {
+async fn outside_a_scope_every_acquire_is_its_own_owner(server: Fixture) {
     let client = connect(&server).await;
     let _guard = client.lock("job").lock().await.unwrap();
     assert!(client.lock("job").try_lock().await.unwrap().is_none());
 }
 
-async fn a_partial_release_keeps_the_lease(server: Place) {
+async fn a_partial_release_keeps_the_lease(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner()).lease(Duration::from_secs(60));
     let outer = lock.lock().await.unwrap();
     let inner = lock.lock().await.unwrap();
     // The test shortens the lease by hand, so a release that sets it anew would show.
-    tell(&server, &["PEXPIRE", "job", "20000"]);
+    run_command(&server, &["PEXPIRE", "job", "20000"]);
     inner.release().await.unwrap();
     let left = pttl(&server, "job");
     assert!(left <= 20_000, "it was raised to {left} ms");
-    tell(&server, &["PEXPIRE", "job", "90000"]);
+    run_command(&server, &["PEXPIRE", "job", "90000"]);
     let inner = lock.lock().await.unwrap();
-    tell(&server, &["PEXPIRE", "job", "90000"]);
+    run_command(&server, &["PEXPIRE", "job", "90000"]);
     inner.release().await.unwrap();
     let left = pttl(&server, "job");
     assert!(left > 60_000, "it was shortened to {left} ms");
     drop(outer);
 }
 
-async fn a_shorter_lease_of_a_re_entry_does_not_cut_the_outer_hold_short(server: Place) {
+async fn a_shorter_lease_of_a_re_entry_does_not_cut_the_outer_hold_short(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner());
     let outer = lock.clone().lease(Duration::from_secs(60)).lock().await.unwrap();
@@ -215,7 +215,7 @@ async fn a_shorter_lease_of_a_re_entry_does_not_cut_the_outer_hold_short(server:
     assert!(outer.is_held());
 }
 
-async fn a_longer_lease_of_a_re_entry_is_the_one_that_counts(server: Place) {
+async fn a_longer_lease_of_a_re_entry_is_the_one_that_counts(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner());
     let outer = lock.clone().lease(Duration::from_secs(10)).lock().await.unwrap();
@@ -224,7 +224,7 @@ async fn a_longer_lease_of_a_re_entry_is_the_one_that_counts(server: Place) {
     assert!(outer.remaining() > Duration::from_secs(30));
 }
 
-async fn a_watched_re_entry_of_a_fixed_lease_is_renewed_for_as_long_as_it_lasts(server: Place) {
+async fn a_watched_re_entry_of_a_fixed_lease_is_renewed_for_as_long_as_it_lasts(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner());
     let outer = lock.clone().lease(ms(400)).lock().await.unwrap();
@@ -235,7 +235,7 @@ async fn a_watched_re_entry_of_a_fixed_lease_is_renewed_for_as_long_as_it_lasts(
     assert_eq!(soon("the end of the fixed lease", outer.lost()).await, LostReason::Expired);
 }
 
-async fn re_entering_a_hold_that_has_expired_is_lost_and_never_a_fresh_acquire(server: Place) {
+async fn re_entering_a_hold_that_has_expired_is_lost_and_never_a_fresh_acquire(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner()).lease(ms(300));
     let stale = lock.lock().await.unwrap();
@@ -254,11 +254,11 @@ async fn re_entering_a_hold_that_has_expired_is_lost_and_never_a_fresh_acquire(s
     assert!(fresh.is_held());
 }
 
-async fn re_entering_a_hold_that_was_deleted_unseen_is_lost(server: Place) {
+async fn re_entering_a_deleted_hold_is_lost(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner());
     let outer = lock.lock().await.unwrap();
-    tell(&server, &["DEL", "job"]);
+    run_command(&server, &["DEL", "job"]);
     let outcome = lock.try_lock().await;
     assert!(
         matches!(outcome, Err(AcquireError { kind: AcquireErrorKind::Lost(LostReason::Deleted), .. })),
@@ -268,7 +268,7 @@ async fn re_entering_a_hold_that_was_deleted_unseen_is_lost(server: Place) {
     assert!(!outer.is_held(), "the outer hold has heard of it");
 }
 
-async fn re_entering_a_hold_that_somebody_else_took_over_is_lost(server: Place) {
+async fn re_entering_a_hold_that_was_taken_over_is_lost(server: Fixture) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     let lock = client.lock("job").owned_by(&client.owner());
     let _outer = lock.lock().await.unwrap();
@@ -282,7 +282,7 @@ async fn re_entering_a_hold_that_somebody_else_took_over_is_lost(server: Place) 
 }
 
 #[tokio::test]
-async fn a_re_entry_without_an_answer_extends_nothing_and_leaves_one_hold() {
+async fn an_unanswered_re_entry_extends_nothing_and_leaves_one_hold() {
     let (server, proxy) = server_and_proxy();
     let client = connect_through(&proxy, ms(250)).await;
     let lock = client.lock("job").owned_by(&client.owner()).lease(Duration::from_secs(20));
@@ -304,7 +304,7 @@ async fn a_re_entry_without_an_answer_extends_nothing_and_leaves_one_hold() {
 }
 
 #[tokio::test]
-async fn a_waiting_re_entry_asks_again_after_a_lost_reply_and_counts_once() {
+async fn a_waiting_re_entry_retries_after_a_lost_reply_and_counts_once() {
     let (server, proxy) = server_and_proxy();
     let client = connect_through(&proxy, Duration::from_secs(5)).await;
     let lock = client.lock("job").owned_by(&client.owner());
@@ -318,12 +318,12 @@ async fn a_waiting_re_entry_asks_again_after_a_lost_reply_and_counts_once() {
     assert!(is_free(&server, "job"));
 }
 
-async fn a_dropped_re_entry_leaves_the_outer_hold_alone(server: Place) {
+async fn a_dropped_re_entry_does_not_affect_the_outer_hold(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner());
     let outer = lock.lock().await.unwrap();
     for polls in 0..40 {
-        drop(crate::support::poll_hastily(polls, lock.lock()).await);
+        drop(crate::support::poll_without_wake_ups(polls, lock.lock()).await);
     }
     eventually("the count to be put right", || count(&server, "job") == 1).await;
     assert!(outer.is_held());
@@ -359,7 +359,7 @@ async fn eight_tasks_of_one_owner_re_enter_without_waiting_for_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn eight_tasks_of_one_owner_take_and_leave_a_lock_that_nobody_keeps() {
+async fn eight_tasks_of_one_owner_acquire_and_release_without_an_outer_hold() {
     let server = RedisServer::start();
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner());
@@ -382,9 +382,9 @@ async fn eight_tasks_of_one_owner_take_and_leave_a_lock_that_nobody_keeps() {
     eventually("the last release", || is_free(&server, "job")).await;
 }
 
-async fn waiters_of_the_owner_that_got_the_lock_enter_with_it(server: Place) {
+async fn waiters_of_the_granted_owner_re_enter_with_it(server: Fixture) {
     let client = connect(&server).await;
-    crate::support::hold_by_hand(&server, "job", Duration::from_secs(60));
+    crate::support::hold_as_redisson(&server, "job", Duration::from_secs(60));
     let lock = client.lock("job").owned_by(&client.owner());
     let waiters: Vec<_> = (0..3)
         .map(|_| {
@@ -393,7 +393,7 @@ async fn waiters_of_the_owner_that_got_the_lock_enter_with_it(server: Place) {
         })
         .collect();
     eventually("them to wait", || crate::support::listeners(&server, "job") == 1).await;
-    tell(&server, &["DEL", "job"]);
+    run_command(&server, &["DEL", "job"]);
     let mut guards = Vec::new();
     for waiter in waiters {
         guards.push(soon("the lock", waiter).await.unwrap().unwrap());
@@ -403,7 +403,7 @@ async fn waiters_of_the_owner_that_got_the_lock_enter_with_it(server: Place) {
     eventually("the releases", || is_free(&server, "job")).await;
 }
 
-async fn a_re_entered_hold_is_renewed_by_one_stream(server: Place) {
+async fn a_re_entered_hold_is_renewed_by_one_stream(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner()).watchdog(ms(600));
     let mut guards = Vec::new();
@@ -418,7 +418,7 @@ async fn a_re_entered_hold_is_renewed_by_one_stream(server: Place) {
     assert_eq!(fields(&server, "job").len(), 1);
 }
 
-async fn keeping_one_of_two_holds_leaves_the_lock_to_its_lease(server: Place) {
+async fn detaching_one_of_two_holds_leaves_the_lock_to_its_lease(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner()).lease(ms(500));
     let (kept, released) = (lock.lock().await.unwrap(), lock.lock().await.unwrap());
@@ -428,7 +428,7 @@ async fn keeping_one_of_two_holds_leaves_the_lock_to_its_lease(server: Place) {
     eventually("the lease to run out", || is_free(&server, "job")).await;
 }
 
-async fn a_non_reentrant_lock_refuses_its_owner(server: Place) {
+async fn a_non_reentrant_lock_rejects_its_owner(server: Fixture) {
     let client = connect(&server).await;
     let owner = client.owner();
     let lock = client.lock("job").owned_by(&owner).non_reentrant();

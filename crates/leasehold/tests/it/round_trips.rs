@@ -152,7 +152,7 @@ async fn a_redlock_acquire_is_one_round_trip_to_each_node() {
 }
 
 #[tokio::test]
-async fn a_fair_waiter_that_is_woken_costs_three_questions_and_a_subscription() {
+async fn a_woken_fair_waiter_costs_three_script_calls_and_one_subscription() {
     let server = RedisServer::start();
     let (one, other) = (connect(&server).await, connect(&server).await);
     for warm in [true, false] {

@@ -6,7 +6,8 @@ use leasehold::error::Verb;
 use leasehold::{LostReason, ReleaseOutcome};
 
 use crate::support::{
-    Monitor, Place, connect, eventually, fields, is_free, keys, ms, on_both, pttl, soon, tell, times_sent,
+    Fixture, Monitor, connect, eventually, fields, is_free, keys, ms, on_both, pttl, run_command, soon,
+    times_sent,
 };
 
 /// Short enough for many leases in a test, long enough for a busy machine to renew in time.
@@ -16,22 +17,22 @@ on_both! {
     async {
         the_lock_lives_as_long_as_its_longest_reader,
         a_reader_with_a_short_lease_does_not_cut_another_short,
-        a_reader_that_does_not_come_back_blocks_for_one_lease_at_most,
-        a_dead_reader_beside_one_that_is_renewed_blocks_for_no_longer,
-        a_writer_that_does_not_come_back_blocks_for_one_lease,
-        the_watchdog_keeps_fifty_readers,
-        the_watchdog_keeps_lock_and_leases_through_a_downgrade,
-        each_side_of_an_owner_is_renewed_by_itself,
+        a_dead_reader_blocks_for_at_most_one_lease,
+        a_dead_reader_beside_a_renewed_one_blocks_for_at_most_one_lease,
+        a_dead_writer_blocks_for_one_lease,
+        the_watchdog_renews_fifty_readers,
+        the_watchdog_renews_lock_and_leases_through_a_downgrade,
+        each_side_of_an_owner_is_renewed_separately,
         a_readers_release_does_not_cut_the_writers_lease,
-        a_write_hold_that_expired_beside_a_read_hold_lets_other_readers_in,
-        a_read_hold_that_expired_beside_a_write_hold_is_gone_with_it,
-        a_late_release_finds_that_nothing_is_held,
-        a_kept_reader_leaves_the_lock_to_its_lease,
-        sides_may_have_terms_of_their_own,
+        an_expired_write_hold_beside_a_read_hold_admits_other_readers,
+        an_expired_read_hold_beside_a_write_hold_ends_with_it,
+        a_late_release_reports_not_held,
+        a_detached_reader_leaves_the_lock_to_its_lease,
+        each_side_can_have_its_own_terms,
     }
 }
 
-async fn the_lock_lives_as_long_as_its_longest_reader(server: Place) {
+async fn the_lock_lives_as_long_as_its_longest_reader(server: Fixture) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     let lock = |secs| client.rw_lock("job").lease(Duration::from_secs(secs));
     let readers = [lock(10).read().await.unwrap(), lock(60).read().await.unwrap()];
@@ -48,7 +49,7 @@ async fn the_lock_lives_as_long_as_its_longest_reader(server: Place) {
     assert_eq!(keys(&server), 0);
 }
 
-async fn a_reader_with_a_short_lease_does_not_cut_another_short(server: Place) {
+async fn a_reader_with_a_short_lease_does_not_cut_another_short(server: Fixture) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     let long = client.rw_lock("job").lease(ms(900)).read().await.unwrap();
     let short = other.rw_lock("job").lease(ms(100)).read().await.unwrap();
@@ -61,7 +62,7 @@ async fn a_reader_with_a_short_lease_does_not_cut_another_short(server: Place) {
     writer.release().await.unwrap();
 }
 
-async fn a_reader_that_does_not_come_back_blocks_for_one_lease_at_most(server: Place) {
+async fn a_dead_reader_blocks_for_at_most_one_lease(server: Fixture) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     client.rw_lock("job").watchdog(LEASE).read().await.unwrap().detach();
     let started = Instant::now();
@@ -72,7 +73,7 @@ async fn a_reader_that_does_not_come_back_blocks_for_one_lease_at_most(server: P
     eventually("what has run out to go", || keys(&server) == 0).await;
 }
 
-async fn a_dead_reader_beside_one_that_is_renewed_blocks_for_no_longer(server: Place) {
+async fn a_dead_reader_beside_a_renewed_one_blocks_for_at_most_one_lease(server: Fixture) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     let dead = client.rw_lock("job").lease(LEASE).read().await.unwrap();
     let living = client.rw_lock("job").watchdog(ms(5_000)).read().await.unwrap();
@@ -84,7 +85,7 @@ async fn a_dead_reader_beside_one_that_is_renewed_blocks_for_no_longer(server: P
     other.rw_lock("job").try_write().await.unwrap().unwrap().release().await.unwrap();
 }
 
-async fn a_writer_that_does_not_come_back_blocks_for_one_lease(server: Place) {
+async fn a_dead_writer_blocks_for_one_lease(server: Fixture) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     client.rw_lock("job").lease(LEASE).write().await.unwrap().detach();
     assert!(other.rw_lock("job").try_read().await.unwrap().is_none());
@@ -93,7 +94,7 @@ async fn a_writer_that_does_not_come_back_blocks_for_one_lease(server: Place) {
     eventually("what has run out to go", || keys(&server) == 0).await;
 }
 
-async fn the_watchdog_keeps_fifty_readers(server: Place) {
+async fn the_watchdog_renews_fifty_readers(server: Fixture) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     let mut readers = Vec::new();
     for number in 0..50 {
@@ -113,7 +114,7 @@ async fn the_watchdog_keeps_fifty_readers(server: Place) {
     assert_eq!(keys(&server), 0);
 }
 
-async fn the_watchdog_keeps_lock_and_leases_through_a_downgrade(server: Place) {
+async fn the_watchdog_renews_lock_and_leases_through_a_downgrade(server: Fixture) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     let lock = client.rw_lock("job").watchdog(ms(900)).owned_by(&client.owner());
     let writer = lock.write().await.unwrap();
@@ -138,7 +139,7 @@ async fn the_watchdog_keeps_lock_and_leases_through_a_downgrade(server: Place) {
     assert_eq!(keys(&server), 0);
 }
 
-async fn each_side_of_an_owner_is_renewed_by_itself(server: Place) {
+async fn each_side_of_an_owner_is_renewed_separately(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.rw_lock("job").watchdog(ms(600)).owned_by(&client.owner());
     let (writer, reader) = (lock.write().await.unwrap(), lock.read().await.unwrap());
@@ -152,7 +153,7 @@ async fn each_side_of_an_owner_is_renewed_by_itself(server: Place) {
     writer.release().await.unwrap();
 }
 
-async fn a_readers_release_does_not_cut_the_writers_lease(server: Place) {
+async fn a_readers_release_does_not_cut_the_writers_lease(server: Fixture) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     let owner = client.owner();
     let write = client.rw_lock("job").owned_by(&owner).lease(ms(1_000));
@@ -167,7 +168,7 @@ async fn a_readers_release_does_not_cut_the_writers_lease(server: Place) {
     next.release().await.unwrap();
 }
 
-async fn a_write_hold_that_expired_beside_a_read_hold_lets_other_readers_in(server: Place) {
+async fn an_expired_write_hold_beside_a_read_hold_admits_other_readers(server: Fixture) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     let owner = client.owner();
     let lock = client.rw_lock("job").owned_by(&owner);
@@ -182,7 +183,7 @@ async fn a_write_hold_that_expired_beside_a_read_hold_lets_other_readers_in(serv
     assert!(reader.is_held());
 }
 
-async fn a_read_hold_that_expired_beside_a_write_hold_is_gone_with_it(server: Place) {
+async fn an_expired_read_hold_beside_a_write_hold_ends_with_it(server: Fixture) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     let lock = client.rw_lock("job").owned_by(&client.owner());
     let writer = lock.write().await.unwrap();
@@ -194,7 +195,7 @@ async fn a_read_hold_that_expired_beside_a_write_hold_is_gone_with_it(server: Pl
     other.rw_lock("job").try_write().await.unwrap().unwrap().release().await.unwrap();
 }
 
-async fn a_late_release_finds_that_nothing_is_held(server: Place) {
+async fn a_late_release_reports_not_held(server: Fixture) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     let lock = client.rw_lock("job").lease(LEASE);
     let reader = lock.read().await.unwrap();
@@ -209,7 +210,7 @@ async fn a_late_release_finds_that_nothing_is_held(server: Place) {
     assert_eq!(fields(&server, "job").len(), 2);
 }
 
-async fn a_kept_reader_leaves_the_lock_to_its_lease(server: Place) {
+async fn a_detached_reader_leaves_the_lock_to_its_lease(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.rw_lock("job").lease(Duration::from_secs(20)).owned_by(&client.owner());
     let (kept, released) = (lock.read().await.unwrap(), lock.read().await.unwrap());
@@ -217,10 +218,10 @@ async fn a_kept_reader_leaves_the_lock_to_its_lease(server: Place) {
     released.release().await.unwrap();
     assert!((10_001..=20_000).contains(&pttl(&server, "job")));
     assert!(client.rw_lock("job").try_write().await.unwrap().is_none());
-    tell(&server, &["FLUSHALL"]);
+    run_command(&server, &["FLUSHALL"]);
 }
 
-async fn sides_may_have_terms_of_their_own(server: Place) {
+async fn each_side_can_have_its_own_terms(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.rw_lock("job");
     let reader = lock.read_lock().lease(Duration::from_secs(50)).lock().await.unwrap();

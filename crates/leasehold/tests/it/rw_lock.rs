@@ -9,7 +9,7 @@ use leasehold::{Client, LostReason, ReleaseOutcome, owner};
 use leasehold_testkit::servers::RedisServer;
 
 use crate::support::{
-    Monitor, Place, Told, connect, eventually, fields, keys, ms, on_both, pttl, sent, soon,
+    Fixture, Monitor, TestServer, connect, eventually, fields, keys, ms, on_both, pttl, sent, soon,
 };
 
 const CHANNEL: &str = "redisson_rwlock:{job}";
@@ -17,42 +17,42 @@ const LONG: Duration = Duration::from_secs(600);
 
 on_both! {
     async {
-        readers_hold_it_together,
-        a_writer_is_alone,
-        a_try_asks_once_and_listens_to_nothing,
-        each_side_is_taken_again_by_its_owner,
-        within_a_scope_who_writes_may_read,
-        who_writes_reads_at_once_though_others_of_its_client_wait_to,
-        who_gets_to_write_while_it_waits_to_read_does_both,
-        an_owner_that_reads_and_asks_to_write_is_told_at_once,
-        an_owner_that_begins_to_read_while_it_waits_to_write_is_told,
-        who_writes_and_reads_goes_on_reading_alone_or_with_others,
-        a_downgrade_lets_no_writer_in,
-        the_release_of_a_writer_lets_all_readers_in_at_once,
-        the_last_readers_release_lets_a_waiting_writer_in,
-        the_look_methods_tell_the_sides_apart,
-        each_side_is_forced_only_while_it_has_the_lock,
+        readers_share_the_lock,
+        a_writer_holds_the_lock_exclusively,
+        a_try_makes_one_attempt_without_a_subscription,
+        each_side_is_re_entered_by_its_owner,
+        within_a_scope_the_writer_can_read,
+        a_writer_reads_at_once_before_waiting_readers_of_its_client,
+        an_owner_granted_write_while_waiting_to_read_holds_both,
+        a_read_holder_that_requests_write_fails_at_once,
+        a_waiting_writer_that_acquires_a_read_hold_gets_an_error,
+        after_a_downgrade_the_owner_reads_alone_or_with_others,
+        a_downgrade_admits_no_writer,
+        the_release_of_a_writer_admits_all_readers_at_once,
+        the_release_of_the_last_reader_admits_a_waiting_writer,
+        the_inspect_methods_distinguish_the_sides,
+        a_forced_release_affects_only_the_side_that_holds_the_lock,
         a_body_runs_on_either_side,
-        a_close_gives_back_both_sides,
+        a_close_releases_both_sides,
     }
 }
 
 /// A client whose waiters retry only after a wake-up.
-async fn lazy(server: &impl Told) -> Client {
+async fn lazy(server: &impl TestServer) -> Client {
     Client::builder().poll_interval(LONG).connect(&server.url()).await.unwrap()
 }
 
 /// The number of connections that listen for the lock's wake-ups.
-fn listeners(server: &impl Told) -> u64 {
+fn listeners(server: &impl TestServer) -> u64 {
     let printed = server.cli(&["PUBSUB", "NUMSUB", CHANNEL]);
     printed.lines().last().unwrap().parse().unwrap()
 }
 
-fn mode(server: &impl Told) -> String {
+fn mode(server: &impl TestServer) -> String {
     server.cli(&["HGET", "job", "mode"])
 }
 
-async fn readers_hold_it_together(server: Place) {
+async fn readers_share_the_lock(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let readers = [
         one.rw_lock("job").read().await.unwrap(),
@@ -72,7 +72,7 @@ async fn readers_hold_it_together(server: Place) {
     assert_eq!(keys(&server), 0);
 }
 
-async fn a_writer_is_alone(server: Place) {
+async fn a_writer_holds_the_lock_exclusively(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let writer = one.rw_lock("job").write().await.unwrap();
     assert_eq!(mode(&server), "write");
@@ -105,7 +105,7 @@ async fn an_uncontended_acquire_and_its_release_are_one_command_each_on_either_s
     }
 }
 
-async fn a_try_asks_once_and_listens_to_nothing(server: Place) {
+async fn a_try_makes_one_attempt_without_a_subscription(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let _writer = one.rw_lock("job").write().await.unwrap();
     let monitor = Monitor::start(&server);
@@ -115,7 +115,7 @@ async fn a_try_asks_once_and_listens_to_nothing(server: Place) {
     assert_eq!(keys(&server), 1, "who does not wait leaves no mark");
 }
 
-async fn each_side_is_taken_again_by_its_owner(server: Place) {
+async fn each_side_is_re_entered_by_its_owner(server: Fixture) {
     let client = connect(&server).await;
     let owner = client.owner();
     let lock = client.rw_lock("job").owned_by(&owner);
@@ -136,7 +136,7 @@ async fn each_side_is_taken_again_by_its_owner(server: Place) {
     assert_eq!(keys(&server), 0);
 }
 
-async fn within_a_scope_who_writes_may_read(server: Place) {
+async fn within_a_scope_the_writer_can_read(server: Fixture) {
     let client = connect(&server).await;
     owner::scope(async {
         let writer = client.rw_lock("job").write().await.unwrap();
@@ -149,7 +149,7 @@ async fn within_a_scope_who_writes_may_read(server: Place) {
     eventually("the releases", || keys(&server) == 0).await;
 }
 
-async fn who_writes_reads_at_once_though_others_of_its_client_wait_to(server: Place) {
+async fn a_writer_reads_at_once_before_waiting_readers_of_its_client(server: Fixture) {
     let client = lazy(&server).await;
     let lock = client.rw_lock("job").owned_by(&client.owner());
     let writer = lock.write().await.unwrap();
@@ -169,7 +169,7 @@ async fn who_writes_reads_at_once_though_others_of_its_client_wait_to(server: Pl
     assert!(reader.is_held());
 }
 
-async fn who_gets_to_write_while_it_waits_to_read_does_both(server: Place) {
+async fn an_owner_granted_write_while_waiting_to_read_holds_both(server: Fixture) {
     let (holder, client) = (connect(&server).await, lazy(&server).await);
     for _ in 0..10 {
         let first = holder.rw_lock("job").write().await.unwrap();
@@ -198,7 +198,7 @@ async fn who_gets_to_write_while_it_waits_to_read_does_both(server: Place) {
     }
 }
 
-async fn an_owner_that_reads_and_asks_to_write_is_told_at_once(server: Place) {
+async fn a_read_holder_that_requests_write_fails_at_once(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.rw_lock("job").owned_by(&client.owner());
     let reader = lock.read().await.unwrap();
@@ -210,7 +210,7 @@ async fn an_owner_that_reads_and_asks_to_write_is_told_at_once(server: Place) {
     lock.write().await.unwrap().release().await.unwrap();
 }
 
-async fn an_owner_that_begins_to_read_while_it_waits_to_write_is_told(server: Place) {
+async fn a_waiting_writer_that_acquires_a_read_hold_gets_an_error(server: Fixture) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     let lock = client.rw_lock("job").owned_by(&client.owner());
     let reader = other.rw_lock("job").read().await.unwrap();
@@ -227,7 +227,7 @@ async fn an_owner_that_begins_to_read_while_it_waits_to_write_is_told(server: Pl
     assert!(own.is_held() && reader.is_held());
 }
 
-async fn who_writes_and_reads_goes_on_reading_alone_or_with_others(server: Place) {
+async fn after_a_downgrade_the_owner_reads_alone_or_with_others(server: Fixture) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     let lock = client.rw_lock("job").owned_by(&client.owner());
     let writer = lock.write().await.unwrap();
@@ -250,7 +250,7 @@ async fn who_writes_and_reads_goes_on_reading_alone_or_with_others(server: Place
     assert_eq!(keys(&server), 0);
 }
 
-async fn a_downgrade_lets_no_writer_in(server: Place) {
+async fn a_downgrade_admits_no_writer(server: Fixture) {
     let (client, rival) = (connect(&server).await, connect(&server).await);
     let (inside, over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let intruder = tokio::spawn({
@@ -282,7 +282,7 @@ async fn a_downgrade_lets_no_writer_in(server: Place) {
     assert!(intruder.await.unwrap() > 50);
 }
 
-async fn the_release_of_a_writer_lets_all_readers_in_at_once(server: Place) {
+async fn the_release_of_a_writer_admits_all_readers_at_once(server: Fixture) {
     let (holder, one, other) = (connect(&server).await, lazy(&server).await, lazy(&server).await);
     let lock = holder.rw_lock("job").owned_by(&holder.owner());
     for downgrades in [false, true] {
@@ -307,7 +307,7 @@ async fn the_release_of_a_writer_lets_all_readers_in_at_once(server: Place) {
     }
 }
 
-async fn the_last_readers_release_lets_a_waiting_writer_in(server: Place) {
+async fn the_release_of_the_last_reader_admits_a_waiting_writer(server: Fixture) {
     let (holder, waiter) = (connect(&server).await, lazy(&server).await);
     let readers = [holder.rw_lock("job").read().await.unwrap(), holder.rw_lock("job").read().await.unwrap()];
     let waiting = tokio::spawn({
@@ -323,7 +323,7 @@ async fn the_last_readers_release_lets_a_waiting_writer_in(server: Place) {
     assert!(writer.is_held());
 }
 
-async fn the_look_methods_tell_the_sides_apart(server: Place) {
+async fn the_inspect_methods_distinguish_the_sides(server: Fixture) {
     let client = connect(&server).await;
     let (owner, stranger) = (client.owner(), client.owner());
     let lock = client.rw_lock("job").owned_by(&owner);
@@ -348,7 +348,7 @@ async fn the_look_methods_tell_the_sides_apart(server: Place) {
     assert_eq!((locked().await, counts().await), ((false, false), (0, 0)));
 }
 
-async fn each_side_is_forced_only_while_it_has_the_lock(server: Place) {
+async fn a_forced_release_affects_only_the_side_that_holds_the_lock(server: Fixture) {
     let (holder, waiter) = (connect(&server).await, lazy(&server).await);
     let lock = holder.rw_lock("job").watchdog(ms(600));
     let other = waiter.rw_lock("job");
@@ -378,7 +378,7 @@ async fn each_side_is_forced_only_while_it_has_the_lock(server: Place) {
     assert_eq!(writer.release().await, Ok(ReleaseOutcome::NotHeld));
 }
 
-async fn a_body_runs_on_either_side(server: Place) {
+async fn a_body_runs_on_either_side(server: Fixture) {
     let lock = connect(&server).await.rw_lock("job");
     let seen = lock.read_lock().run(async |_| mode(&server)).await.unwrap();
     assert_eq!(seen, "read");
@@ -387,7 +387,7 @@ async fn a_body_runs_on_either_side(server: Place) {
     assert_eq!(keys(&server), 0);
 }
 
-async fn a_close_gives_back_both_sides(server: Place) {
+async fn a_close_releases_both_sides(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.rw_lock("job").owned_by(&client.owner());
     let reader = lock.read().await.unwrap();
@@ -401,7 +401,7 @@ async fn a_close_gives_back_both_sides(server: Place) {
 
 /// Writers of several clients change two cells, and readers must never see them differ.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_reader_sees_a_write_half_done_and_no_write_is_lost() {
+async fn readers_see_no_partial_write_and_no_write_is_lost() {
     const CLIENTS: u64 = 4;
     const ROUNDS: u64 = 40;
     let server = RedisServer::start();

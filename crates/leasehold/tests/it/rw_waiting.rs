@@ -9,8 +9,8 @@ use leasehold::{Client, Guard, LostReason, ReleaseOutcome, RwLock, UpgradeError}
 use tokio::task::JoinHandle;
 
 use crate::support::{
-    Place, Told, connect, eventually, fields, is_free, keys, ms, on_both, poll_hastily, poll_times, soon,
-    tell,
+    Fixture, TestServer, connect, eventually, fields, is_free, keys, ms, on_both, poll_times,
+    poll_without_wake_ups, run_command, soon,
 };
 
 const LONG: Duration = Duration::from_secs(600);
@@ -19,29 +19,29 @@ const WRITER: &str = "leasehold_rw_writer:{job}";
 
 on_both! {
     async {
-        the_only_reader_writes_as_well_and_reads_on,
-        an_upgrade_outlasts_its_read_hold,
+        the_only_reader_upgrades_and_then_keeps_reading,
+        an_upgrade_outlives_its_read_hold,
         a_reader_without_an_owner_of_its_own_is_upgraded_too,
         an_upgrade_waits_for_the_other_readers_and_is_woken_by_the_last,
         an_upgrade_tries_once_or_for_a_while,
-        a_second_reader_that_wants_to_write_is_told_at_once,
-        a_second_reader_gets_out_of_the_way_and_writes_after_the_first,
-        new_readers_are_kept_out_while_an_upgrade_waits_and_let_in_when_it_gives_up,
-        an_owner_that_writes_already_writes_once_more,
-        an_owner_may_ask_for_an_upgrade_twice,
+        a_second_upgrade_fails_at_once,
+        a_second_reader_releases_and_writes_after_the_first,
+        a_waiting_upgrade_excludes_new_readers_until_it_times_out,
+        an_upgrade_by_the_current_writer_re_enters,
+        an_owner_can_request_an_upgrade_twice,
         only_a_read_guard_of_this_lock_and_client_is_upgraded,
         a_reader_that_is_lost_is_not_upgraded,
-        a_reader_that_is_lost_while_it_waits_to_write_is_told,
-        readers_keep_a_writer_out_unless_it_is_preferred,
-        a_preferred_writer_that_gives_up_lets_readers_in_again,
-        a_preferred_writer_that_dies_keeps_readers_out_for_seconds,
-        who_reads_already_reads_again_before_a_preferred_writer,
-        waits_that_are_dropped_at_any_moment_leave_no_mark_and_no_key,
+        a_reader_lost_while_waiting_for_an_upgrade_gets_an_error,
+        readers_starve_a_writer_unless_it_is_preferred,
+        a_preferred_writer_that_times_out_admits_readers_again,
+        a_dead_preferred_writer_excludes_readers_for_seconds,
+        a_reader_re_enters_before_a_preferred_writer,
+        waits_dropped_at_any_moment_leave_no_mark_and_no_key,
     }
 }
 
 /// A client whose waiters retry only after a wake-up.
-async fn lazy(server: &impl Told) -> Client {
+async fn lazy(server: &impl TestServer) -> Client {
     Client::builder().poll_interval(LONG).connect(&server.url()).await.unwrap()
 }
 
@@ -57,11 +57,11 @@ fn writing(lock: &RwLock) -> JoinHandle<Guard> {
 }
 
 /// Waits until a waiter has left its mark.
-async fn marked(server: &impl Told, mark: &str) {
+async fn marked(server: &impl TestServer, mark: &str) {
     eventually("a mark", || !is_free(server, mark)).await;
 }
 
-async fn the_only_reader_writes_as_well_and_reads_on(server: Place) {
+async fn the_only_reader_upgrades_and_then_keeps_reading(server: Fixture) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     let lock = client.rw_lock("job");
     let reader = lock.read().await.unwrap();
@@ -79,7 +79,7 @@ async fn the_only_reader_writes_as_well_and_reads_on(server: Place) {
     eventually("the releases", || keys(&server) == 0).await;
 }
 
-async fn an_upgrade_outlasts_its_read_hold(server: Place) {
+async fn an_upgrade_outlives_its_read_hold(server: Fixture) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     let lock = client.rw_lock("job");
     let reader = lock.read().await.unwrap();
@@ -91,7 +91,7 @@ async fn an_upgrade_outlasts_its_read_hold(server: Place) {
     assert_eq!(keys(&server), 0);
 }
 
-async fn a_reader_without_an_owner_of_its_own_is_upgraded_too(server: Place) {
+async fn a_reader_without_an_owner_of_its_own_is_upgraded_too(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.rw_lock("job");
     let reader = lock.read_lock().lock().await.unwrap();
@@ -105,7 +105,7 @@ async fn a_reader_without_an_owner_of_its_own_is_upgraded_too(server: Place) {
     assert!(reader.is_held());
 }
 
-async fn an_upgrade_waits_for_the_other_readers_and_is_woken_by_the_last(server: Place) {
+async fn an_upgrade_waits_for_the_other_readers_and_is_woken_by_the_last(server: Fixture) {
     let (client, other) = (lazy(&server).await, connect(&server).await);
     let lock = client.rw_lock("job");
     let others = [other.rw_lock("job").read().await.unwrap(), other.rw_lock("job").read().await.unwrap()];
@@ -119,7 +119,7 @@ async fn an_upgrade_waits_for_the_other_readers_and_is_woken_by_the_last(server:
     assert!(writer.unwrap().is_held() && reader.is_held());
 }
 
-async fn an_upgrade_tries_once_or_for_a_while(server: Place) {
+async fn an_upgrade_tries_once_or_for_a_while(server: Fixture) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     let lock = client.rw_lock("job");
     let (mine, others) = (lock.read().await.unwrap(), other.rw_lock("job").read().await.unwrap());
@@ -132,7 +132,7 @@ async fn an_upgrade_tries_once_or_for_a_while(server: Place) {
     assert!(lock.try_upgrade_for(&mine, ms(5_000)).await.unwrap().is_some());
 }
 
-async fn a_second_reader_that_wants_to_write_is_told_at_once(server: Place) {
+async fn a_second_upgrade_fails_at_once(server: Fixture) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     let (lock, far) = (client.rw_lock("job"), other.rw_lock("job"));
     let (near_reader, far_reader) = (lock.read().await.unwrap(), far.read().await.unwrap());
@@ -155,7 +155,7 @@ async fn a_second_reader_that_wants_to_write_is_told_at_once(server: Place) {
     assert!(writer.unwrap().is_held() && reader.is_held());
 }
 
-async fn a_second_reader_gets_out_of_the_way_and_writes_after_the_first(server: Place) {
+async fn a_second_reader_releases_and_writes_after_the_first(server: Fixture) {
     let client = connect(&server).await;
     let mut tasks = Vec::new();
     for _ in 0..4 {
@@ -183,7 +183,7 @@ async fn a_second_reader_gets_out_of_the_way_and_writes_after_the_first(server: 
     eventually("every key to go", || keys(&server) == 0).await;
 }
 
-async fn new_readers_are_kept_out_while_an_upgrade_waits_and_let_in_when_it_gives_up(server: Place) {
+async fn a_waiting_upgrade_excludes_new_readers_until_it_times_out(server: Fixture) {
     let (client, other) = (connect(&server).await, lazy(&server).await);
     let lock = client.rw_lock("job");
     let (mine, others) = (lock.read().await.unwrap(), other.rw_lock("job").read().await.unwrap());
@@ -211,7 +211,7 @@ async fn new_readers_are_kept_out_while_an_upgrade_waits_and_let_in_when_it_give
     assert!(is_free(&server, UPGRADE));
 }
 
-async fn an_owner_that_writes_already_writes_once_more(server: Place) {
+async fn an_upgrade_by_the_current_writer_re_enters(server: Fixture) {
     let client = connect(&server).await;
     let owner = client.owner();
     let lock = client.rw_lock("job").owned_by(&owner);
@@ -228,7 +228,7 @@ async fn an_owner_that_writes_already_writes_once_more(server: Place) {
     eventually("the releases", || keys(&server) == 0).await;
 }
 
-async fn an_owner_may_ask_for_an_upgrade_twice(server: Place) {
+async fn an_owner_can_request_an_upgrade_twice(server: Fixture) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     let lock = client.rw_lock("job").owned_by(&client.owner());
     let others = other.rw_lock("job").read().await.unwrap();
@@ -246,7 +246,7 @@ async fn an_owner_may_ask_for_an_upgrade_twice(server: Place) {
     eventually("the releases", || keys(&server) == 0).await;
 }
 
-async fn only_a_read_guard_of_this_lock_and_client_is_upgraded(server: Place) {
+async fn only_a_read_guard_of_this_lock_and_client_is_upgraded(server: Fixture) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     let lock = client.rw_lock("job");
     let wrong = [
@@ -270,7 +270,7 @@ async fn only_a_read_guard_of_this_lock_and_client_is_upgraded(server: Place) {
     assert!(lock.upgrade(&reader).await.is_ok(), "a reader is a reader, and a client's clone is that client");
 }
 
-async fn a_reader_that_is_lost_is_not_upgraded(server: Place) {
+async fn a_reader_that_is_lost_is_not_upgraded(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.rw_lock("job");
     let expired = lock.clone().lease(ms(300)).read().await.unwrap();
@@ -278,13 +278,13 @@ async fn a_reader_that_is_lost_is_not_upgraded(server: Place) {
     assert_eq!(lock.upgrade(&expired).await.unwrap_err(), AcquireErrorKind::Lost(reason));
     drop(expired);
     let reader = lock.read().await.unwrap();
-    tell(&server, &["DEL", "job"]);
+    run_command(&server, &["DEL", "job"]);
     let lost = AcquireErrorKind::Lost(LostReason::Deleted);
     assert_eq!(lock.upgrade(&reader).await.unwrap_err(), lost, "the server knows before the guard does");
     assert!(is_free(&server, "job"));
 }
 
-async fn a_reader_that_is_lost_while_it_waits_to_write_is_told(server: Place) {
+async fn a_reader_lost_while_waiting_for_an_upgrade_gets_an_error(server: Fixture) {
     let (client, other) = (lazy(&server).await, connect(&server).await);
     let lock = client.rw_lock("job");
     let others = other.rw_lock("job").read().await.unwrap();
@@ -317,7 +317,7 @@ fn stream_of_readers(lock: &RwLock, over: &Arc<AtomicBool>) -> JoinHandle<u64> {
     })
 }
 
-async fn readers_keep_a_writer_out_unless_it_is_preferred(server: Place) {
+async fn readers_starve_a_writer_unless_it_is_preferred(server: Fixture) {
     let (readers, writer) = (connect(&server).await, connect(&server).await);
     let over = Arc::new(AtomicBool::new(false));
     let yielding = readers.rw_lock("job").prefer_writers();
@@ -334,7 +334,7 @@ async fn readers_keep_a_writer_out_unless_it_is_preferred(server: Place) {
     eventually("every key to go", || keys(&server) == 0).await;
 }
 
-async fn a_preferred_writer_that_gives_up_lets_readers_in_again(server: Place) {
+async fn a_preferred_writer_that_times_out_admits_readers_again(server: Fixture) {
     let (client, other) = (connect(&server).await, lazy(&server).await);
     let (lock, far) = (client.rw_lock("job").prefer_writers(), other.rw_lock("job").prefer_writers());
     let reader = client.rw_lock("job").read().await.unwrap();
@@ -351,15 +351,15 @@ async fn a_preferred_writer_that_gives_up_lets_readers_in_again(server: Place) {
     eventually("the mark to go with a wait that ends", || is_free(&server, WRITER)).await;
 }
 
-async fn a_preferred_writer_that_dies_keeps_readers_out_for_seconds(server: Place) {
+async fn a_dead_preferred_writer_excludes_readers_for_seconds(server: Fixture) {
     let client = lazy(&server).await;
-    tell(&server, &["SET", WRITER, "6f3b2c1e-0d4a-4b7e-9c55-1a2b3c4d5e6f:42", "PX", "700"]);
+    run_command(&server, &["SET", WRITER, "6f3b2c1e-0d4a-4b7e-9c55-1a2b3c4d5e6f:42", "PX", "700"]);
     let lock = client.rw_lock("job").prefer_writers();
     assert!(lock.try_read().await.unwrap().is_none());
     soon("the mark's end, though nobody says so", lock.read()).await.unwrap().release().await.unwrap();
 }
 
-async fn who_reads_already_reads_again_before_a_preferred_writer(server: Place) {
+async fn a_reader_re_enters_before_a_preferred_writer(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.rw_lock("job").prefer_writers();
     let mine = lock.clone().owned_by(&client.owner());
@@ -374,14 +374,14 @@ async fn who_reads_already_reads_again_before_a_preferred_writer(server: Place) 
     assert_eq!(keys(&server), 0);
 }
 
-async fn waits_that_are_dropped_at_any_moment_leave_no_mark_and_no_key(server: Place) {
+async fn waits_dropped_at_any_moment_leave_no_mark_and_no_key(server: Fixture) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     let lock = client.rw_lock("job").prefer_writers();
     for polls in 0..120 {
         let (mine, others) = (lock.read().await.unwrap(), other.rw_lock("job").read().await.unwrap());
-        assert!(poll_hastily(polls, lock.upgrade(&mine)).await.is_none());
-        assert!(poll_hastily(polls, lock.write()).await.is_none());
-        assert!(poll_hastily(polls, lock.try_write_for(LONG)).await.is_none());
+        assert!(poll_without_wake_ups(polls, lock.upgrade(&mine)).await.is_none());
+        assert!(poll_without_wake_ups(polls, lock.write()).await.is_none());
+        assert!(poll_without_wake_ups(polls, lock.try_write_for(LONG)).await.is_none());
         assert!(mine.is_held() && others.is_held());
         mine.release().await.unwrap();
         others.release().await.unwrap();

@@ -9,35 +9,35 @@ use leasehold::error::{AcquireErrorKind, NameError, NotInstalled};
 use leasehold::{Client, LostReason, MultiLock, OnFinish, OnLost, RunError, owner};
 use tokio::sync::oneshot;
 
-use crate::support::{Place, connect, count, eventually, is_free, ms, on_both, pttl, soon, tell};
+use crate::support::{Fixture, connect, count, eventually, is_free, ms, on_both, pttl, run_command, soon};
 
 on_both! {
     async {
-        a_run_that_waits_is_busy_when_its_wait_is_over,
-        a_run_without_a_wait_is_served_when_the_other_is_done,
-        a_wait_of_nothing_asks_once,
-        a_body_that_may_not_outlive_the_hold_is_dropped,
-        a_body_that_may_finish_finishes,
-        a_body_that_ended_after_the_loss_has_no_value,
-        no_body_begins_after_the_loss,
-        a_hold_is_kept_after_the_body_if_so_wished,
-        what_the_body_calls_re_enters_in_any_depth,
+        a_run_is_busy_when_its_wait_ends,
+        a_run_without_a_wait_limit_is_served_after_the_release,
+        a_zero_wait_makes_one_attempt,
+        a_body_with_on_lost_cancel_is_dropped_after_a_loss,
+        a_body_with_on_lost_finish_completes_after_a_loss,
+        a_body_that_ends_after_the_loss_returns_no_value,
+        no_body_starts_after_a_loss,
+        a_hold_is_detached_after_the_body_on_request,
+        callees_of_the_body_re_enter_at_any_depth,
         branches_of_a_body_exclude_each_other,
-        what_the_body_spawns_waits,
+        tasks_spawned_by_the_body_wait,
         tasks_that_the_bodys_own_task_polls_wait,
         tasks_of_another_executor_wait_when_they_are_independent,
-        a_scope_around_and_a_scope_inside_change_nothing,
+        outer_and_inner_scopes_change_nothing,
         another_client_is_another_owner,
-        a_multi_lock_in_the_body_takes_the_bodys_lock_once_more,
-        an_entered_section_is_released_when_it_is_dropped,
-        at_most_so_many_bodies_run_with_permits,
-        a_name_that_cannot_be_used_is_told,
-        an_entered_section_can_be_spawned,
-        an_entered_section_leaves_the_bodies_and_the_scope_around_it_when_it_is_spawned,
+        a_multi_lock_in_the_body_re_enters_the_lock_of_the_body,
+        a_section_guard_releases_on_drop,
+        permits_limit_concurrent_bodies,
+        an_invalid_name_is_reported,
+        a_section_guard_can_be_spawned,
+        a_spawned_section_guard_leaves_its_outer_bodies_and_scope,
     }
 }
 
-async fn a_run_that_waits_is_busy_when_its_wait_is_over(server: Place) {
+async fn a_run_is_busy_when_its_wait_ends(server: Fixture) {
     let client = connect(&server).await;
     let guard = client.lock("job").lock().await.unwrap();
     let outcome = client.lock("job").section().wait(ms(300)).run(async |_| unreachable!("it is held")).await;
@@ -47,7 +47,7 @@ async fn a_run_that_waits_is_busy_when_its_wait_is_over(server: Place) {
     assert_eq!(outcome.await, Ok(7));
 }
 
-async fn a_run_without_a_wait_is_served_when_the_other_is_done(server: Place) {
+async fn a_run_without_a_wait_limit_is_served_after_the_release(server: Fixture) {
     let client = connect(&server).await;
     let guard = client.lock("job").lock().await.unwrap();
     let lock = client.lock("job");
@@ -57,7 +57,7 @@ async fn a_run_without_a_wait_is_served_when_the_other_is_done(server: Place) {
     eventually("the release", || is_free(&server, "job")).await;
 }
 
-async fn a_wait_of_nothing_asks_once(server: Place) {
+async fn a_zero_wait_makes_one_attempt(server: Fixture) {
     let client = connect(&server).await;
     let _guard = client.lock("job").lock().await.unwrap();
     let before = crate::support::scripts_run(&server);
@@ -68,7 +68,7 @@ async fn a_wait_of_nothing_asks_once(server: Place) {
 
 /// Deletes the lock under a body that never ends. Returns the result of the run, and whether the section dropped the
 /// body.
-async fn a_loss_under(server: &Place, on_lost: OnLost) -> (Result<u32, RunError>, bool) {
+async fn a_loss_under(server: &Fixture, on_lost: OnLost) -> (Result<u32, RunError>, bool) {
     struct Dropped(Arc<AtomicBool>);
     impl Drop for Dropped {
         fn drop(&mut self) {
@@ -90,7 +90,7 @@ async fn a_loss_under(server: &Place, on_lost: OnLost) -> (Result<u32, RunError>
         5
     }));
     soon("the body", has_begun).await.unwrap();
-    tell(server, &["DEL", "job"]);
+    run_command(server, &["DEL", "job"]);
     if on_lost == OnLost::Finish {
         go_on.send(()).unwrap();
     }
@@ -98,41 +98,41 @@ async fn a_loss_under(server: &Place, on_lost: OnLost) -> (Result<u32, RunError>
     (outcome, dropped.load(Ordering::SeqCst))
 }
 
-async fn a_body_that_may_not_outlive_the_hold_is_dropped(server: Place) {
+async fn a_body_with_on_lost_cancel_is_dropped_after_a_loss(server: Fixture) {
     let (outcome, dropped) = a_loss_under(&server, OnLost::Cancel).await;
     assert!(matches!(outcome, Err(RunError::Lost { reason: LostReason::Deleted, .. })));
     assert!(dropped);
 }
 
-async fn a_body_that_may_finish_finishes(server: Place) {
+async fn a_body_with_on_lost_finish_completes_after_a_loss(server: Fixture) {
     let (outcome, _) = a_loss_under(&server, OnLost::Finish).await;
     assert_eq!(outcome, Ok(5));
 }
 
-async fn a_body_that_ended_after_the_loss_has_no_value(server: Place) {
+async fn a_body_that_ends_after_the_loss_returns_no_value(server: Fixture) {
     let client = connect(&server).await;
     // The client learns of the loss only at the release, because a fixed lease has no renewals.
     let lock = client.lock("job").lease(Duration::from_secs(60));
-    let outcome = lock.run(async |_| tell(&server, &["DEL", "job"])).await;
+    let outcome = lock.run(async |_| run_command(&server, &["DEL", "job"])).await;
     assert!(matches!(outcome, Err(RunError::Lost { reason: LostReason::Deleted, .. })));
     let section = lock.section().on_lost(OnLost::Finish);
-    let outcome = section.run(async |_| tell(&server, &["DEL", "job"])).await;
+    let outcome = section.run(async |_| run_command(&server, &["DEL", "job"])).await;
     assert_eq!(outcome, Ok(()));
 }
 
-async fn no_body_begins_after_the_loss(server: Place) {
+async fn no_body_starts_after_a_loss(server: Fixture) {
     let client = connect(&server).await;
     for on_lost in [OnLost::Cancel, OnLost::Finish] {
         let section = client.lock("job").watchdog(ms(300)).section().on_lost(on_lost);
         let entered = section.enter().await.unwrap();
-        tell(&server, &["DEL", "job"]);
+        run_command(&server, &["DEL", "job"]);
         assert_eq!(soon("the loss", entered.guard().lost()).await, LostReason::Deleted);
         let outcome = entered.run(async { unreachable!("nobody holds the lock") }).await;
         assert!(matches!(outcome, Err(RunError::Lost { reason: LostReason::Deleted, .. })));
     }
 }
 
-async fn a_hold_is_kept_after_the_body_if_so_wished(server: Place) {
+async fn a_hold_is_detached_after_the_body_on_request(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.lock("job").lease(Duration::from_secs(60));
     assert_eq!(lock.section().on_finish(OnFinish::Detach).run(async |_| 3).await, Ok(3));
@@ -143,7 +143,7 @@ async fn a_hold_is_kept_after_the_body_if_so_wished(server: Place) {
     eventually("the last lease to run out", || is_free(&server, "watched")).await;
 }
 
-async fn what_the_body_calls_re_enters_in_any_depth(server: Place) {
+async fn callees_of_the_body_re_enter_at_any_depth(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.lock("job");
     let depths = soon(
@@ -169,7 +169,7 @@ async fn others_have_asked(client: &Client) {
     }
 }
 
-async fn branches_of_a_body_exclude_each_other(server: Place) {
+async fn branches_of_a_body_exclude_each_other(server: Fixture) {
     let client = connect(&server).await;
     let (inside, most) = (AtomicU32::new(0), AtomicU32::new(0));
     let branch = async || {
@@ -185,7 +185,7 @@ async fn branches_of_a_body_exclude_each_other(server: Place) {
     assert_eq!(most.load(Ordering::SeqCst), 1);
 }
 
-async fn what_the_body_spawns_waits(server: Place) {
+async fn tasks_spawned_by_the_body_wait(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.lock("job");
     let outcome = lock.run(async |_| {
@@ -196,7 +196,7 @@ async fn what_the_body_spawns_waits(server: Place) {
 }
 
 /// A `LocalSet` polls its tasks within the task that awaits it.
-async fn tasks_that_the_bodys_own_task_polls_wait(server: Place) {
+async fn tasks_that_the_bodys_own_task_polls_wait(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.lock("job");
     let tasks = tokio::task::LocalSet::new();
@@ -217,7 +217,7 @@ async fn tasks_that_the_bodys_own_task_polls_wait(server: Place) {
 
 /// Tokio reports the id of the body's task here too, so only the caller can tell these tasks from the body's
 /// branches.
-async fn tasks_of_another_executor_wait_when_they_are_independent(server: Place) {
+async fn tasks_of_another_executor_wait_when_they_are_independent(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.lock("job");
     let is_kept_out = async || lock.try_lock().await.unwrap().is_none();
@@ -235,7 +235,7 @@ async fn tasks_of_another_executor_wait_when_they_are_independent(server: Place)
     assert!(inside.unwrap().is_some(), "it may have a scope of its own");
 }
 
-async fn a_scope_around_and_a_scope_inside_change_nothing(server: Place) {
+async fn outer_and_inner_scopes_change_nothing(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.lock("job");
     let counted = owner::scope(async {
@@ -257,14 +257,14 @@ async fn a_scope_around_and_a_scope_inside_change_nothing(server: Place) {
     assert_eq!(soon("the body's owner to re-enter", counted).await, Ok((2, 2)));
 }
 
-async fn another_client_is_another_owner(server: Place) {
+async fn another_client_is_another_owner(server: Fixture) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     let outcome =
         client.lock("job").section().run(async |_| other.lock("job").try_lock().await.unwrap().is_none());
     assert_eq!(outcome.await, Ok(true));
 }
 
-async fn a_multi_lock_in_the_body_takes_the_bodys_lock_once_more(server: Place) {
+async fn a_multi_lock_in_the_body_re_enters_the_lock_of_the_body(server: Fixture) {
     let client = connect(&server).await;
     let both = MultiLock::of([client.lock("job").into(), client.lock("other").into()]);
     let counted = client.lock("job").section().run(async |_| {
@@ -274,7 +274,7 @@ async fn a_multi_lock_in_the_body_takes_the_bodys_lock_once_more(server: Place) 
     assert_eq!(soon("both", counted).await, Ok((2, 1)));
 }
 
-async fn an_entered_section_is_released_when_it_is_dropped(server: Place) {
+async fn a_section_guard_releases_on_drop(server: Fixture) {
     let client = connect(&server).await;
     let entered = client.lock("job").section().enter().await.unwrap();
     assert!(entered.guard().is_held());
@@ -283,7 +283,7 @@ async fn an_entered_section_is_released_when_it_is_dropped(server: Place) {
     eventually("the release", || is_free(&server, "job")).await;
 }
 
-async fn at_most_so_many_bodies_run_with_permits(server: Place) {
+async fn permits_limit_concurrent_bodies(server: Fixture) {
     let client = connect(&server).await;
     let (inside, most) = (AtomicU32::new(0), AtomicU32::new(0));
     let body = async || {
@@ -305,7 +305,7 @@ async fn at_most_so_many_bodies_run_with_permits(server: Place) {
     assert!(matches!(outcome, Err(RunError::Busy { wait, .. }) if wait == ms(300)), "{outcome:?}");
 }
 
-async fn a_name_that_cannot_be_used_is_told(server: Place) {
+async fn an_invalid_name_is_reported(server: Fixture) {
     let client = connect(&server).await;
     let outcome = client.lock("").run(async |_| ()).await;
     let Err(RunError::Acquire(error)) = outcome else { panic!("{outcome:?}") };
@@ -313,7 +313,7 @@ async fn a_name_that_cannot_be_used_is_told(server: Place) {
     assert_eq!(leasehold::installed().unwrap_err(), NotInstalled, "nobody has, in this process");
 }
 
-async fn an_entered_section_can_be_spawned(server: Place) {
+async fn a_section_guard_can_be_spawned(server: Fixture) {
     let client = connect(&server).await;
     let task = async move {
         let text = String::from("moved in");
@@ -324,7 +324,7 @@ async fn an_entered_section_can_be_spawned(server: Place) {
     assert_eq!(soon("the task", tokio::spawn(task)).await.unwrap(), Ok((1, 8)));
 }
 
-async fn an_entered_section_leaves_the_bodies_and_the_scope_around_it_when_it_is_spawned(server: Place) {
+async fn a_spawned_section_guard_leaves_its_outer_bodies_and_scope(server: Fixture) {
     let client = connect(&server).await;
     let batch = client.lock("batch");
     let is_kept_out = async || {

@@ -10,15 +10,15 @@ use leasehold_testkit::servers::RedisServer;
 use tokio::task::JoinHandle;
 
 use crate::support::{
-    Monitor, Place, SOON, Subscriber, Told, connect, connect_with, eventually, is_free, ms, on_both,
-    poll_times, pttl, scripts_run, soon, tell,
+    Fixture, Monitor, SOON, Subscriber, TestServer, connect, connect_with, eventually, is_free, ms, on_both,
+    poll_times, pttl, run_command, scripts_run, soon,
 };
 
 const NEVER: Duration = Duration::from_secs(3600);
 const CHANNEL: &str = "redisson_sc:{seats}";
 
 /// A client whose waiters retry only after a wake-up.
-async fn connect_without_polling(server: &impl Told) -> Client {
+async fn connect_without_polling(server: &impl TestServer) -> Client {
     connect_with(Client::builder().poll_interval(NEVER), &server.url()).await
 }
 
@@ -30,17 +30,17 @@ async fn seats(client: &Client, permits: u32) -> Semaphore {
 }
 
 /// The number of available permits on the server.
-fn left(server: &impl Told) -> i64 {
+fn left(server: &impl TestServer) -> i64 {
     server.cli(&["GET", "seats"]).parse().unwrap()
 }
 
 /// The number of connections that listen for the semaphore's wake-ups.
-fn listeners(server: &impl Told) -> u64 {
+fn listeners(server: &impl TestServer) -> u64 {
     server.cli(&["PUBSUB", "NUMSUB", CHANNEL]).lines().last().unwrap().parse().unwrap()
 }
 
 /// The markers of acquisitions.
-fn markers(server: &impl Told) -> Vec<String> {
+fn markers(server: &impl TestServer) -> Vec<String> {
     let printed = server.cli(&["KEYS", "leasehold_permit:*"]);
     printed.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
@@ -51,7 +51,7 @@ fn acquire_in_task(semaphore: &Semaphore, permits: u32) -> JoinHandle<Result<Gua
 }
 
 /// Waits until a waiter has tried, subscribed and tried again. From then on only a wake-up moves it.
-async fn sleeps(server: &impl Told, asked_before: u64) {
+async fn sleeps(server: &impl TestServer, asked_before: u64) {
     eventually("the waiter to fall asleep", || {
         listeners(server) == 1 && scripts_run(server) >= asked_before + 2
     })
@@ -60,30 +60,30 @@ async fn sleeps(server: &impl Told, asked_before: u64) {
 
 on_both! {
     async {
-        permits_are_taken_and_given_back,
+        permits_are_acquired_and_released,
         a_dropped_guard_returns_its_permits,
-        nothing_can_be_taken_before_the_number_is_set,
-        the_number_is_set_once,
-        a_semaphore_with_a_lifetime_goes_with_it,
-        permits_are_added_and_taken_away,
-        a_waiter_for_two_is_served_when_two_are_there,
-        a_waiter_for_one_is_woken_by_a_release_in_redissons_way,
-        a_wait_that_ends_in_vain_took_as_long_as_it_was_told,
-        of_nothing_there_is_always_enough,
+        no_permit_is_available_before_the_count_is_set,
+        the_permit_count_is_set_once,
+        a_semaphore_with_an_expiry_ends_with_it,
+        permits_are_added_and_removed,
+        a_waiter_for_two_permits_is_served_when_two_are_available,
+        a_release_by_redisson_wakes_a_waiter_for_one_permit,
+        a_timed_out_wait_takes_its_whole_duration,
+        zero_permits_are_always_granted,
         permits_are_returned_by_number,
-        what_is_left_is_drained,
-        a_kept_guard_hands_its_permits_over,
+        the_available_permits_are_drained,
+        a_detached_guard_leaves_its_permits_acquired,
         a_permit_is_lost_only_when_the_client_is_closed,
-        a_closed_client_returns_what_it_held,
-        the_last_handle_of_a_client_returns_what_is_left,
-        another_kind_of_object_is_refused_and_stays_as_it_is,
-        a_name_that_cannot_be_used_is_told_by_every_operation,
-        a_marker_stands_while_its_permits_are_taken_and_expires_by_itself,
-        as_many_permits_as_there_can_be,
+        a_closed_client_returns_its_permits,
+        the_last_handle_of_a_client_returns_its_permits,
+        another_kind_of_object_is_rejected_unchanged,
+        every_operation_reports_an_invalid_name,
+        a_marker_lives_with_its_permits_and_expires,
+        the_largest_permit_count_works,
     }
 }
 
-async fn permits_are_taken_and_given_back(server: Place) {
+async fn permits_are_acquired_and_released(server: Fixture) {
     let client = connect(&server).await;
     let seats = seats(&client, 3).await;
     let two = seats.acquire_many(2).await.unwrap();
@@ -100,13 +100,13 @@ async fn permits_are_taken_and_given_back(server: Place) {
     assert_eq!(markers(&server), Vec::<String>::new(), "an ordinary release leaves nothing behind");
 }
 
-async fn a_dropped_guard_returns_its_permits(server: Place) {
+async fn a_dropped_guard_returns_its_permits(server: Fixture) {
     let seats = seats(&connect(&server).await, 3).await;
     drop(seats.acquire_many(3).await.unwrap());
     eventually("the release", || left(&server) == 3).await;
 }
 
-async fn nothing_can_be_taken_before_the_number_is_set(server: Place) {
+async fn no_permit_is_available_before_the_count_is_set(server: Fixture) {
     let client = connect_without_polling(&server).await;
     let seats = client.semaphore("seats");
     assert!(seats.try_acquire().await.unwrap().is_none());
@@ -119,14 +119,14 @@ async fn nothing_can_be_taken_before_the_number_is_set(server: Place) {
     soon("the permit", waiting).await.unwrap().unwrap().release().await.unwrap();
 }
 
-async fn the_number_is_set_once(server: Place) {
+async fn the_permit_count_is_set_once(server: Fixture) {
     let seats = seats(&connect(&server).await, 10).await;
     assert!(!seats.try_set_permits(15).await.unwrap());
     assert_eq!(left(&server), 10);
     assert_eq!(pttl(&server, "seats"), -1, "it is there for good");
 }
 
-async fn a_semaphore_with_a_lifetime_goes_with_it(server: Place) {
+async fn a_semaphore_with_an_expiry_ends_with_it(server: Fixture) {
     let seats = connect(&server).await.semaphore("seats");
     assert!(seats.try_set_permits_for(10, Duration::from_secs(60)).await.unwrap());
     assert!(!seats.try_set_permits_for(15, Duration::from_secs(60)).await.unwrap());
@@ -138,7 +138,7 @@ async fn a_semaphore_with_a_lifetime_goes_with_it(server: Place) {
     assert_eq!(pttl(&server, "seats"), -1, "adding does not, as in Redisson");
 }
 
-async fn permits_are_added_and_taken_away(server: Place) {
+async fn permits_are_added_and_removed(server: Fixture) {
     let client = connect(&server).await;
     let seats = seats(&client, 10).await;
     assert_eq!(seats.add_permits(5).await.unwrap(), 15);
@@ -153,7 +153,7 @@ async fn permits_are_added_and_taken_away(server: Place) {
     assert_eq!(unset.add_permits(-3).await.unwrap(), -3, "as in Redisson, also when there were none");
 }
 
-async fn a_waiter_for_two_is_served_when_two_are_there(server: Place) {
+async fn a_waiter_for_two_permits_is_served_when_two_are_available(server: Fixture) {
     let client = connect_without_polling(&server).await;
     let seats = seats(&client, 1).await;
     let asked = scripts_run(&server);
@@ -167,9 +167,9 @@ async fn a_waiter_for_two_is_served_when_two_are_there(server: Place) {
     two.release().await.unwrap();
 }
 
-async fn a_waiter_for_one_is_woken_by_a_release_in_redissons_way(server: Place) {
+async fn a_release_by_redisson_wakes_a_waiter_for_one_permit(server: Fixture) {
     let seats = connect_without_polling(&server).await.semaphore("seats");
-    tell(&server, &["SET", "seats", "0"]);
+    run_command(&server, &["SET", "seats", "0"]);
     let waiting = acquire_in_task(&seats, 1);
     sleeps(&server, 0).await;
     let release = "local v = redis.call('incrby', KEYS[1], 1) redis.call('publish', KEYS[2], v) return v";
@@ -180,7 +180,7 @@ async fn a_waiter_for_one_is_woken_by_a_release_in_redissons_way(server: Place) 
     assert_eq!(heard.message(), "1", "what Java waits for: the new total");
 }
 
-async fn a_wait_that_ends_in_vain_took_as_long_as_it_was_told(server: Place) {
+async fn a_timed_out_wait_takes_its_whole_duration(server: Fixture) {
     let seats = seats(&connect(&server).await, 5).await;
     let _permits = seats.acquire_many(4).await.unwrap();
     let began = Instant::now();
@@ -191,7 +191,7 @@ async fn a_wait_that_ends_in_vain_took_as_long_as_it_was_told(server: Place) {
     eventually("the subscription to end", || listeners(&server) == 0).await;
 }
 
-async fn of_nothing_there_is_always_enough(server: Place) {
+async fn zero_permits_are_always_granted(server: Fixture) {
     let client = connect(&server).await;
     let seats = client.semaphore("seats");
     for seats in [seats.clone(), seats.fifo()] {
@@ -205,14 +205,14 @@ async fn of_nothing_there_is_always_enough(server: Place) {
     assert_eq!(client.semaphore("seats").release(0).await.unwrap(), 0);
 }
 
-async fn permits_are_returned_by_number(server: Place) {
+async fn permits_are_returned_by_number(server: Fixture) {
     let seats = connect(&server).await.semaphore("seats");
     assert_eq!(seats.release(3).await.unwrap(), 3, "as in Redisson, also when nobody has set their number");
     assert_eq!(left(&server), 3);
     assert!(seats.try_acquire_many(3).await.unwrap().is_some());
 }
 
-async fn what_is_left_is_drained(server: Place) {
+async fn the_available_permits_are_drained(server: Fixture) {
     let client = connect(&server).await;
     let seats = seats(&client, 10).await;
     assert_eq!(seats.drain().await.unwrap(), 10);
@@ -222,7 +222,7 @@ async fn what_is_left_is_drained(server: Place) {
     assert!(is_free(&server, "unset"));
 }
 
-async fn a_kept_guard_hands_its_permits_over(server: Place) {
+async fn a_detached_guard_leaves_its_permits_acquired(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     seats(&one, 2).await.acquire_many(2).await.unwrap().detach();
     one.close().await;
@@ -230,20 +230,20 @@ async fn a_kept_guard_hands_its_permits_over(server: Place) {
     assert_eq!(other.semaphore("seats").release(2).await.unwrap(), 2);
 }
 
-async fn a_permit_is_lost_only_when_the_client_is_closed(server: Place) {
+async fn a_permit_is_lost_only_when_the_client_is_closed(server: Fixture) {
     let client = connect(&server).await;
     let permit = seats(&client, 1).await.acquire().await.unwrap();
     assert!(permit.remaining() > NEVER);
     permit.ensure(NEVER).await.unwrap();
     assert_eq!(poll_times(1, permit.lost()).await, None);
-    tell(&server, &["FLUSHALL"]);
+    run_command(&server, &["FLUSHALL"]);
     assert!(permit.is_held());
     client.close().await;
     assert!(!permit.is_held());
     assert_eq!(permit.lost().await, LostReason::Closed);
 }
 
-async fn a_closed_client_returns_what_it_held(server: Place) {
+async fn a_closed_client_returns_its_permits(server: Fixture) {
     let client = connect(&server).await;
     let seats = seats(&client, 4).await;
     let _permits = (seats.acquire().await.unwrap(), seats.acquire_many(2).await.unwrap());
@@ -255,7 +255,7 @@ async fn a_closed_client_returns_what_it_held(server: Place) {
     assert_eq!(left(&server), 4);
 }
 
-async fn the_last_handle_of_a_client_returns_what_is_left(server: Place) {
+async fn the_last_handle_of_a_client_returns_its_permits(server: Fixture) {
     let client = connect(&server).await;
     let permit = seats(&client, 1).await.acquire().await.unwrap();
     drop(client);
@@ -264,10 +264,10 @@ async fn the_last_handle_of_a_client_returns_what_is_left(server: Place) {
     eventually("the release", || left(&server) == 1).await;
 }
 
-async fn another_kind_of_object_is_refused_and_stays_as_it_is(server: Place) {
+async fn another_kind_of_object_is_rejected_unchanged(server: Fixture) {
     let client = connect(&server).await;
-    tell(&server, &["HSET", "a-hash", "u:1", "1"]);
-    tell(&server, &["SET", "some-text", "abc"]);
+    run_command(&server, &["HSET", "a-hash", "u:1", "1"]);
+    run_command(&server, &["SET", "some-text", "abc"]);
     client.expirable_semaphore("expires").try_set_permits(3).await.unwrap();
     let _permit = client.expirable_semaphore("expires").acquire().await.unwrap();
     let before = server.cli(&["GET", "expires"]);
@@ -299,7 +299,7 @@ async fn another_kind_of_object_is_refused_and_stays_as_it_is(server: Place) {
     assert_eq!(server.cli(&["GET", "expires"]), before);
 }
 
-async fn a_name_that_cannot_be_used_is_told_by_every_operation(server: Place) {
+async fn every_operation_reports_an_invalid_name(server: Fixture) {
     let seats = connect(&server).await.semaphore("a{b");
     assert!(matches!(seats.acquire().await, Err(AcquireError { kind: AcquireErrorKind::Name(_), .. })));
     assert!(matches!(
@@ -311,7 +311,7 @@ async fn a_name_that_cannot_be_used_is_told_by_every_operation(server: Place) {
     assert_eq!(scripts_run(&server), 0);
 }
 
-async fn a_marker_stands_while_its_permits_are_taken_and_expires_by_itself(server: Place) {
+async fn a_marker_lives_with_its_permits_and_expires(server: Fixture) {
     let seats = seats(&connect(&server).await, 3).await;
     let permits = seats.acquire_many(2).await.unwrap();
     let marker = format!("leasehold_permit:{{seats}}:{}", permits.wire_owner());
@@ -319,12 +319,12 @@ async fn a_marker_stands_while_its_permits_are_taken_and_expires_by_itself(serve
     assert_eq!(server.cli(&["GET", &marker]), "2");
     assert!((3_500_000..=3_600_000).contains(&pttl(&server, &marker)));
     // A release returns the permits even after their marker has expired.
-    tell(&server, &["DEL", &marker]);
+    run_command(&server, &["DEL", &marker]);
     assert_eq!(permits.release().await, Ok(ReleaseOutcome::Released));
     assert_eq!(left(&server), 3);
 }
 
-async fn as_many_permits_as_there_can_be(server: Place) {
+async fn the_largest_permit_count_works(server: Fixture) {
     let seats = seats(&connect(&server).await, u32::MAX).await;
     let all = seats.acquire_many(u32::MAX).await.unwrap();
     assert_eq!(left(&server), 0);
@@ -347,7 +347,7 @@ async fn an_uncontended_acquire_and_its_release_are_one_command_each() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_more_than_the_permits_are_inside_at_once_and_all_of_them_come_back() {
+async fn permits_are_never_exceeded_and_all_return() {
     const PERMITS: u32 = 3;
     let server = RedisServer::start();
     let owner = connect(&server).await;

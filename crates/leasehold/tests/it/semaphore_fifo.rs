@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 use leasehold::{AcquireError, Client, Guard, ReleaseOutcome, Semaphore};
 use tokio::task::JoinHandle;
 
-use crate::support::{Place, Told, connect, connect_with, eventually, ms, on_both, pttl, soon, tell};
+use crate::support::{
+    Fixture, TestServer, connect, connect_with, eventually, ms, on_both, pttl, run_command, soon,
+};
 
 /// A client whose waiters retry only after a wake-up, or to keep their place in the queue.
-async fn connect_without_polling(server: &impl Told) -> Client {
+async fn connect_without_polling(server: &impl TestServer) -> Client {
     connect_with(Client::builder().poll_interval(Duration::from_secs(3600)), &server.url()).await
 }
 
@@ -22,12 +24,12 @@ async fn seats(client: &Client, permits: u32) -> Semaphore {
 }
 
 /// The number of available permits on the server.
-fn left(server: &impl Told) -> i64 {
+fn left(server: &impl TestServer) -> i64 {
     server.cli(&["GET", "seats"]).parse().unwrap()
 }
 
 /// The markers of acquisitions.
-fn markers(server: &impl Told) -> Vec<String> {
+fn markers(server: &impl TestServer) -> Vec<String> {
     let printed = server.cli(&["KEYS", "leasehold_permit:*"]);
     printed.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
@@ -39,12 +41,12 @@ fn acquire_in_task(semaphore: &Semaphore, permits: u32) -> JoinHandle<Result<Gua
 
 on_both! {
     async {
-        waiters_in_a_queue_are_served_in_the_order_in_which_they_came_over_all_clients,
+        queued_waiters_of_all_clients_are_served_in_arrival_order,
         a_waiter_for_many_does_not_starve_in_a_queue,
-        one_who_asks_once_does_not_pass_the_queue,
-        one_who_gives_up_leaves_the_queue_to_the_next,
-        a_dead_waiter_in_the_queue_is_passed_by,
-        a_queue_is_gone_when_nobody_stands_in_it,
+        a_single_attempt_does_not_overtake_the_queue,
+        a_timed_out_waiter_leaves_the_queue_to_the_next,
+        a_dead_waiter_in_the_queue_is_skipped,
+        an_empty_queue_is_deleted,
     }
 }
 
@@ -63,11 +65,11 @@ fn queue_in_task(
 }
 
 /// The length of the queue.
-fn queued(server: &impl Told) -> usize {
+fn queued(server: &impl TestServer) -> usize {
     server.cli(&["LLEN", "leasehold_sc_queue:{seats}"]).parse().unwrap()
 }
 
-async fn waiters_in_a_queue_are_served_in_the_order_in_which_they_came_over_all_clients(server: Place) {
+async fn queued_waiters_of_all_clients_are_served_in_arrival_order(server: Fixture) {
     let clients = [connect(&server).await, connect(&server).await, connect(&server).await];
     let first = seats(&clients[0], 1).await.fifo().acquire().await.unwrap();
     let served = Arc::default();
@@ -85,7 +87,7 @@ async fn waiters_in_a_queue_are_served_in_the_order_in_which_they_came_over_all_
     assert_eq!(left(&server), 1);
 }
 
-async fn a_waiter_for_many_does_not_starve_in_a_queue(server: Place) {
+async fn a_waiter_for_many_does_not_starve_in_a_queue(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let seats = seats(&one, 3).await.fifo();
     let held =
@@ -104,7 +106,7 @@ async fn a_waiter_for_many_does_not_starve_in_a_queue(server: Place) {
     soon("the one behind it", few).await.unwrap().unwrap().release().await.unwrap();
 }
 
-async fn one_who_asks_once_does_not_pass_the_queue(server: Place) {
+async fn a_single_attempt_does_not_overtake_the_queue(server: Fixture) {
     let (one, other) = (connect(&server).await, connect_without_polling(&server).await);
     let seats = seats(&one, 1).await.fifo();
     let waiting = acquire_in_task(&seats, 2);
@@ -118,7 +120,7 @@ async fn one_who_asks_once_does_not_pass_the_queue(server: Place) {
     waiting.abort();
 }
 
-async fn one_who_gives_up_leaves_the_queue_to_the_next(server: Place) {
+async fn a_timed_out_waiter_leaves_the_queue_to_the_next(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let seats = seats(&one, 1).await.fifo();
     let impatient = acquire_in_task(&seats, 2);
@@ -133,14 +135,14 @@ async fn one_who_gives_up_leaves_the_queue_to_the_next(server: Place) {
     assert_eq!(markers(&server), Vec::<String>::new(), "no outcome was uncertain");
 }
 
-async fn a_dead_waiter_in_the_queue_is_passed_by(server: Place) {
+async fn a_dead_waiter_in_the_queue_is_skipped(server: Fixture) {
     let seats = seats(&connect(&server).await, 1).await.fifo();
     let time: u64 = server.cli(&["TIME"]).lines().next().unwrap().parse().unwrap();
     for (member, seen_ms) in [("dead:1", time * 1000 - 6_000), ("dead:2", time * 1000 - 3_000)] {
-        tell(&server, &["RPUSH", "leasehold_sc_queue:{seats}", member]);
-        tell(&server, &["ZADD", "leasehold_sc_seen:{seats}", &seen_ms.to_string(), member]);
+        run_command(&server, &["RPUSH", "leasehold_sc_queue:{seats}", member]);
+        run_command(&server, &["ZADD", "leasehold_sc_seen:{seats}", &seen_ms.to_string(), member]);
     }
-    tell(&server, &["RPUSH", "leasehold_sc_queue:{seats}", "without-a-score:1"]);
+    run_command(&server, &["RPUSH", "leasehold_sc_queue:{seats}", "without-a-score:1"]);
     let began = Instant::now();
     assert!(seats.try_acquire().await.unwrap().is_none(), "the second one may yet live");
     assert_eq!(queued(&server), 2, "the first one does not");
@@ -150,7 +152,7 @@ async fn a_dead_waiter_in_the_queue_is_passed_by(server: Place) {
     permit.release().await.unwrap();
 }
 
-async fn a_queue_is_gone_when_nobody_stands_in_it(server: Place) {
+async fn an_empty_queue_is_deleted(server: Fixture) {
     let client = connect(&server).await;
     let seats = seats(&client, 1).await.fifo();
     let permit = seats.acquire().await.unwrap();

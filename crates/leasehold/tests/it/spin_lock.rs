@@ -4,18 +4,20 @@ use std::time::{Duration, Instant};
 
 use leasehold::Client;
 
-use crate::support::{Monitor, Place, Told, connect, connect_with, eventually, is_free, ms, on_both, soon};
+use crate::support::{
+    Fixture, Monitor, TestServer, connect, connect_with, eventually, is_free, ms, on_both, soon,
+};
 
 on_both! {
     async {
-        nothing_is_published_and_nobody_subscribes,
+        a_spin_lock_neither_publishes_nor_subscribes,
         a_waiter_gets_a_released_lock_without_a_message,
         pauses_grow_to_their_bound,
         pauses_can_be_set,
-        a_wait_ends_on_time,
-        an_owner_takes_it_again,
-        a_plain_lock_of_the_same_name_excludes_it,
-        a_forced_release_frees_it,
+        a_wait_ends_at_its_timeout,
+        an_owner_re_enters_a_spin_lock,
+        a_plain_lock_of_the_same_name_excludes_a_spin_lock,
+        a_forced_release_frees_a_spin_lock,
         a_dropped_waiter_leaves_nothing,
     }
 }
@@ -24,7 +26,7 @@ fn pair(client: &Client) -> (leasehold::Lock<leasehold::lock::Spin>, leasehold::
     (client.spin_lock("job"), client.spin_lock("job"))
 }
 
-async fn nothing_is_published_and_nobody_subscribes(server: Place) {
+async fn a_spin_lock_neither_publishes_nor_subscribes(server: Fixture) {
     let monitor = Monitor::start(&server);
     let (one, other) = (connect(&server).await, connect(&server).await);
     let held = one.spin_lock("job").lock().await.unwrap();
@@ -38,7 +40,7 @@ async fn nothing_is_published_and_nobody_subscribes(server: Place) {
     assert!(!words.iter().any(|word| word.contains("SUBSCRIBE") || word == "PUBLISH"), "{words:?}");
 }
 
-async fn a_waiter_gets_a_released_lock_without_a_message(server: Place) {
+async fn a_waiter_gets_a_released_lock_without_a_message(server: Fixture) {
     let (held, waiting) =
         pair(&connect_with(Client::builder().poll_interval(Duration::from_secs(3_600)), &server.url()).await);
     let guard = held.lock().await.unwrap();
@@ -53,7 +55,7 @@ async fn a_waiter_gets_a_released_lock_without_a_message(server: Place) {
     guard.release().await.unwrap();
 }
 
-async fn pauses_grow_to_their_bound(server: Place) {
+async fn pauses_grow_to_their_bound(server: Fixture) {
     let _held = connect(&server).await.spin_lock("job").lock().await.unwrap();
     let other = connect(&server).await.spin_lock("job");
     let before = server.scripts_run();
@@ -64,7 +66,7 @@ async fn pauses_grow_to_their_bound(server: Place) {
     assert!((5..=48).contains(&asked), "asked {asked} times");
 }
 
-async fn pauses_can_be_set(server: Place) {
+async fn pauses_can_be_set(server: Fixture) {
     let _held = connect(&server).await.spin_lock("job").lock().await.unwrap();
     let other = connect(&server).await.spin_lock("job").backoff(ms(400), ms(400));
     let before = server.scripts_run();
@@ -73,7 +75,7 @@ async fn pauses_can_be_set(server: Place) {
     assert!((2..=11).contains(&asked), "asked {asked} times");
 }
 
-async fn a_wait_ends_on_time(server: Place) {
+async fn a_wait_ends_at_its_timeout(server: Fixture) {
     let _held = connect(&server).await.spin_lock("job").lock().await.unwrap();
     let other = connect(&server).await.spin_lock("job").backoff(ms(60_000), ms(60_000));
     let started = Instant::now();
@@ -81,7 +83,7 @@ async fn a_wait_ends_on_time(server: Place) {
     assert!(started.elapsed() >= ms(200));
 }
 
-async fn an_owner_takes_it_again(server: Place) {
+async fn an_owner_re_enters_a_spin_lock(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.spin_lock("job").owned_by(&client.owner());
     let (outer, inner) = (lock.lock().await.unwrap(), lock.lock().await.unwrap());
@@ -91,20 +93,20 @@ async fn an_owner_takes_it_again(server: Place) {
     assert!(is_free(&server, "job"));
 }
 
-async fn a_plain_lock_of_the_same_name_excludes_it(server: Place) {
+async fn a_plain_lock_of_the_same_name_excludes_a_spin_lock(server: Fixture) {
     let client = connect(&server).await;
     let _held = client.lock("job").lock().await.unwrap();
     assert!(client.spin_lock("job").try_lock().await.unwrap().is_none());
 }
 
-async fn a_forced_release_frees_it(server: Place) {
+async fn a_forced_release_frees_a_spin_lock(server: Fixture) {
     let client = connect(&server).await;
     client.spin_lock("job").lock().await.unwrap().detach();
     assert!(client.spin_lock("job").force_unlock().await.unwrap());
     assert!(is_free(&server, "job"));
 }
 
-async fn a_dropped_waiter_leaves_nothing(server: Place) {
+async fn a_dropped_waiter_leaves_nothing(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     let held = one.spin_lock("job").lock().await.unwrap();
     let lock = other.spin_lock("job");

@@ -36,7 +36,7 @@ async fn clients_of_one_server_exclude_each_other() {
 }
 
 #[tokio::test]
-async fn servers_have_nothing_to_do_with_each_other() {
+async fn servers_are_independent() {
     let (one, other) = (Server::new(), Server::default());
     let _guard = one.client().await.unwrap().lock("job").lock().await.unwrap();
     assert!(other.client().await.unwrap().lock("job").try_lock().await.unwrap().is_some());
@@ -45,7 +45,7 @@ async fn servers_have_nothing_to_do_with_each_other() {
 }
 
 #[tokio::test]
-async fn a_client_has_the_settings_that_it_is_given() {
+async fn a_client_has_the_given_settings() {
     let server = Server::new();
     let client = server.client_with(Client::builder().timeout(SECOND)).await.unwrap();
     let task = tokio::spawn({
@@ -67,7 +67,7 @@ async fn a_client_has_the_settings_that_it_is_given() {
 }
 
 #[tokio::test]
-async fn time_stands_still_unless_it_is_moved() {
+async fn time_moves_only_when_advanced() {
     let server = Server::new();
     let guard = server.client().await.unwrap().lock("job").lease(SECOND).lock().await.unwrap();
     let before = guard.remaining();
@@ -97,7 +97,7 @@ async fn a_fixed_lease_of_thirty_days_ends_after_thirty_days() {
 }
 
 #[tokio::test]
-async fn the_watchdog_keeps_a_lock_for_half_a_day() {
+async fn the_watchdog_renews_a_lock_for_half_a_day() {
     let server = Server::new();
     let guard = server.client().await.unwrap().lock("job").lock().await.unwrap();
     server.advance(DAY / 2).await;
@@ -143,7 +143,7 @@ async fn time_moves_from_timer_to_timer_and_tasks_run_in_between() {
 }
 
 #[tokio::test]
-async fn a_sleep_that_is_over_or_was_dropped_disturbs_nobody() {
+async fn a_finished_or_dropped_sleep_has_no_effect() {
     let server = Server::new();
     assert_eq!(poll_once(server.sleep(Duration::ZERO)).await, Some(()));
     assert_eq!(poll_once(server.sleep(SECOND)).await, None);
@@ -168,7 +168,7 @@ async fn a_waiter_gives_up_at_its_deadline_and_not_before() {
 }
 
 #[tokio::test]
-async fn a_lease_that_ends_on_the_server_is_found_out_by_the_next_renewal() {
+async fn the_next_renewal_detects_an_expired_lease() {
     let server = Server::new();
     let guard = server.client().await.unwrap().lock("job").lock().await.unwrap();
     assert!(!server.expire("other"), "nobody holds it");
@@ -181,7 +181,7 @@ async fn a_lease_that_ends_on_the_server_is_found_out_by_the_next_renewal() {
 }
 
 #[tokio::test]
-async fn a_deleted_key_is_found_out_by_the_next_renewal_and_wakes_nobody() {
+async fn the_next_renewal_detects_a_deleted_key_and_wakes_no_waiter() {
     let server = Server::new();
     let (one, other) = (server.client().await.unwrap(), server.client().await.unwrap());
     let guard = one.lock("job").lock().await.unwrap();
@@ -199,7 +199,7 @@ async fn a_deleted_key_is_found_out_by_the_next_renewal_and_wakes_nobody() {
 }
 
 #[tokio::test]
-async fn the_holder_is_what_the_server_says() {
+async fn the_holder_is_read_from_the_server() {
     let server = Server::new();
     let client = server.client().await.unwrap();
     assert_eq!(server.holder("job"), None);
@@ -216,7 +216,7 @@ async fn the_holder_is_what_the_server_says() {
 
 #[tokio::test]
 #[should_panic(expected = "this cannot be the name of a lock")]
-async fn a_name_that_no_lock_can_have_is_a_mistake_of_the_test() {
+async fn an_invalid_name_panics_in_the_test() {
     Server::new().holder("{");
 }
 
@@ -242,7 +242,7 @@ async fn a_lost_reply_leaves_an_acquire_unknown_and_undone_later() {
 }
 
 #[tokio::test]
-async fn a_connection_that_drops_loses_the_reply_and_a_waiter_asks_again() {
+async fn a_waiter_retries_after_a_dropped_connection_lost_the_reply() {
     let server = Server::new();
     let client = server.client().await.unwrap();
     server.lose_replies(true);
@@ -257,7 +257,7 @@ async fn a_connection_that_drops_loses_the_reply_and_a_waiter_asks_again() {
 }
 
 #[tokio::test]
-async fn a_waiter_hears_of_a_release_after_the_connection_dropped() {
+async fn a_waiter_learns_of_a_release_after_the_connection_dropped() {
     let server = Server::new();
     let builder = Client::builder().poll_interval(DAY);
     let (one, other) = (server.client().await.unwrap(), server.client_with(builder).await.unwrap());
@@ -273,7 +273,7 @@ async fn a_waiter_hears_of_a_release_after_the_connection_dropped() {
 }
 
 #[tokio::test]
-async fn a_server_out_of_reach_refuses_and_executes_nothing() {
+async fn an_unreachable_server_executes_nothing() {
     let server = Server::new();
     let client = server.client().await.unwrap();
     server.set_reachable(false);
@@ -290,7 +290,7 @@ async fn a_server_out_of_reach_refuses_and_executes_nothing() {
 }
 
 #[tokio::test]
-async fn a_holder_out_of_reach_loses_its_lock_before_the_server_gives_it_away() {
+async fn an_unreachable_holder_loses_its_lock_before_the_next_grant() {
     let server = Server::new();
     let (one, other) = (server.client().await.unwrap(), server.client().await.unwrap());
     let guard = one.lock("job").lock().await.unwrap();
@@ -312,7 +312,7 @@ async fn a_holder_out_of_reach_loses_its_lock_before_the_server_gives_it_away() 
 }
 
 #[tokio::test]
-async fn one_line_fails_alone() {
+async fn one_connection_fails_alone() {
     let server = Server::new();
     let (one, other) = (server.client().await.unwrap(), server.client().await.unwrap());
     let guard = one.lock("job").lock().await.unwrap();
@@ -336,7 +336,7 @@ async fn one_line_fails_alone() {
 
 #[tokio::test]
 #[should_panic(expected = "is not a client of this server")]
-async fn the_line_of_a_stranger_is_a_mistake_of_the_test() {
+async fn the_connection_of_a_foreign_client_panics_in_the_test() {
     let (one, other) = (Server::new(), Server::new());
     let client = other.client().await.unwrap();
     let _own = one.client().await.unwrap();
@@ -344,7 +344,7 @@ async fn the_line_of_a_stranger_is_a_mistake_of_the_test() {
 }
 
 #[tokio::test]
-async fn closing_a_client_is_done_at_once() {
+async fn closing_a_client_takes_no_time() {
     let server = Server::new();
     let client = server.client().await.unwrap();
     let guards: Vec<Guard> = {
@@ -360,7 +360,7 @@ async fn closing_a_client_is_done_at_once() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_dropped_gives_back_what_it_holds() {
+async fn a_dropped_client_releases_its_holds() {
     let server = Server::new();
     let client = server.client().await.unwrap();
     let guard = client.lock("job").lock().await.unwrap();
@@ -371,7 +371,7 @@ async fn a_client_that_is_dropped_gives_back_what_it_holds() {
 }
 
 #[tokio::test]
-async fn a_client_may_outlive_its_server_and_end() {
+async fn a_client_can_outlive_its_server_and_close() {
     let server = Server::new();
     let client = server.client().await.unwrap();
     drop(server);
@@ -382,7 +382,7 @@ async fn a_client_may_outlive_its_server_and_end() {
 }
 
 #[tokio::test]
-async fn a_future_that_nobody_polls_does_not_stop_time() {
+async fn an_unpolled_future_does_not_stop_time() {
     let server = Server::new();
     let client = server.client().await.unwrap();
     let lock = client.lock("job");

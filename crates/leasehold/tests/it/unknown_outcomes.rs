@@ -8,8 +8,8 @@ use leasehold::{AcquireError, EnsureError, ReleaseError, ReleaseOutcome};
 use leasehold_testkit::servers::RedisServer;
 
 use crate::support::{
-    connect, connect_through, connect_with, count, eventually, fields, hold_by_hand, is_free, keys,
-    listeners, ms, pttl, scripts_run, server_and_proxy, soon, tell,
+    connect, connect_through, connect_with, count, eventually, fields, hold_as_redisson, is_free, keys,
+    listeners, ms, pttl, run_command, scripts_run, server_and_proxy, soon,
 };
 
 /// The timeout of the clients in these tests.
@@ -49,7 +49,7 @@ async fn an_acquire_whose_connection_breaks_is_unknown_and_undone_at_once() {
 }
 
 #[tokio::test]
-async fn a_waiting_acquire_asks_again_after_a_lost_reply_and_holds_once() {
+async fn a_waiting_acquire_retries_after_a_lost_reply_and_holds_once() {
     let (server, proxy) = server_and_proxy();
     let client = connect_through(&proxy, Duration::from_secs(5)).await;
     proxy.cut_on_nth_reply(1);
@@ -113,7 +113,7 @@ async fn a_refused_connection_is_known_not_to_have_acquired() {
 }
 
 #[tokio::test]
-async fn a_grant_after_the_deadline_is_given_back_and_not_reported() {
+async fn a_grant_after_the_deadline_is_undone_and_not_reported() {
     let (server, proxy) = server_and_proxy();
     let client = connect_through(&proxy, Duration::from_secs(30)).await;
     proxy.hold_replies(true);
@@ -129,7 +129,7 @@ async fn a_grant_after_the_deadline_is_given_back_and_not_reported() {
 }
 
 #[tokio::test]
-async fn a_grant_that_comes_when_its_lease_is_over_is_not_reported() {
+async fn a_grant_older_than_its_lease_is_not_reported() {
     let (server, proxy) = server_and_proxy();
     let client = connect_through(&proxy, Duration::from_secs(30)).await;
     proxy.hold_replies(true);
@@ -148,7 +148,7 @@ async fn a_grant_that_comes_when_its_lease_is_over_is_not_reported() {
 }
 
 #[tokio::test]
-async fn a_release_that_nobody_answers_is_unconfirmed_and_done_later() {
+async fn an_unanswered_release_is_unconfirmed_and_done_later() {
     let (server, proxy) = server_and_proxy();
     let client = connect_through(&proxy, TIMEOUT).await;
     let guard = client.lock("job").lock().await.unwrap();
@@ -165,7 +165,7 @@ async fn a_release_that_nobody_answers_is_unconfirmed_and_done_later() {
 }
 
 #[tokio::test]
-async fn a_release_whose_reply_is_lost_is_asked_about_again() {
+async fn a_release_with_a_lost_reply_is_retried() {
     let (server, proxy) = server_and_proxy();
     let client = connect_through(&proxy, Duration::from_secs(5)).await;
     let guard = client.lock("job").lock().await.unwrap();
@@ -187,7 +187,7 @@ async fn a_guard_dropped_while_the_server_is_silent_is_released_later() {
 }
 
 #[tokio::test]
-async fn a_late_second_release_does_not_touch_a_newer_hold_of_the_same_owner() {
+async fn a_late_second_release_does_not_affect_a_newer_hold_of_its_owner() {
     let (server, proxy) = server_and_proxy();
     let client = connect_through(&proxy, Duration::from_secs(5)).await;
     let owner = client.owner();
@@ -229,7 +229,7 @@ async fn a_frozen_server_that_thaws_ends_up_with_no_lock_of_timed_out_acquires()
 }
 
 #[tokio::test]
-async fn a_dropped_waiter_whose_question_is_unanswered_leaves_nothing() {
+async fn a_dropped_waiter_with_an_attempt_in_flight_leaves_nothing() {
     let (server, proxy) = server_and_proxy();
     let client = connect_through(&proxy, TIMEOUT).await;
     proxy.drop_replies(true);
@@ -241,7 +241,7 @@ async fn a_dropped_waiter_whose_question_is_unanswered_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_renewal_on_demand_that_nobody_answers_is_unconfirmed() {
+async fn an_unanswered_renewal_on_demand_is_unconfirmed() {
     let (_server, proxy) = server_and_proxy();
     let client = connect_through(&proxy, TIMEOUT).await;
     let guard = client.lock("job").lease(Duration::from_secs(20)).lock().await.unwrap();
@@ -259,10 +259,10 @@ async fn a_renewal_on_demand_that_nobody_answers_is_unconfirmed() {
 }
 
 #[tokio::test]
-async fn an_undo_does_not_touch_the_holder_that_refused_the_acquire() {
+async fn an_undo_does_not_affect_the_current_holder() {
     let (server, proxy) = server_and_proxy();
     let client = connect_through(&proxy, TIMEOUT).await;
-    hold_by_hand(&server, "job", Duration::from_secs(60));
+    hold_as_redisson(&server, "job", Duration::from_secs(60));
     let before = fields(&server, "job");
     proxy.cut_on_nth_reply(1);
     let outcome = client.lock("job").try_lock().await;
@@ -272,12 +272,12 @@ async fn an_undo_does_not_touch_the_holder_that_refused_the_acquire() {
     );
     eventually("the undo", || scripts_run(&server) >= 2).await;
     assert_eq!(fields(&server, "job"), before);
-    tell(&server, &["DEL", "job"]);
+    run_command(&server, &["DEL", "job"]);
     assert_eq!(listeners(&server, "job"), 0);
 }
 
 #[tokio::test]
-async fn a_look_that_nobody_answers_is_an_error_within_the_timeout() {
+async fn an_unanswered_inspect_is_an_error_within_the_timeout() {
     let (_server, proxy) = server_and_proxy();
     let client = connect_through(&proxy, TIMEOUT).await;
     proxy.black_hole(true);

@@ -10,8 +10,9 @@ use leasehold_testkit::servers::RedisServer;
 use tokio::task::JoinHandle;
 
 use crate::support::{
-    Monitor, Place, Told, connect, connect_through, connect_with, count, eventually, hold_by_hand, is_free,
-    listeners, ms, on_both, scripts_run, sent, server_and_proxy, soon, tell, times_sent,
+    Fixture, Monitor, TestServer, connect, connect_through, connect_with, count, eventually,
+    hold_as_redisson, is_free, listeners, ms, on_both, run_command, scripts_run, sent, server_and_proxy,
+    soon, times_sent,
 };
 
 const NEVER: Duration = Duration::from_secs(3600);
@@ -19,7 +20,7 @@ const NEVER: Duration = Duration::from_secs(3600);
 const POLL: Duration = ms(1_000 + 10);
 
 /// A client whose waiters retry only after a wake-up.
-async fn connect_without_polling(server: &impl Told) -> Client {
+async fn connect_without_polling(server: &impl TestServer) -> Client {
     let builder = Client::builder().poll_interval(NEVER);
     connect_with(builder, &server.url()).await
 }
@@ -34,7 +35,7 @@ fn wait_in_task(
 }
 
 /// Waits until a waiter has tried, subscribed and tried again. From then on only a wake-up moves it.
-async fn sleeps(server: &impl Told, name: &str, asked_before: u64) {
+async fn sleeps(server: &impl TestServer, name: &str, asked_before: u64) {
     eventually("the waiter to fall asleep", || {
         listeners(server, name) == 1 && scripts_run(server) >= asked_before + 2
     })
@@ -43,14 +44,14 @@ async fn sleeps(server: &impl Told, name: &str, asked_before: u64) {
 
 on_both! {
     async {
-        a_bare_message_in_redissons_way_wakes_a_waiter,
+        a_plain_message_of_redisson_wakes_a_waiter,
         a_message_without_a_release_is_only_a_hint,
         a_release_without_a_message_costs_no_more_than_the_polling_interval,
         a_waiter_gets_a_lock_whose_holder_vanished_when_the_lease_ends,
-        waiters_of_one_client_are_served_in_the_order_in_which_they_came,
+        waiters_of_one_client_are_served_in_arrival_order,
         a_hand_over_within_one_client_costs_one_release_and_one_acquire,
         a_wait_that_ends_leaves_no_subscription_and_no_key,
-        a_waiter_that_gives_up_lets_the_next_one_ask,
+        the_next_waiter_polls_after_a_dropped_one,
     }
 }
 
@@ -77,38 +78,38 @@ async fn a_wake_up_hands_a_released_lock_over_in_under_twenty_milliseconds_media
     assert!(delays[ROUNDS / 2] < ms(20), "{delays:?}");
 }
 
-async fn a_bare_message_in_redissons_way_wakes_a_waiter(server: Place) {
+async fn a_plain_message_of_redisson_wakes_a_waiter(server: Fixture) {
     let client = connect_without_polling(&server).await;
-    hold_by_hand(&server, "job", NEVER);
+    hold_as_redisson(&server, "job", NEVER);
     let waiting = wait_in_task(&client, "job");
     sleeps(&server, "job", 0).await;
-    tell(&server, &["DEL", "job"]);
+    run_command(&server, &["DEL", "job"]);
     assert!(!waiting.is_finished(), "nobody has told it");
-    tell(&server, &["PUBLISH", &crate::support::channel("job"), "0"]);
+    run_command(&server, &["PUBLISH", &crate::support::channel("job"), "0"]);
     drop(soon("the wake-up", waiting).await.unwrap().unwrap());
 }
 
-async fn a_message_without_a_release_is_only_a_hint(server: Place) {
+async fn a_message_without_a_release_is_only_a_hint(server: Fixture) {
     let client = connect_without_polling(&server).await;
-    hold_by_hand(&server, "job", NEVER);
+    hold_as_redisson(&server, "job", NEVER);
     let waiting = wait_in_task(&client, "job");
     sleeps(&server, "job", 0).await;
     let asked = scripts_run(&server);
-    tell(&server, &["PUBLISH", &crate::support::channel("job"), "0"]);
+    run_command(&server, &["PUBLISH", &crate::support::channel("job"), "0"]);
     eventually("the question", || scripts_run(&server) == asked + 1).await;
     assert!(!waiting.is_finished());
     assert_eq!(count(&server, "job"), 1);
     waiting.abort();
 }
 
-async fn a_release_without_a_message_costs_no_more_than_the_polling_interval(server: Place) {
+async fn a_release_without_a_message_costs_no_more_than_the_polling_interval(server: Fixture) {
     let client = connect(&server).await;
-    hold_by_hand(&server, "job", NEVER);
+    hold_as_redisson(&server, "job", NEVER);
     let waiting = wait_in_task(&client, "job");
     sleeps(&server, "job", 0).await;
     let (machine, deleted) = (Lateness::start(), Instant::now());
     // A deletion publishes nothing, so this wake-up never comes.
-    tell(&server, &["DEL", "job"]);
+    run_command(&server, &["DEL", "job"]);
     let (_guard, granted) = soon("the next look", waiting).await.unwrap().unwrap();
     let took = granted.saturating_duration_since(deleted);
     machine.assert_within("the lock after a lost message", POLL, took);
@@ -149,7 +150,7 @@ async fn a_server_that_refuses_subscriptions_is_polled() {
 }
 
 #[tokio::test]
-async fn a_killed_subscription_is_made_again_and_what_was_missed_is_asked_for() {
+async fn a_killed_subscription_is_restored_and_a_missed_release_is_found() {
     let server = RedisServer::start();
     let (holder, waiter) = (connect(&server).await, connect_without_polling(&server).await);
     let guard = holder.lock("job").lock().await.unwrap();
@@ -158,20 +159,20 @@ async fn a_killed_subscription_is_made_again_and_what_was_missed_is_asked_for() 
     sleeps(&server, "job", asked).await;
     // Both happen at once, in this order, so the message finds no listener.
     let freed = "redis.call('del', KEYS[1]) return redis.call('publish', ARGV[1], '0')";
-    tell(&server, &["CLIENT", "KILL", "TYPE", "pubsub"]);
-    tell(&server, &["EVAL", freed, "1", "job", &crate::support::channel("job")]);
+    run_command(&server, &["CLIENT", "KILL", "TYPE", "pubsub"]);
+    run_command(&server, &["EVAL", freed, "1", "job", &crate::support::channel("job")]);
     drop(guard);
     drop(soon("the look after the reconnect", waiting).await.unwrap().unwrap());
 }
 
-async fn a_waiter_gets_a_lock_whose_holder_vanished_when_the_lease_ends(server: Place) {
+async fn a_waiter_gets_a_lock_whose_holder_vanished_when_the_lease_ends(server: Fixture) {
     let client = connect_without_polling(&server).await;
-    hold_by_hand(&server, "job", ms(300));
+    hold_as_redisson(&server, "job", ms(300));
     let guard = soon("the end of the lease", client.lock("job").lock()).await.unwrap();
     assert!(guard.is_held());
 }
 
-async fn waiters_of_one_client_are_served_in_the_order_in_which_they_came(server: Place) {
+async fn waiters_of_one_client_are_served_in_arrival_order(server: Fixture) {
     let client = connect(&server).await;
     let guard = client.lock("job").lock().await.unwrap();
     let served = Arc::new(Mutex::new(Vec::new()));
@@ -194,10 +195,10 @@ async fn waiters_of_one_client_are_served_in_the_order_in_which_they_came(server
 }
 
 #[tokio::test]
-async fn of_fifty_waiters_only_the_head_asks_and_all_share_one_subscription() {
+async fn of_fifty_waiters_only_the_head_polls_and_all_share_one_subscription() {
     let server = RedisServer::start();
     let client = connect_without_polling(&server).await;
-    hold_by_hand(&server, "job", NEVER);
+    hold_as_redisson(&server, "job", NEVER);
     let monitor = Monitor::start(&server);
     let waiters: Vec<_> = (0..50).map(|_| wait_in_task(&client, "job")).collect();
     sleeps(&server, "job", 0).await;
@@ -206,7 +207,7 @@ async fn of_fifty_waiters_only_the_head_asks_and_all_share_one_subscription() {
     let subscriptions = monitor.commands().into_iter().filter(is_subscription).count();
     assert_eq!(subscriptions, 1);
     // A release wakes one waiter, not a herd.
-    tell(&server, &["PUBLISH", &crate::support::channel("job"), "0"]);
+    run_command(&server, &["PUBLISH", &crate::support::channel("job"), "0"]);
     eventually("the question", || times_sent(&monitor, Verb::Acquire) == 3).await;
     // The loop aborts from the back, so that no waiter moves to the head.
     for waiter in waiters.iter().rev() {
@@ -217,7 +218,7 @@ async fn of_fifty_waiters_only_the_head_asks_and_all_share_one_subscription() {
     assert_eq!(times_sent(&monitor, Verb::Acquire), 3);
 }
 
-async fn a_hand_over_within_one_client_costs_one_release_and_one_acquire(server: Place) {
+async fn a_hand_over_within_one_client_costs_one_release_and_one_acquire(server: Fixture) {
     let client = connect_without_polling(&server).await;
     let guard = client.lock("job").lock().await.unwrap();
     let waiters: Vec<_> = (0..10).map(|_| wait_in_task(&client, "job")).collect();
@@ -234,20 +235,20 @@ async fn a_hand_over_within_one_client_costs_one_release_and_one_acquire(server:
     assert!((10..=20).contains(&asked), "{asked} questions for 10 turns: {:?}", sent(&monitor));
 }
 
-async fn a_wait_that_ends_leaves_no_subscription_and_no_key(server: Place) {
+async fn a_wait_that_ends_leaves_no_subscription_and_no_key(server: Fixture) {
     let client = connect(&server).await;
-    hold_by_hand(&server, "job", NEVER);
+    hold_as_redisson(&server, "job", NEVER);
     let started = Instant::now();
     assert!(client.lock("job").try_lock_for(ms(150)).await.unwrap().is_none());
     assert!(started.elapsed() >= ms(150), "it waited for as long as it was told");
     eventually("the subscription to end", || listeners(&server, "job") == 0).await;
-    tell(&server, &["DEL", "job"]);
+    run_command(&server, &["DEL", "job"]);
     assert!(client.lock("job").try_lock().await.unwrap().is_some());
 }
 
-async fn a_waiter_that_gives_up_lets_the_next_one_ask(server: Place) {
+async fn the_next_waiter_polls_after_a_dropped_one(server: Fixture) {
     let client = connect_without_polling(&server).await;
-    hold_by_hand(&server, "job", NEVER);
+    hold_as_redisson(&server, "job", NEVER);
     let first = wait_in_task(&client, "job");
     sleeps(&server, "job", 0).await;
     let second = wait_in_task(&client, "job");
@@ -255,8 +256,8 @@ async fn a_waiter_that_gives_up_lets_the_next_one_ask(server: Place) {
     let asked = scripts_run(&server);
     first.abort();
     eventually("the second one to ask", || scripts_run(&server) == asked + 1).await;
-    tell(&server, &["DEL", "job"]);
-    tell(&server, &["PUBLISH", &crate::support::channel("job"), "0"]);
+    run_command(&server, &["DEL", "job"]);
+    run_command(&server, &["PUBLISH", &crate::support::channel("job"), "0"]);
     drop(soon("the lock", second).await.unwrap().unwrap());
 }
 
@@ -276,7 +277,7 @@ async fn a_frozen_server_does_not_stretch_a_deadline() {
 }
 
 #[tokio::test]
-async fn a_deadline_behind_a_frozen_head_is_kept_as_well() {
+async fn a_deadline_behind_a_frozen_head_is_met_too() {
     let server = RedisServer::start();
     let builder = Client::builder().timeout(Duration::from_secs(60));
     let client = connect_with(builder, &server.url()).await;
@@ -293,12 +294,12 @@ async fn a_deadline_behind_a_frozen_head_is_kept_as_well() {
 }
 
 #[tokio::test]
-async fn waiting_for_ever_fails_when_the_server_is_gone_for_a_timeout_and_for_the_whole_line_at_once() {
+async fn an_endless_wait_fails_for_the_whole_queue_after_a_server_timeout() {
     const TIMEOUT: Duration = ms(700);
     let mut server = RedisServer::start();
     let builder = Client::builder().timeout(TIMEOUT);
     let client = connect_with(builder, &server.url()).await;
-    hold_by_hand(&server, "job", NEVER);
+    hold_as_redisson(&server, "job", NEVER);
     let waiters: Vec<_> = (0..20).map(|_| wait_in_task(&client, "job")).collect();
     sleeps(&server, "job", 0).await;
     let (machine, killed) = (Lateness::start(), Instant::now());
@@ -322,7 +323,7 @@ async fn a_server_that_comes_back_within_the_timeout_is_waited_for() {
     let mut server = RedisServer::start();
     let builder = Client::builder().timeout(Duration::from_secs(15));
     let client = connect_with(builder, &server.url()).await;
-    hold_by_hand(&server, "job", NEVER);
+    hold_as_redisson(&server, "job", NEVER);
     let waiting = wait_in_task(&client, "job");
     sleeps(&server, "job", 0).await;
     server.restart();

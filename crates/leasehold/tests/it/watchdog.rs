@@ -7,8 +7,8 @@ use leasehold::{AcquireError, LostReason, ReleaseOutcome};
 use leasehold_testkit::servers::RedisServer;
 
 use crate::support::{
-    Monitor, Place, connect, connect_through, eventually, is_free, ms, on_both, pttl, sent, server_and_proxy,
-    soon, times_sent,
+    Fixture, Monitor, connect, connect_through, eventually, is_free, ms, on_both, pttl, sent,
+    server_and_proxy, soon, times_sent,
 };
 
 /// Short enough for many leases in a test, long enough for a busy machine to renew in time.
@@ -17,16 +17,16 @@ const LEASE: Duration = ms(300);
 on_both! {
     async {
         a_watched_lock_is_never_lost_for_ten_leases,
-        fifty_locks_of_one_client_are_all_kept,
-        renewals_come_every_third_of_the_lease_and_no_oftener,
+        fifty_locks_of_one_client_are_all_renewed,
+        renewals_come_exactly_every_third_of_the_lease,
         a_fixed_lease_is_not_renewed_and_ends_by_itself,
         a_hold_ends_at_its_bound,
         a_bound_shorter_than_the_lease_is_the_lease,
         renewals_stop_at_their_number,
-        no_renewals_at_all_is_a_number_too,
-        a_kept_lock_is_neither_released_nor_renewed,
+        zero_renewals_is_a_valid_limit,
+        a_detached_lock_is_neither_released_nor_renewed,
         no_renewal_follows_a_release_or_a_drop,
-        the_failure_of_one_lock_does_not_touch_another,
+        the_failure_of_one_lock_does_not_affect_another,
         renewals_do_not_wait_for_a_busy_runtime,
     }
     sync {
@@ -34,7 +34,7 @@ on_both! {
     }
 }
 
-async fn a_watched_lock_is_never_lost_for_ten_leases(server: Place) {
+async fn a_watched_lock_is_never_lost_for_ten_leases(server: Fixture) {
     let (holder, other) = (connect(&server).await, connect(&server).await);
     let guard = holder.lock("job").watchdog(LEASE).lock().await.unwrap();
     let (started, mut pace) = (Instant::now(), crate::support::pace(ms(5)));
@@ -49,7 +49,7 @@ async fn a_watched_lock_is_never_lost_for_ten_leases(server: Place) {
     assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
 }
 
-async fn fifty_locks_of_one_client_are_all_kept(server: Place) {
+async fn fifty_locks_of_one_client_are_all_renewed(server: Fixture) {
     let client = connect(&server).await;
     let mut guards = Vec::new();
     for number in 0..50 {
@@ -61,7 +61,7 @@ async fn fifty_locks_of_one_client_are_all_kept(server: Place) {
     assert_eq!(crate::support::keys(&server), 50);
 }
 
-async fn renewals_come_every_third_of_the_lease_and_no_oftener(server: Place) {
+async fn renewals_come_exactly_every_third_of_the_lease(server: Fixture) {
     let lease = ms(600);
     let guard = connect(&server).await.lock("job").watchdog(lease).lock().await.unwrap();
     let monitor = Monitor::start(&server);
@@ -73,7 +73,7 @@ async fn renewals_come_every_third_of_the_lease_and_no_oftener(server: Place) {
     drop(guard);
 }
 
-async fn a_fixed_lease_is_not_renewed_and_ends_by_itself(server: Place) {
+async fn a_fixed_lease_is_not_renewed_and_ends_by_itself(server: Fixture) {
     let client = connect(&server).await;
     let monitor = Monitor::start(&server);
     let guard = client.lock("job").lease(LEASE).lock().await.unwrap();
@@ -84,7 +84,7 @@ async fn a_fixed_lease_is_not_renewed_and_ends_by_itself(server: Place) {
     assert_eq!(guard.release().await, Ok(ReleaseOutcome::NotHeld));
 }
 
-async fn a_hold_ends_at_its_bound(server: Place) {
+async fn a_hold_ends_at_its_bound(server: Fixture) {
     let lock = connect(&server).await.lock("job").watchdog(LEASE).max_hold(ms(1000));
     let started = Instant::now();
     let guard = lock.lock().await.unwrap();
@@ -102,13 +102,13 @@ async fn a_hold_ends_at_its_bound(server: Place) {
     eventually("the key to run out", || is_free(&server, "job")).await;
 }
 
-async fn a_bound_shorter_than_the_lease_is_the_lease(server: Place) {
+async fn a_bound_shorter_than_the_lease_is_the_lease(server: Fixture) {
     let guard = connect(&server).await.lock("job").max_hold(ms(400)).lock().await.unwrap();
     assert!(pttl(&server, "job") <= 400);
     assert_eq!(soon("the end", guard.lost()).await, LostReason::MaxHold);
 }
 
-async fn renewals_stop_at_their_number(server: Place) {
+async fn renewals_stop_at_their_number(server: Fixture) {
     let client = connect(&server).await;
     let monitor = Monitor::start(&server);
     let guard = client.lock("job").watchdog(LEASE).max_renewals(2).lock().await.unwrap();
@@ -116,7 +116,7 @@ async fn renewals_stop_at_their_number(server: Place) {
     assert_eq!(times_sent(&monitor, Verb::Renew), 2);
 }
 
-async fn no_renewals_at_all_is_a_number_too(server: Place) {
+async fn zero_renewals_is_a_valid_limit(server: Fixture) {
     let client = connect(&server).await;
     let monitor = Monitor::start(&server);
     let guard = client.lock("job").watchdog(LEASE).max_renewals(0).lock().await.unwrap();
@@ -124,7 +124,7 @@ async fn no_renewals_at_all_is_a_number_too(server: Place) {
     assert_eq!(times_sent(&monitor, Verb::Renew), 0);
 }
 
-async fn a_kept_lock_is_neither_released_nor_renewed(server: Place) {
+async fn a_detached_lock_is_neither_released_nor_renewed(server: Fixture) {
     let client = connect(&server).await;
     let monitor = Monitor::start(&server);
     client.lock("job").watchdog(LEASE).lock().await.unwrap().detach();
@@ -134,7 +134,7 @@ async fn a_kept_lock_is_neither_released_nor_renewed(server: Place) {
     assert_eq!(verbs, [Verb::Acquire]);
 }
 
-async fn no_renewal_follows_a_release_or_a_drop(server: Place) {
+async fn no_renewal_follows_a_release_or_a_drop(server: Fixture) {
     let lock = connect(&server).await.lock("job").watchdog(ms(90));
     let monitor = Monitor::start(&server);
     for round in 0..20 {
@@ -159,12 +159,12 @@ async fn no_renewal_follows_a_release_or_a_drop(server: Place) {
     }
 }
 
-async fn the_failure_of_one_lock_does_not_touch_another(server: Place) {
+async fn the_failure_of_one_lock_does_not_affect_another(server: Fixture) {
     let client = connect(&server).await;
     let kept = client.lock("kept").watchdog(LEASE).lock().await.unwrap();
     let taken = client.lock("taken").watchdog(LEASE).lock().await.unwrap();
-    crate::support::tell(&server, &["DEL", "taken"]);
-    crate::support::tell(&server, &["SET", "taken", "something else"]);
+    crate::support::run_command(&server, &["DEL", "taken"]);
+    crate::support::run_command(&server, &["SET", "taken", "something else"]);
     soon("the loss", taken.lost()).await;
     crate::support::a_lease_passes(&server, 3 * LEASE).await;
     assert!(kept.is_held());
@@ -172,7 +172,7 @@ async fn the_failure_of_one_lock_does_not_touch_another(server: Place) {
 }
 
 #[tokio::test]
-async fn a_server_that_stutters_costs_only_the_lock_whose_lease_is_over() {
+async fn an_intermittent_server_loses_only_locks_with_an_expired_lease() {
     let server = RedisServer::start();
     let client = connect(&server).await;
     let short = client.lock("short").watchdog(ms(150)).lock().await.unwrap();
@@ -188,7 +188,7 @@ async fn a_server_that_stutters_costs_only_the_lock_whose_lease_is_over() {
 }
 
 #[tokio::test]
-async fn a_renewal_whose_reply_is_lost_is_tried_again_within_the_lease() {
+async fn a_renewal_with_a_lost_reply_is_retried_within_the_lease() {
     // A third of this lease is more than one second, the shortest timeout of a renewal.
     let lease = ms(3600);
     let (server, proxy) = server_and_proxy();
@@ -207,7 +207,7 @@ async fn a_renewal_whose_reply_is_lost_is_tried_again_within_the_lease() {
 }
 
 #[tokio::test]
-async fn a_renewal_whose_connection_breaks_is_tried_again_within_the_lease() {
+async fn a_renewal_with_a_broken_connection_is_retried_within_the_lease() {
     let lease = ms(900);
     let (server, proxy) = server_and_proxy();
     let client = connect_through(&proxy, Duration::from_secs(3)).await;
@@ -238,21 +238,21 @@ async fn a_server_that_is_away_for_less_than_a_lease_costs_no_lock() {
 }
 
 #[tokio::test]
-async fn a_re_entry_that_fails_does_not_put_off_the_renewals_of_the_outer_hold() {
+async fn a_failed_re_entry_does_not_delay_the_renewals_of_the_outer_hold() {
     let server = RedisServer::start();
     let client = connect(&server).await;
     let lock = client.lock("job").owned_by(&client.owner());
     let outer = lock.clone().watchdog(ms(600)).lock().await.unwrap();
     // The timer key needs memory, so the wait begins before the memory limit.
     let more_than_two_leases = crate::support::a_lease_passes(&server, ms(2_000));
-    crate::support::tell(&server, &["CONFIG", "SET", "maxmemory", "1"]);
+    crate::support::run_command(&server, &["CONFIG", "SET", "maxmemory", "1"]);
     let inner = lock.watchdog(Duration::from_secs(60)).try_lock().await;
     assert!(matches!(inner, Err(AcquireError { kind: AcquireErrorKind::Store(_), .. })), "{inner:?}");
     more_than_two_leases.await;
     assert!(outer.is_held(), "it was lost: {}", outer.lost().await);
 }
 
-async fn renewals_do_not_wait_for_a_busy_runtime(server: Place) {
+async fn renewals_do_not_wait_for_a_busy_runtime(server: Fixture) {
     let guard = connect(&server).await.lock("job").watchdog(LEASE).lock().await.unwrap();
     // The loop blocks the only thread of this runtime.
     let started = Instant::now();
@@ -263,7 +263,7 @@ async fn renewals_do_not_wait_for_a_busy_runtime(server: Place) {
     assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
 }
 
-fn renewals_and_the_release_outlive_the_users_runtime(server: Place) {
+fn renewals_and_the_release_outlive_the_users_runtime(server: Fixture) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let lock = async { connect(&server).await.lock("job").watchdog(LEASE).lock().await };
     let guard = runtime.block_on(lock).unwrap();

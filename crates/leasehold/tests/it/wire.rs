@@ -14,14 +14,14 @@ use leasehold_proto::{Call, CallArgs, ClientId, Lease};
 use leasehold_testkit::servers::{self, RedisServer};
 
 use crate::support::{
-    Monitor, Place, Subscriber, Told, channel, connect, eventually, fields, hold_by_hand, is_free, listeners,
-    ms, on_both, pttl, sent, soon, tell,
+    Fixture, Monitor, Subscriber, TestServer, channel, connect, eventually, fields, hold_as_redisson,
+    is_free, listeners, ms, on_both, pttl, run_command, sent, soon,
 };
 
 const CHANNEL: &str = "redisson_lock__channel:{lk}";
 
 /// Runs a call as a client would, and returns the output of `redis-cli`, with nothing for nil.
-fn run(server: &impl Told, call: &Call) -> String {
+fn run(server: &impl TestServer, call: &Call) -> String {
     let keys = call.keys().len().to_string();
     let mut command = vec!["EVAL", call.script().source(), &keys];
     command.extend(call.keys().iter().map(|key| &**key));
@@ -54,20 +54,20 @@ impl Asked {
         CallArgs::new(&self.subject, self.owner, self.lease).count(count)
     }
 
-    fn acquire(&self, server: &impl Told) -> String {
+    fn acquire(&self, server: &impl TestServer) -> String {
         run(server, &(REENTRANT.acquire)(&self.ask(1)))
     }
 
     /// A re-entry, which is a renewal that sets the count.
-    fn enter(&self, server: &impl Told, count: u32) -> String {
+    fn enter(&self, server: &impl TestServer, count: u32) -> String {
         run(server, &(REENTRANT.renew)(&self.ask(count)))
     }
 
-    fn renew(&self, server: &impl Told) -> String {
+    fn renew(&self, server: &impl TestServer) -> String {
         run(server, &(REENTRANT.renew)(&self.ask(0)))
     }
 
-    fn release(&self, server: &impl Told, left: u32) -> String {
+    fn release(&self, server: &impl TestServer, left: u32) -> String {
         run(server, &(REENTRANT.release)(&self.ask(left)))
     }
 }
@@ -80,10 +80,10 @@ fn held_by(number: u64, count: u32) -> BTreeMap<String, String> {
 on_both! {
     async {
         a_hold_is_a_hash_with_one_field_of_uuid_and_number_and_an_expiry,
-        a_release_is_seen_by_a_bare_subscriber,
-        a_partial_release_says_nothing,
-        a_hold_in_redissons_way_excludes_us_until_it_is_released_in_redissons_way,
-        a_hold_of_ours_refuses_redissons_acquire,
+        a_plain_subscriber_receives_a_release,
+        a_partial_release_publishes_nothing,
+        a_redisson_hold_excludes_leasehold_until_its_release,
+        a_leasehold_hold_refuses_an_acquire_of_redisson,
         names_with_a_hash_tag_have_the_channel_that_redisson_gives_them,
         names_and_owners_are_only_ever_keys_and_arguments,
     }
@@ -91,18 +91,18 @@ on_both! {
         the_plain_vector_of_the_protocol_page_holds,
         an_acquire_run_twice_equals_one,
         a_re_entry_run_twice_equals_one,
-        neither_an_acquire_nor_a_re_entry_shortens_what_the_server_keeps,
-        a_re_entry_of_a_hold_that_is_gone_takes_nothing,
+        neither_an_acquire_nor_a_re_entry_shortens_the_lease_on_the_server,
+        a_re_entry_of_a_missing_hold_acquires_nothing,
         a_renewal_run_twice_equals_one_and_never_shortens,
-        a_renewal_by_another_or_of_nothing_changes_nothing,
-        a_late_duplicate_of_anything_leaves_a_newer_owner_alone,
-        arguments_that_cannot_be_are_refused_before_the_first_write,
-        a_force_release_tells_the_waiters_whatever_the_count,
+        a_foreign_renewal_or_one_without_a_hold_changes_nothing,
+        a_late_duplicate_of_any_call_does_not_affect_a_newer_owner,
+        invalid_arguments_are_rejected_before_the_first_write,
+        a_forced_release_wakes_waiters_at_any_hold_count,
         an_inspection_changes_nothing,
     }
 }
 
-fn the_plain_vector_of_the_protocol_page_holds(server: Place) {
+fn the_plain_vector_of_the_protocol_page_holds(server: Fixture) {
     let (one, two) = (Asked::by(1), Asked::by(2));
     let mut heard = Subscriber::start(&server, CHANNEL);
 
@@ -127,12 +127,12 @@ fn the_plain_vector_of_the_protocol_page_holds(server: Place) {
 
     assert_eq!(one.release(&server, 0), "", "nil: not its holder");
     assert_eq!(run(&server, &(LOCK_CALLS.force_release)(&one.subject.name)), "0");
-    tell(&server, &["PUBLISH", CHANNEL, "marker"]);
+    run_command(&server, &["PUBLISH", CHANNEL, "marker"]);
     assert_eq!(heard.message(), "marker", "nothing was published since");
     assert_eq!(crate::support::keys(&server), 0, "no helper keys");
 }
 
-fn an_acquire_run_twice_equals_one(server: Place) {
+fn an_acquire_run_twice_equals_one(server: Fixture) {
     let one = Asked::by(1);
     for _ in 0..2 {
         assert_eq!(one.acquire(&server), "");
@@ -141,7 +141,7 @@ fn an_acquire_run_twice_equals_one(server: Place) {
     }
 }
 
-fn a_re_entry_run_twice_equals_one(server: Place) {
+fn a_re_entry_run_twice_equals_one(server: Fixture) {
     let one = Asked::by(1);
     one.acquire(&server);
     for count in [2, 5] {
@@ -152,7 +152,7 @@ fn a_re_entry_run_twice_equals_one(server: Place) {
     }
 }
 
-fn neither_an_acquire_nor_a_re_entry_shortens_what_the_server_keeps(server: Place) {
+fn neither_an_acquire_nor_a_re_entry_shortens_the_lease_on_the_server(server: Fixture) {
     let (long, mut short) = (Asked::by(1), Asked::by(1));
     short.lease = Lease::new(Duration::from_secs(1)).unwrap();
     long.acquire(&server);
@@ -162,7 +162,7 @@ fn neither_an_acquire_nor_a_re_entry_shortens_what_the_server_keeps(server: Plac
     assert!(pttl(&server, "lk") > 20_000);
 }
 
-fn a_re_entry_of_a_hold_that_is_gone_takes_nothing(server: Place) {
+fn a_re_entry_of_a_missing_hold_acquires_nothing(server: Fixture) {
     for count in [1, 2] {
         assert_eq!(Asked::by(1).enter(&server, count), "0");
         assert!(is_free(&server, "lk"));
@@ -172,36 +172,36 @@ fn a_re_entry_of_a_hold_that_is_gone_takes_nothing(server: Place) {
     assert_eq!(fields(&server, "lk"), held_by(2, 1));
 }
 
-fn a_renewal_run_twice_equals_one_and_never_shortens(server: Place) {
+fn a_renewal_run_twice_equals_one_and_never_shortens(server: Fixture) {
     let one = Asked::by(1);
     one.acquire(&server);
-    tell(&server, &["PEXPIRE", "lk", "1000"]);
+    run_command(&server, &["PEXPIRE", "lk", "1000"]);
     for _ in 0..2 {
         assert_eq!(one.renew(&server), "1");
         assert!((29_000..=30_000).contains(&pttl(&server, "lk")));
     }
-    tell(&server, &["PEXPIRE", "lk", "90000"]);
+    run_command(&server, &["PEXPIRE", "lk", "90000"]);
     assert_eq!(one.renew(&server), "1");
     assert!(pttl(&server, "lk") > 80_000);
     assert_eq!(fields(&server, "lk"), held_by(1, 1));
 }
 
-fn a_renewal_by_another_or_of_nothing_changes_nothing(server: Place) {
+fn a_foreign_renewal_or_one_without_a_hold_changes_nothing(server: Fixture) {
     assert_eq!(Asked::by(1).renew(&server), "0");
     assert!(is_free(&server, "lk"));
     Asked::by(2).acquire(&server);
-    tell(&server, &["PEXPIRE", "lk", "5000"]);
+    run_command(&server, &["PEXPIRE", "lk", "5000"]);
     assert_eq!(Asked::by(1).renew(&server), "-1");
     assert!(pttl(&server, "lk") <= 5000);
     assert_eq!(fields(&server, "lk"), held_by(2, 1));
 }
 
-fn a_late_duplicate_of_anything_leaves_a_newer_owner_alone(server: Place) {
+fn a_late_duplicate_of_any_call_does_not_affect_a_newer_owner(server: Fixture) {
     let (old, new) = (Asked::by(1), Asked::by(2));
     old.acquire(&server);
     old.release(&server, 0);
     new.acquire(&server);
-    tell(&server, &["PEXPIRE", "lk", "5000"]);
+    run_command(&server, &["PEXPIRE", "lk", "5000"]);
     let mut heard = Subscriber::start(&server, CHANNEL);
     assert_eq!(old.release(&server, 0), "");
     assert_eq!(old.release(&server, 1), "");
@@ -209,11 +209,11 @@ fn a_late_duplicate_of_anything_leaves_a_newer_owner_alone(server: Place) {
     assert!(old.acquire(&server).parse::<i64>().unwrap() > 0);
     assert_eq!(fields(&server, "lk"), held_by(2, 1));
     assert!(pttl(&server, "lk") <= 5000);
-    tell(&server, &["PUBLISH", CHANNEL, "marker"]);
+    run_command(&server, &["PUBLISH", CHANNEL, "marker"]);
     assert_eq!(heard.message(), "marker", "nobody was woken");
 }
 
-fn arguments_that_cannot_be_are_refused_before_the_first_write(server: Place) {
+fn invalid_arguments_are_rejected_before_the_first_write(server: Fixture) {
     let one = Asked::by(1);
     let field = one.owner.to_string();
     let (acquire, renew) = ((REENTRANT.acquire)(&one.ask(1)), (REENTRANT.renew)(&one.ask(1)));
@@ -233,7 +233,7 @@ fn arguments_that_cannot_be_are_refused_before_the_first_write(server: Place) {
     }
 }
 
-fn a_force_release_tells_the_waiters_whatever_the_count(server: Place) {
+fn a_forced_release_wakes_waiters_at_any_hold_count(server: Fixture) {
     let one = Asked::by(1);
     one.acquire(&server);
     one.enter(&server, 7);
@@ -243,7 +243,7 @@ fn a_force_release_tells_the_waiters_whatever_the_count(server: Place) {
     assert!(is_free(&server, "lk"));
 }
 
-fn an_inspection_changes_nothing(server: Place) {
+fn an_inspection_changes_nothing(server: Fixture) {
     let one = Asked::by(1);
     assert_eq!(run(&server, &(LOCK_CALLS.inspect)(&one.subject.name, None)), "-2\n0");
     one.acquire(&server);
@@ -254,7 +254,7 @@ fn an_inspection_changes_nothing(server: Place) {
     assert_eq!(fields(&server, "lk"), held_by(1, 3));
 }
 
-async fn a_hold_is_a_hash_with_one_field_of_uuid_and_number_and_an_expiry(server: Place) {
+async fn a_hold_is_a_hash_with_one_field_of_uuid_and_number_and_an_expiry(server: Fixture) {
     let client = connect(&server).await;
     let guard = client.lock("lk").lock().await.unwrap();
     assert_eq!(server.cli(&["TYPE", "lk"]), "hash");
@@ -273,7 +273,7 @@ async fn a_hold_is_a_hash_with_one_field_of_uuid_and_number_and_an_expiry(server
     drop(guard);
 }
 
-async fn a_release_is_seen_by_a_bare_subscriber(server: Place) {
+async fn a_plain_subscriber_receives_a_release(server: Fixture) {
     let client = connect(&server).await;
     let mut heard = Subscriber::start(&server, CHANNEL);
     client.lock("lk").lock().await.unwrap().release().await.unwrap();
@@ -286,24 +286,24 @@ async fn a_release_is_seen_by_a_bare_subscriber(server: Place) {
     drop(guard);
 }
 
-async fn a_partial_release_says_nothing(server: Place) {
+async fn a_partial_release_publishes_nothing(server: Fixture) {
     let client = connect(&server).await;
     let lock = client.lock("lk").owned_by(&client.owner());
     let (outer, inner) = (lock.lock().await.unwrap(), lock.lock().await.unwrap());
     let mut heard = Subscriber::start(&server, CHANNEL);
     inner.release().await.unwrap();
-    tell(&server, &["PUBLISH", CHANNEL, "marker"]);
+    run_command(&server, &["PUBLISH", CHANNEL, "marker"]);
     assert_eq!(heard.message(), "marker");
     outer.release().await.unwrap();
     assert_eq!(heard.message(), "0");
 }
 
-async fn a_hold_in_redissons_way_excludes_us_until_it_is_released_in_redissons_way(server: Place) {
+async fn a_redisson_hold_excludes_leasehold_until_its_release(server: Fixture) {
     let client = Client::builder().poll_interval(Duration::from_secs(600));
     let client = client.connect(&server.url()).await.unwrap();
-    hold_by_hand(&server, "lk", Duration::from_secs(30));
+    hold_as_redisson(&server, "lk", Duration::from_secs(30));
     // A second hold of the same thread, as Redisson counts it.
-    hold_by_hand(&server, "lk", Duration::from_secs(30));
+    hold_as_redisson(&server, "lk", Duration::from_secs(30));
     let lock = client.lock("lk");
     assert!(lock.try_lock().await.unwrap().is_none());
     assert!(lock.is_locked().await.unwrap());
@@ -322,7 +322,7 @@ async fn a_hold_in_redissons_way_excludes_us_until_it_is_released_in_redissons_w
     assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
 }
 
-async fn a_hold_of_ours_refuses_redissons_acquire(server: Place) {
+async fn a_leasehold_hold_refuses_an_acquire_of_redisson(server: Fixture) {
     let guard = connect(&server).await.lock("lk").lock().await.unwrap();
     let acquire = "if redis.call('exists', KEYS[1]) == 0 or redis.call('hexists', KEYS[1], ARGV[2]) == 1 then \
                    redis.call('hincrby', KEYS[1], ARGV[2], 1) redis.call('pexpire', KEYS[1], ARGV[1]) return nil \
@@ -334,7 +334,7 @@ async fn a_hold_of_ours_refuses_redissons_acquire(server: Place) {
     assert_eq!(fields(&server, "lk"), BTreeMap::from([("java:1".into(), "1".into())]));
 }
 
-async fn names_with_a_hash_tag_have_the_channel_that_redisson_gives_them(server: Place) {
+async fn names_with_a_hash_tag_have_the_channel_that_redisson_gives_them(server: Fixture) {
     let client = connect(&server).await;
     let mut heard = Subscriber::start(&server, "redisson_lock__channel:{orders}:42");
     let name = Name::raw_redisson("{orders}:42").unwrap();
@@ -342,10 +342,10 @@ async fn names_with_a_hash_tag_have_the_channel_that_redisson_gives_them(server:
     assert_eq!(heard.message(), "0");
 }
 
-async fn names_and_owners_are_only_ever_keys_and_arguments(server: Place) {
+async fn names_and_owners_are_only_ever_keys_and_arguments(server: Fixture) {
     let client = connect(&server).await;
     let name = "x'] redis.call('flushall') --[[";
-    tell(&server, &["SET", "precious", "1"]);
+    run_command(&server, &["SET", "precious", "1"]);
     let monitor = Monitor::start(&server);
     client.lock(name).lock().await.unwrap().release().await.unwrap();
     assert_eq!(server.cli(&["GET", "precious"]), "1");
@@ -357,7 +357,7 @@ async fn names_and_owners_are_only_ever_keys_and_arguments(server: Place) {
 }
 
 #[tokio::test]
-async fn nothing_but_the_locks_own_key_is_ever_written() {
+async fn only_the_key_of_the_lock_is_written() {
     let server = RedisServer::start();
     let (one, other) = (connect(&server).await, connect(&server).await);
     let monitor = servers::Monitor::start(&server);

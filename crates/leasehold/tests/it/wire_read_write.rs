@@ -17,7 +17,8 @@ use leasehold_proto::recipe::reentrant::REENTRANT;
 use leasehold_proto::{Call, CallArgs, ClientId, Lease, Recipe};
 
 use crate::support::{
-    Place, Subscriber, Told, connect, eventually, fields, is_free, keys, on_both, pttl, soon, tell,
+    Fixture, Subscriber, TestServer, connect, eventually, fields, is_free, keys, on_both, pttl, run_command,
+    soon,
 };
 
 const CHANNEL: &str = "redisson_rwlock:{rw}";
@@ -26,10 +27,10 @@ const JAVA: &str = "6f3b2c1e-0d4a-4b7e-9c55-1a2b3c4d5e6f:42";
 on_both! {
     async {
         names_with_a_hash_tag_have_the_keys_and_the_channel_that_redisson_gives_them,
-        a_java_readers_unlock_counts_our_readers_and_ours_counts_javas,
-        a_java_writer_is_waited_for_and_wakes_us,
-        what_we_hold_refuses_java_and_what_java_holds_refuses_us,
-        a_java_reader_that_died_is_in_nobodys_way_for_longer_than_its_lease,
+        a_reader_unlock_of_either_side_counts_readers_of_both,
+        a_java_writer_is_waited_for_and_wakes_leasehold,
+        java_and_leasehold_holds_refuse_each_other,
+        a_dead_java_reader_blocks_for_at_most_its_lease,
         a_plain_lock_and_a_read_write_lock_of_one_name_refuse_each_other,
     }
     sync {
@@ -41,7 +42,7 @@ on_both! {
 }
 
 /// Runs a call as a client would, and returns the output of `redis-cli`, with nothing for nil.
-fn run(server: &impl Told, call: &Call) -> String {
+fn run(server: &impl TestServer, call: &Call) -> String {
     let keys = call.keys().len().to_string();
     let mut command = vec!["EVAL", call.script().source(), &keys];
     command.extend(call.keys().iter().map(|key| &**key));
@@ -76,23 +77,23 @@ impl Side {
         Self { companion: Some(other), ..self }
     }
 
-    fn run(&self, server: &impl Told, write: impl FnOnce(&Recipe, CallArgs<'_>) -> Call) -> String {
+    fn run(&self, server: &impl TestServer, write: impl FnOnce(&Recipe, CallArgs<'_>) -> Call) -> String {
         let subject = Subject::new(&Name::new("rw").unwrap(), self.recipe);
         let lease = Lease::new(Duration::from_millis(self.lease_ms)).unwrap();
         let ask = CallArgs::new(&subject, owner(self.number), lease);
         run(server, &write(self.recipe, CallArgs { companion: self.companion.map(owner), ..ask }))
     }
 
-    fn acquire(&self, server: &impl Told) -> String {
+    fn acquire(&self, server: &impl TestServer) -> String {
         self.run(server, |recipe, ask| (recipe.acquire)(&ask))
     }
 
     /// A re-entry, which is a renewal that sets the count.
-    fn enter(&self, server: &impl Told, count: u32) -> String {
+    fn enter(&self, server: &impl TestServer, count: u32) -> String {
         self.run(server, |recipe, ask| (recipe.renew)(&ask.count(count)))
     }
 
-    fn release(&self, server: &impl Told, left: u32) -> String {
+    fn release(&self, server: &impl TestServer, left: u32) -> String {
         self.run(server, |recipe, ask| (recipe.release)(&ask.count(left)))
     }
 
@@ -128,23 +129,23 @@ const JAVA_READ_UNLOCK: &str = "
     redis.call('publish', KEYS[2], '0')
     return 1";
 
-fn java_unlocks_read(server: &impl Told) -> String {
+fn java_unlocks_read(server: &impl TestServer) -> String {
     server.cli(&["EVAL", JAVA_READ_UNLOCK, "3", "rw", CHANNEL, "{rw}", JAVA])
 }
 
 /// Redisson's acquire of a free read lock (docs/protocol.md#92-read-acquire).
-fn java_reads(server: &impl Told, lease_ms: u64) {
+fn java_reads(server: &impl TestServer, lease_ms: u64) {
     let lease = lease_ms.to_string();
-    tell(server, &["HSET", "rw", "mode", "read"]);
-    tell(server, &["HINCRBY", "rw", JAVA, "1"]);
+    run_command(server, &["HSET", "rw", "mode", "read"]);
+    run_command(server, &["HINCRBY", "rw", JAVA, "1"]);
     let hold = server.cli(&["HGET", "rw", JAVA]);
-    tell(server, &["SET", &format!("{{rw}}:{JAVA}:rwlock_timeout:{hold}"), "1", "PX", &lease]);
+    run_command(server, &["SET", &format!("{{rw}}:{JAVA}:rwlock_timeout:{hold}"), "1", "PX", &lease]);
     if pttl(server, "rw") < i64::try_from(lease_ms).unwrap() {
-        tell(server, &["PEXPIRE", "rw", &lease]);
+        run_command(server, &["PEXPIRE", "rw", &lease]);
     }
 }
 
-fn the_vector_of_a_writer_that_reads_holds(server: Place) {
+fn the_vector_of_a_writer_that_reads_holds(server: Fixture) {
     let (writer, reader) = (Side::writer(1), Side::reader(2, 10_000).beside(1));
     let (write, read) = (format!("{}:write", owner(1)), owner(2).to_string());
     let mut heard = Subscriber::start(&server, CHANNEL);
@@ -182,12 +183,12 @@ fn the_vector_of_a_writer_that_reads_holds(server: Place) {
     assert_eq!(heard.message(), "0", "the next message: nothing was published before");
     assert_eq!(other.release(&server, 0), "");
     assert_eq!(writer.release(&server, 0), "");
-    tell(&server, &["PUBLISH", CHANNEL, "marker"]);
+    run_command(&server, &["PUBLISH", CHANNEL, "marker"]);
     assert_eq!(heard.message(), "marker", "a message there, of a lock that was not held");
     assert_eq!(keys(&server), 0, "no helper keys");
 }
 
-fn the_vector_of_two_leases_holds(server: Place) {
+fn the_vector_of_two_leases_holds(server: Fixture) {
     let (short, long) = (Side::reader(1, 5_000), Side::reader(2, 20_000));
     short.acquire(&server);
     long.acquire(&server);
@@ -207,16 +208,16 @@ fn the_vector_of_two_leases_holds(server: Place) {
     assert_eq!(keys(&server), 0);
 }
 
-fn the_vector_of_a_zombie_holds(server: Place) {
+fn the_vector_of_a_zombie_holds(server: Fixture) {
     let (dead, living) = (Side::reader(1, 30_000), Side::reader(2, 30_000));
     dead.acquire(&server);
     living.acquire(&server);
-    tell(&server, &["DEL", &dead.lease(1)]);
+    run_command(&server, &["DEL", &dead.lease(1)]);
     assert_eq!(living.release(&server, 0), "1");
     assert!(is_free(&server, "rw"), "though the dead one's field was there");
 }
 
-fn the_vector_of_mixed_kinds_is_refused(server: Place) {
+fn the_vector_of_mixed_kinds_is_refused(server: Fixture) {
     let plain = Subject::new(&Name::new("rw").unwrap(), &REENTRANT);
     let lease = Lease::new(Duration::from_secs(30)).unwrap();
     let acquire = || run(&server, &(REENTRANT.acquire)(&CallArgs::new(&plain, owner(1), lease)));
@@ -226,13 +227,13 @@ fn the_vector_of_mixed_kinds_is_refused(server: Place) {
         assert!(answer.contains("WRONGTYPE"), "granted there: {answer}");
     }
     assert_eq!(fields(&server, "rw"), hash(&[(&owner(1).to_string(), "1")]));
-    tell(&server, &["DEL", "rw"]);
+    run_command(&server, &["DEL", "rw"]);
     Side::reader(2, 30_000).acquire(&server);
     let answer = acquire();
     assert!(answer.contains("WRONGTYPE"), "refused there as somebody else's: {answer}");
 }
 
-async fn names_with_a_hash_tag_have_the_keys_and_the_channel_that_redisson_gives_them(server: Place) {
+async fn names_with_a_hash_tag_have_the_keys_and_the_channel_that_redisson_gives_them(server: Fixture) {
     let client = connect(&server).await;
     let mut heard = Subscriber::start(&server, "redisson_rwlock:{test}:abc:key");
     let lock = client.rw_lock(Name::raw_redisson("{test}:abc:key").unwrap());
@@ -247,7 +248,7 @@ async fn names_with_a_hash_tag_have_the_keys_and_the_channel_that_redisson_gives
     assert_eq!(keys(&server), 0);
 }
 
-async fn a_java_readers_unlock_counts_our_readers_and_ours_counts_javas(server: Place) {
+async fn a_reader_unlock_of_either_side_counts_readers_of_both(server: Fixture) {
     let client = connect(&server).await;
     java_reads(&server, 60_000);
     let reader = client.rw_lock("rw").lease(Duration::from_secs(20)).read().await.unwrap();
@@ -263,12 +264,12 @@ async fn a_java_readers_unlock_counts_our_readers_and_ours_counts_javas(server: 
     assert_eq!(keys(&server), 0);
 }
 
-async fn a_java_writer_is_waited_for_and_wakes_us(server: Place) {
+async fn a_java_writer_is_waited_for_and_wakes_leasehold(server: Fixture) {
     let lazy =
         Client::builder().poll_interval(Duration::from_secs(600)).connect(&server.url()).await.unwrap();
     let writer = format!("{JAVA}:write");
-    tell(&server, &["HSET", "rw", "mode", "write", &writer, "1"]);
-    tell(&server, &["PEXPIRE", "rw", "600000"]);
+    run_command(&server, &["HSET", "rw", "mode", "write", &writer, "1"]);
+    run_command(&server, &["PEXPIRE", "rw", "600000"]);
     let lock = lazy.rw_lock("rw");
     assert!(lock.try_read().await.unwrap().is_none());
     assert!(lock.try_write().await.unwrap().is_none());
@@ -277,12 +278,12 @@ async fn a_java_writer_is_waited_for_and_wakes_us(server: Place) {
     let waiting = tokio::spawn(async move { lock.read().await });
     let listeners = || server.cli(&["PUBSUB", "NUMSUB", CHANNEL]).ends_with('1');
     eventually("us to listen", listeners).await;
-    tell(&server, &["DEL", "rw"]);
-    tell(&server, &["PUBLISH", CHANNEL, "1"]);
+    run_command(&server, &["DEL", "rw"]);
+    run_command(&server, &["PUBLISH", CHANNEL, "1"]);
     drop(soon("the wake-up", waiting).await.unwrap().unwrap());
 }
 
-async fn what_we_hold_refuses_java_and_what_java_holds_refuses_us(server: Place) {
+async fn java_and_leasehold_holds_refuse_each_other(server: Fixture) {
     let client = connect(&server).await;
     let writes = "local mode = redis.call('hget', KEYS[1], 'mode') \
                   if mode == false then return 'granted' end return redis.call('pttl', KEYS[1])";
@@ -307,7 +308,7 @@ async fn what_we_hold_refuses_java_and_what_java_holds_refuses_us(server: Place)
     assert!(client.rw_lock("rw").try_upgrade(&reader).await.unwrap().is_some());
 }
 
-async fn a_java_reader_that_died_is_in_nobodys_way_for_longer_than_its_lease(server: Place) {
+async fn a_dead_java_reader_blocks_for_at_most_its_lease(server: Fixture) {
     let client = connect(&server).await;
     let reader = client.rw_lock("rw").read().await.unwrap();
     java_reads(&server, 300);
@@ -319,7 +320,7 @@ async fn a_java_reader_that_died_is_in_nobodys_way_for_longer_than_its_lease(ser
     assert!(writer.is_held() && reader.is_held());
 }
 
-async fn a_plain_lock_and_a_read_write_lock_of_one_name_refuse_each_other(server: Place) {
+async fn a_plain_lock_and_a_read_write_lock_of_one_name_refuse_each_other(server: Fixture) {
     let client = connect(&server).await;
     let plain = client.lock("rw").lock().await.unwrap();
     let lock = client.rw_lock("rw");

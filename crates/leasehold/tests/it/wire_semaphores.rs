@@ -17,7 +17,7 @@ use leasehold_proto::recipe::semaphore::{self, FIFO_SEMAPHORE, SEMAPHORE};
 use leasehold_proto::recipe::{CallContext, Recipe};
 use leasehold_proto::{Call, CallArgs, ClientId, Lease};
 
-use crate::support::{Place, Subscriber, Told, eventually, is_free, on_both, pttl, tell};
+use crate::support::{Fixture, Subscriber, TestServer, eventually, is_free, on_both, pttl, run_command};
 
 const SC: &str = "redisson_sc:{s}";
 const LATCH: &str = "redisson_countdownlatch__channel__{l}";
@@ -25,7 +25,7 @@ const LATCH: &str = "redisson_countdownlatch__channel__{l}";
 const UNENDING: &str = "922337203685477";
 
 /// Runs a call as a client would, and returns the output of `redis-cli`, with nothing for nil.
-fn run(server: &impl Told, call: &Call) -> String {
+fn run(server: &impl TestServer, call: &Call) -> String {
     let keys = call.keys().len().to_string();
     let mut command = vec!["EVAL", call.script().source(), &keys];
     command.extend(call.keys().iter().map(|key| &**key));
@@ -62,33 +62,33 @@ impl Asked {
         CallArgs { context, ..CallArgs::new(&self.subject, self.owner, self.lease).units(self.units) }
     }
 
-    fn acquire(&self, server: &impl Told) -> String {
+    fn acquire(&self, server: &impl TestServer) -> String {
         run(server, &(self.subject.recipe.acquire)(&self.args(CallContext::default())))
     }
 
-    fn acquire_again(&self, server: &impl Told) -> String {
+    fn acquire_again(&self, server: &impl TestServer) -> String {
         let context = CallContext { uncertain: true, ..CallContext::default() };
         run(server, &(self.subject.recipe.acquire)(&self.args(context)))
     }
 
-    fn renew(&self, server: &impl Told) -> String {
+    fn renew(&self, server: &impl TestServer) -> String {
         run(server, &(self.subject.recipe.renew)(&self.args(CallContext::default())))
     }
 
     /// The first attempt to release a granted hold.
-    fn release(&self, server: &impl Told) -> String {
+    fn release(&self, server: &impl TestServer) -> String {
         let context = CallContext { granted: true, ..CallContext::default() };
         run(server, &(self.subject.recipe.release)(&self.args(context)))
     }
 
     /// A later attempt.
-    fn release_again(&self, server: &impl Told) -> String {
+    fn release_again(&self, server: &impl TestServer) -> String {
         let context = CallContext { granted: true, uncertain: true, ..CallContext::default() };
         run(server, &(self.subject.recipe.release)(&self.args(context)))
     }
 
     /// The undo of an acquire with an unknown outcome.
-    fn undo(&self, server: &impl Told) -> String {
+    fn undo(&self, server: &impl TestServer) -> String {
         let context = CallContext { uncertain: true, ..CallContext::default() };
         run(server, &(self.subject.recipe.release)(&self.args(context)))
     }
@@ -104,8 +104,8 @@ fn name(name: &str) -> Name {
 }
 
 /// Checks that the channel had no message since the last message read.
-fn hears_nothing(server: &impl Told, heard: &mut Subscriber, channel: &str) {
-    tell(server, &["PUBLISH", channel, "marker"]);
+fn hears_nothing(server: &impl TestServer, heard: &mut Subscriber, channel: &str) {
+    run_command(server, &["PUBLISH", channel, "marker"]);
     assert_eq!(heard.message(), "marker");
 }
 
@@ -122,12 +122,12 @@ on_both! {
         a_release_of_permits_whose_marker_has_expired_returns_them_once,
         an_expirable_semaphores_calls_run_twice_equal_one,
         operations_run_twice_equal_one_and_answer_the_same,
-        redissons_ways_with_semaphores_and_ours_go_together,
-        reduced_permits_are_told_as_totals_below_zero,
+        redisson_and_leasehold_semaphore_calls_work_together,
+        reduced_permits_are_reported_as_negative_totals,
     }
 }
 
-fn the_semaphores_vector_of_the_protocol_page_holds(server: Place) {
+fn the_semaphores_vector_of_the_protocol_page_holds(server: Fixture) {
     let mut heard = Subscriber::start(&server, SC);
     let s = name("s");
     assert_eq!(run(&server, &semaphore::try_set(&s, &operation(1), 3, None)), "1");
@@ -140,22 +140,22 @@ fn the_semaphores_vector_of_the_protocol_page_holds(server: Place) {
     assert_eq!(heard.message(), "3", "nothing was told of what was taken");
     assert_eq!(run(&server, &semaphore::add(&s, &operation(2), -9)), "-6");
     assert_eq!(heard.message(), "-6");
-    tell(&server, &["PEXPIRE", "s", "60000"]);
+    run_command(&server, &["PEXPIRE", "s", "60000"]);
     assert_eq!(run(&server, &semaphore::add(&s, &operation(3), 1)), "-5");
     assert_eq!(heard.message(), "-5");
     assert_eq!(pttl(&server, "s"), -1);
     assert_eq!(server.cli(&["TYPE", "s"]), "string");
 }
 
-async fn the_expirable_semaphores_vector_of_the_protocol_page_holds(server: Place) {
+async fn the_expirable_semaphores_vector_of_the_protocol_page_holds(server: Fixture) {
     let mut heard = Subscriber::start(&server, SC);
     let s = name("s");
     assert_eq!(run(&server, &semaphore::try_set(&s, &operation(1), 2, None)), "1");
     assert_eq!(heard.message(), "2");
     // Permit A has no lease. Only a Java client acquires such a permit.
     let a = Asked::new(&EXPIRABLE_SEMAPHORE, 1, 1);
-    tell(&server, &["DECRBY", "s", "1"]);
-    tell(&server, &["ZADD", "{s}:timeout", UNENDING, &a.id()]);
+    run_command(&server, &["DECRBY", "s", "1"]);
+    run_command(&server, &["ZADD", "{s}:timeout", UNENDING, &a.id()]);
     let mut b = Asked::new(&EXPIRABLE_SEMAPHORE, 2, 1);
     b.lease = Lease::new(Duration::from_millis(500)).unwrap();
     assert_eq!(b.acquire(&server), "", "nil: taken");
@@ -178,7 +178,7 @@ async fn the_expirable_semaphores_vector_of_the_protocol_page_holds(server: Plac
     assert_eq!(server.cli(&["ZRANGE", "{s}:timeout", "0", "-1"]), c.id());
 }
 
-fn the_latchs_vector_of_the_protocol_page_holds(server: Place) {
+fn the_latchs_vector_of_the_protocol_page_holds(server: Fixture) {
     let mut heard = Subscriber::start(&server, LATCH);
     let l = name("l");
     assert_eq!(run(&server, &latch::count_down(&l, &operation(1))), "0");
@@ -199,8 +199,8 @@ fn the_latchs_vector_of_the_protocol_page_holds(server: Place) {
     assert_eq!(subject.channels(WireOwner::new(client(), 1))[0].as_str(), LATCH);
 }
 
-fn a_semaphores_calls_run_twice_equal_one(server: Place) {
-    tell(&server, &["SET", "s", "5"]);
+fn a_semaphores_calls_run_twice_equal_one(server: Fixture) {
+    run_command(&server, &["SET", "s", "5"]);
     for (number, recipe) in [(1, &SEMAPHORE as &Recipe), (2, &FIFO_SEMAPHORE)] {
         let asked = Asked::new(recipe, number, 2);
         for _ in 0..2 {
@@ -217,8 +217,8 @@ fn a_semaphores_calls_run_twice_equal_one(server: Place) {
     }
 }
 
-fn a_late_duplicate_of_an_undone_acquire_takes_nothing(server: Place) {
-    tell(&server, &["SET", "s", "5"]);
+fn a_late_duplicate_of_an_undone_acquire_takes_nothing(server: Fixture) {
+    run_command(&server, &["SET", "s", "5"]);
     for (number, recipe) in [(1, &SEMAPHORE as &Recipe), (2, &FIFO_SEMAPHORE)] {
         let undone_first = Asked::new(recipe, 10 * number, 2);
         assert_eq!(undone_first.undo(&server), "0");
@@ -232,8 +232,8 @@ fn a_late_duplicate_of_an_undone_acquire_takes_nothing(server: Place) {
     }
 }
 
-fn a_late_duplicate_of_a_release_returns_nothing(server: Place) {
-    tell(&server, &["SET", "s", "5"]);
+fn a_late_duplicate_of_a_release_returns_nothing(server: Fixture) {
+    run_command(&server, &["SET", "s", "5"]);
     for (number, recipe) in [(1, &SEMAPHORE as &Recipe), (2, &FIFO_SEMAPHORE)] {
         let asked = Asked::new(recipe, number, 2);
         assert_eq!(asked.acquire(&server), "1");
@@ -243,21 +243,21 @@ fn a_late_duplicate_of_a_release_returns_nothing(server: Place) {
     }
 }
 
-fn a_release_of_permits_whose_marker_has_expired_returns_them_once(server: Place) {
-    tell(&server, &["SET", "s", "5"]);
+fn a_release_of_permits_whose_marker_has_expired_returns_them_once(server: Fixture) {
+    run_command(&server, &["SET", "s", "5"]);
     for (number, recipe) in [(1, &SEMAPHORE as &Recipe), (2, &FIFO_SEMAPHORE)] {
         let asked = Asked::new(recipe, number, 2);
         assert_eq!(asked.acquire(&server), "1");
         let marker = format!("leasehold_permit:{{s}}:{}", asked.owner);
-        tell(&server, &["DEL", &marker]);
+        run_command(&server, &["DEL", &marker]);
         assert_eq!(asked.release(&server), "1");
         assert_eq!(asked.release_again(&server), "0");
         assert_eq!(server.cli(&["GET", "s"]), "5");
     }
 }
 
-fn an_expirable_semaphores_calls_run_twice_equal_one(server: Place) {
-    tell(&server, &["SET", "s", "5"]);
+fn an_expirable_semaphores_calls_run_twice_equal_one(server: Fixture) {
+    run_command(&server, &["SET", "s", "5"]);
     let asked = Asked::new(&EXPIRABLE_SEMAPHORE, 1, 3);
     for _ in 0..2 {
         assert_eq!(asked.acquire(&server), "");
@@ -272,7 +272,7 @@ fn an_expirable_semaphores_calls_run_twice_equal_one(server: Place) {
     assert!(is_free(&server, "{s}:timeout"));
 }
 
-fn operations_run_twice_equal_one_and_answer_the_same(server: Place) {
+fn operations_run_twice_equal_one_and_answer_the_same(server: Fixture) {
     let (s, e, l) = (name("s"), name("e"), name("l"));
     let calls = [
         (semaphore::try_set(&s, &operation(1), 10, None), "1"),
@@ -308,7 +308,7 @@ fn operations_run_twice_equal_one_and_answer_the_same(server: Place) {
 }
 
 /// Mixes Redisson's steps for a semaphore (docs/protocol.md#122-acquire-and-release) with leasehold's.
-fn redissons_ways_with_semaphores_and_ours_go_together(server: Place) {
+fn redisson_and_leasehold_semaphore_calls_work_together(server: Fixture) {
     let take = "local v = redis.call('get', KEYS[1]) if v ~= false and tonumber(v) >= tonumber(ARGV[1]) then \
                 redis.call('decrby', KEYS[1], ARGV[1]) return 1 end return 0";
     let release =
@@ -327,13 +327,13 @@ fn redissons_ways_with_semaphores_and_ours_go_together(server: Place) {
     assert_eq!(release("1"), "3");
 }
 
-fn reduced_permits_are_told_as_totals_below_zero(server: Place) {
-    tell(&server, &["SET", "s", "-5"]);
+fn reduced_permits_are_reported_as_negative_totals(server: Fixture) {
+    run_command(&server, &["SET", "s", "-5"]);
     let mut heard = Subscriber::start(&server, SC);
     assert_eq!(run(&server, &semaphore::return_permits(&name("s"), &operation(1), 2)), "-3");
     assert_eq!(heard.message(), "-3", "as in Redisson");
-    tell(&server, &["ZADD", "{e}:timeout", "1", "sixteen-bytes-id"]);
-    tell(&server, &["SET", "e", "-5"]);
+    run_command(&server, &["ZADD", "{e}:timeout", "1", "sixteen-bytes-id"]);
+    run_command(&server, &["SET", "e", "-5"]);
     let asked = Asked::new(&EXPIRABLE_SEMAPHORE, 1, 1);
     let asked = Asked { subject: Subject::new(&name("e"), &EXPIRABLE_SEMAPHORE), ..asked };
     let mut heard = Subscriber::start(&server, "redisson_sc:{e}");
@@ -354,7 +354,7 @@ impl Dice {
 
 /// A network that loses answers, and delivers calls at once, later, or never.
 struct Network<'a> {
-    server: &'a Place,
+    server: &'a Fixture,
     dice: Dice,
     late: Vec<Call>,
 }
@@ -404,15 +404,15 @@ impl Network<'_> {
 }
 
 #[test]
-fn however_late_calls_arrive_permits_are_neither_lost_nor_invented() {
-    let server = Place::embedded();
+fn late_calls_neither_lose_nor_create_permits() {
+    let server = Fixture::embedded();
     const PERMITS: u32 = 5;
     let mut number = 0;
     let mut granted = 0;
     for seed in 0..400 {
         let recipe: &'static Recipe = if seed % 2 == 0 { &SEMAPHORE } else { &FIFO_SEMAPHORE };
-        tell(&server, &["FLUSHALL"]);
-        tell(&server, &["SET", "s", &PERMITS.to_string()]);
+        run_command(&server, &["FLUSHALL"]);
+        run_command(&server, &["SET", "s", &PERMITS.to_string()]);
         let mut network = Network { server: &server, dice: Dice(seed), late: Vec::new() };
         let mut held: Vec<Asked> = Vec::new();
         for _ in 0..25 {

@@ -20,8 +20,8 @@ fn blocking_job(number: u32, look: impl Fn(&str) -> u32) -> Result<u32, RunError
 }
 
 #[tokio::test]
-async fn the_installed_client_is_used_and_its_lack_is_an_error() {
-    if !runs_alone("installed::the_installed_client_is_used_and_its_lack_is_an_error") {
+async fn the_installed_client_is_used_and_a_missing_one_is_an_error() {
+    if !runs_alone("installed::the_installed_client_is_used_and_a_missing_one_is_an_error") {
         return;
     }
     let server = RedisServer::start();
@@ -43,8 +43,8 @@ async fn the_installed_client_is_used_and_its_lack_is_an_error() {
 }
 
 #[test]
-fn an_installed_client_is_that_of_both_apis() {
-    if !runs_alone("installed::an_installed_client_is_that_of_both_apis") {
+fn an_installed_client_serves_both_apis() {
+    if !runs_alone("installed::an_installed_client_serves_both_apis") {
         return;
     }
     let server = RedisServer::start();

@@ -135,7 +135,7 @@ async fn a_killed_holder_blocks_others_for_at_most_one_lease() {
 }
 
 #[tokio::test]
-async fn a_process_that_ends_in_good_order_leaves_nothing_locked() {
+async fn a_process_that_exits_normally_leaves_nothing_locked() {
     if let Some(url) = part() {
         let client = Client::connect(&url).await.unwrap();
         let guard = client.lock("job").lock().await.unwrap();
@@ -145,7 +145,7 @@ async fn a_process_that_ends_in_good_order_leaves_nothing_locked() {
         return;
     }
     let server = RedisServer::start();
-    let name = "a_process_that_ends_in_good_order_leaves_nothing_locked";
+    let name = "a_process_that_exits_normally_leaves_nothing_locked";
     let mut holder = ChildProcess::start(play(name, "holder", &server));
     holder.wait_for("it is held");
     assert!(holder.0.wait().unwrap().success());

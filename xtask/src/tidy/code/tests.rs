@@ -14,7 +14,7 @@ const LOCK: &str = "crates/leasehold/src/lock.rs";
 const STORE: &str = "crates/leasehold-store/src/store.rs";
 
 #[test]
-fn back_ends_are_found_in_paths_and_imports() {
+fn server_crates_are_found_in_paths_and_imports() {
     let source = "use leasehold_store::{\n  Store,\n  redis::Redis,\n};\nleasehold_store::redis::open();\n\
                   leasehold_store::redis_like();\nuse leasehold_store::{Store, StoreError};\nlet redis = 1;\n";
     assert_eq!(lines(back_ends, LOCK, source), [1, 5]);

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_test_that_is_not_there_is_told_from_one_that_ran() {
+    fn a_missing_test_is_distinguished_from_one_that_ran() {
         assert!(is_there("\nrunning 1 test\n.\ntest result: ok. 1 passed\n"));
         assert!(!is_there("\nrunning 0 tests\n\ntest result: ok. 0 passed\n"));
         assert!(!is_there(""));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_does_not_end_is_ended() {
+    fn a_program_that_does_not_end_is_killed() {
         let endless = Command::new("sleep").arg("60").spawn().unwrap();
         assert!(within(endless, Duration::from_millis(30)).unwrap().is_none());
         let quick = Command::new("true").spawn().unwrap();

@@ -80,12 +80,12 @@ fn scene(budget: Budget) -> Scene {
 const FAULTS: Budget = Budget { ticks: 4, delays: 1, losses: 1, repeats: 1, cancels: 1, crashes: 1 };
 
 #[test]
-fn permits_that_end_are_counted_once() {
+fn expired_permits_are_counted_once() {
     assert_sound::<Rules>("expirable semaphore", scene(FAULTS));
 }
 
 #[test]
-fn a_release_that_does_not_look_for_the_id_is_found_out() {
+fn the_model_detects_a_release_without_an_id_check() {
     let variant = Some(BrokenVariant {
         find: "if ends then taken[#taken + 1] = id end",
         put: "taken[#taken + 1] = id",

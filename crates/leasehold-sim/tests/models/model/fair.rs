@@ -144,19 +144,19 @@ fn variant(name: &str, find: &'static str, put: &'static str, budget: Budget, ru
 }
 
 #[test]
-fn a_place_that_is_given_up_in_the_list_alone_is_found_out() {
+fn the_model_detects_a_waiter_removed_from_the_list_only() {
     let budget = Budget { cancels: 1, ..QUIET };
     variant("twin: leaving forgets the set", "redis.call('zrem', q.timeout, owner)", "", budget, "F2");
 }
 
 #[test]
-fn a_try_that_passes_the_queue_by_is_found_out() {
+fn the_model_detects_a_try_that_bypasses_the_queue() {
     let (find, put) = ("(not head or head == owner)", "(not head or head == owner or once == 1)");
     variant("twin: a try barges", find, put, QUIET, "F1");
 }
 
 #[test]
-fn a_purge_of_those_who_are_alive_is_found_out() {
+fn the_model_detects_a_purge_of_live_waiters() {
     let (find, put) = ("q.now - GONE_AFTER)", "q.now)");
     variant("twin: the purge takes a living head", find, put, Budget { ticks: 1, ..QUIET }, "F1");
 }

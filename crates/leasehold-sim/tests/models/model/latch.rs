@@ -124,14 +124,14 @@ fn every_count_down_counts_once_and_waiting_ends_at_zero() {
 }
 
 #[test]
-fn a_count_down_without_a_marker_is_found_out() {
+fn the_model_detects_a_count_down_without_a_marker() {
     let variant = Some(BrokenVariant { find: "redis.call('set', done, left, 'PX', done_ms)", put: "" });
     let scene = Scene { variant, ..scene(Budget { ticks: 1, losses: 1, ..QUIET }) };
     assert_found::<Counts>("twin: the marker is omitted", scene, &["K2"]);
 }
 
 #[test]
-fn a_wait_that_ends_at_any_count_is_found_out() {
+fn the_model_detects_a_wait_that_ends_at_any_count() {
     let variant = Some(BrokenVariant { find: "return count", put: "return 0" });
     assert_found::<Counts>("twin: waiting ends at any count", Scene { variant, ..scene(QUIET) }, &["K3"]);
 }

@@ -100,24 +100,24 @@ fn scene(plans: &'static [&'static [Step]], request: fn(u8) -> Request, budget: 
 }
 
 #[test]
-fn one_step_takes_both_or_none() {
+fn one_step_acquires_both_or_none() {
     let budget = Budget { ticks: 3, delays: 1, losses: 1, repeats: 1, ..QUIET };
     assert_sound::<Owners>("multi-lock, one step", scene(IN_ONE_STEP, request, budget));
 }
 
 #[test]
-fn one_after_the_other_in_order_nobody_waits_for_ever_and_nothing_is_left() {
+fn ordered_acquires_never_deadlock_and_leave_nothing() {
     let budget = Budget { ticks: 3, delays: 1, losses: 2, cancels: 1, ..QUIET };
     assert_sound::<Owners>("multi-lock, in order", scene(IN_ORDER, long, budget));
 }
 
 #[test]
-fn locks_that_are_taken_in_no_order_are_found_out() {
+fn the_model_detects_unordered_acquires() {
     assert_found::<Owners>("twin: unordered", scene(UNORDERED, long, QUIET), &["L"]);
 }
 
 #[test]
-fn one_step_that_takes_what_is_held_is_found_out() {
+fn the_model_detects_one_step_that_takes_a_held_lock() {
     let variant = Some(BrokenVariant { find: "if taken then return longest end", put: "" });
     let scene = Scene { variant, ..scene(IN_ONE_STEP, request, QUIET) };
     assert_found::<Owners>("twin: one step takes what is held", scene, &["L2"]);

@@ -152,13 +152,13 @@ fn two_upgrades_never_wait_for_each_other() {
 }
 
 #[test]
-fn an_upgrade_that_is_given_up_or_dies_is_in_nobodys_way() {
+fn an_abandoned_upgrade_blocks_no_client() {
     let budget = Budget { ticks: 2, cancels: 1, crashes: 1, ..QUIET };
     assert_sound::<Rules>("read-write, upgrades that end", two_upgrades(budget));
 }
 
 #[test]
-fn a_reader_that_is_admitted_beside_a_writer_is_found_out() {
+fn the_model_detects_a_reader_beside_a_writer() {
     let find = "local within = mode == 'write' and";
     let variant = Some(BrokenVariant { find, put: "local within = mode == 'write' or" });
     let scene = Scene { variant, ..scene(TWO_READERS_AND_A_WRITER, QUIET) };
@@ -166,14 +166,14 @@ fn a_reader_that_is_admitted_beside_a_writer_is_found_out() {
 }
 
 #[test]
-fn a_last_reader_that_deletes_the_writer_too_is_found_out() {
+fn the_model_detects_a_last_reader_that_deletes_the_writer() {
     let find = " or redis.call('hget', lock, 'mode') == 'write'";
     let scene = Scene { variant: Some(BrokenVariant { find, put: "" }), ..scene(UP_BESIDE_OTHERS, QUIET) };
     assert_found::<Rules>("twin: the last reader deletes the lock", scene, &["M"]);
 }
 
 #[test]
-fn upgrades_that_do_not_look_at_the_mark_are_found_out() {
+fn the_model_detects_upgrades_that_ignore_the_mark() {
     let find = "if other and string.sub(other, 1, #companion + 1) ~= companion .. ' ' then return -3 end";
     let variant = Some(BrokenVariant { find, put: "" });
     let scene = Scene { variant, ..two_upgrades(QUIET) };

@@ -440,14 +440,14 @@ const SHORT: u64 = 2 * TICK_MS - 1;
 const LONG: u64 = 90 * TICK_MS;
 
 #[test]
-fn a_server_that_forgets_makes_no_second_majority() {
+fn a_server_that_loses_its_data_causes_no_second_majority() {
     let budget = Budget { ticks: 4, delays: 1, restarts: 1, ..QUIET };
     let rounds = Rounds { budget, lease_ms: SHORT, variant: Variant::Sound };
     assert_sound_space("redlock, restart", rounds);
 }
 
 #[test]
-fn a_round_leaves_nothing_behind_on_a_network_that_is_slow_and_loses() {
+fn a_round_leaves_nothing_on_a_slow_and_lossy_network() {
     let budget = Budget { ticks: 1, delays: 1, losses: 1, ..QUIET };
     let rounds = Rounds { budget, lease_ms: LONG, variant: Variant::Sound };
     assert_sound_space("redlock, loss", rounds);
@@ -458,18 +458,18 @@ fn variant(name: &str, variant: Variant, budget: Budget, lease_ms: u64, rule: &s
 }
 
 #[test]
-fn a_young_server_that_counts_is_found_out() {
+fn the_model_detects_a_recently_restarted_server_that_counts() {
     let budget = Budget { restarts: 1, ..QUIET };
     variant("twin: a young node counts", Variant::RecentlyRestartedNodesCount, budget, SHORT, "Q1");
 }
 
 #[test]
-fn a_majority_of_one_is_found_out() {
+fn the_model_detects_a_majority_of_one() {
     variant("twin: one node is enough", Variant::OneIsEnough, QUIET, SHORT, "Q1");
 }
 
 #[test]
-fn a_failure_that_leaves_the_unknown_is_found_out() {
+fn the_model_detects_a_failure_without_an_undo() {
     let (what, budget) = (Variant::OnlyKnownGrantsAreReleased, Budget { losses: 1, ..QUIET });
     variant("twin: the unknown is not given back", what, budget, LONG, "Q2");
 }

@@ -91,18 +91,18 @@ fn scene(plans: &'static [&'static [Step]], budget: Budget) -> Scene {
 const FAULTS: Budget = Budget { ticks: 3, delays: 2, losses: 2, repeats: 2, cancels: 1, crashes: 0 };
 
 #[test]
-fn every_permit_is_taken_and_given_back_once() {
+fn every_permit_is_acquired_and_released_once() {
     assert_sound::<Rules>("semaphore", scene(PLANS, FAULTS));
 }
 
 #[test]
-fn every_permit_is_taken_and_given_back_once_in_order_too() {
+fn every_permit_is_acquired_and_released_once_in_fifo_order() {
     assert_sound::<Rules>("semaphore, in order", scene(IN_ORDER, FAULTS));
 }
 
 /// A missing permit shows up as a waiter that is never served (L), or as a wrong count (S).
 #[test]
-fn an_acquire_without_a_marker_is_found_out() {
+fn the_model_detects_an_acquire_without_a_marker() {
     let find = "redis.call('set', marker, uncertain == 1 and -permits or permits, 'PX', MARKER_MS)";
     let scene = Scene {
         variant: Some(BrokenVariant { find, put: "" }),
@@ -112,7 +112,7 @@ fn an_acquire_without_a_marker_is_found_out() {
 }
 
 #[test]
-fn a_release_that_forgets_what_may_still_arrive_is_found_out() {
+fn the_model_detects_a_release_that_ignores_late_calls() {
     let variant = Some(BrokenVariant {
         find: "if uncertain == 1 or (taken and taken <= 0) then",
         put: "if false then",

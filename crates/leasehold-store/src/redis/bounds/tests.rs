@@ -61,7 +61,7 @@ fn a_header_that_announces_too_much_is_refused_before_its_content() {
 }
 
 #[test]
-fn what_is_no_value_is_refused_and_named() {
+fn invalid_values_are_rejected_and_named() {
     for (bytes, breach) in [
         (&b"HTTP/1.1 400 Bad Request\r\n"[..], Breach::Http),
         (b"\x15\x03\x03\x00\x02\x02\x46", Breach::Tls),
@@ -91,7 +91,7 @@ async fn after_a_ping() -> (Bounded, tokio::io::DuplexStream) {
 }
 
 #[tokio::test]
-async fn a_reply_to_no_command_ends_the_stream() {
+async fn a_reply_without_a_command_ends_the_stream() {
     for (says, breach) in [
         ("+PONG\r\n+PONG\r\n", Breach::Unasked),
         ("+PONG\r\n+", Breach::Unasked),
@@ -109,7 +109,7 @@ async fn a_reply_to_no_command_ends_the_stream() {
 }
 
 #[tokio::test]
-async fn a_stream_with_answers_outstanding_or_left_over_is_not_taken_for_commands() {
+async fn a_stream_with_open_or_extra_replies_is_not_used_for_commands() {
     for (says, taken) in [("", false), ("+PONG\r\n", true), ("+PONG\r\n+", false), ("+PONG\r\n:1\r\n", false)]
     {
         let (mut stream, mut server) = after_a_ping().await;
@@ -122,7 +122,7 @@ async fn a_stream_with_answers_outstanding_or_left_over_is_not_taken_for_command
 
 proptest! {
     #[test]
-    fn chunks_make_no_difference(bytes in prop::collection::vec(prop::sample::select(&b"+-:$*\r\n0123x"[..]), 0..60)) {
+    fn chunk_boundaries_make_no_difference(bytes in prop::collection::vec(prop::sample::select(&b"+-:$*\r\n0123x"[..]), 0..60)) {
         let whole = follow(&bytes, bytes.len().max(1));
         for chunk in 1..4 {
             prop_assert_eq!(follow(&bytes, chunk), whole);

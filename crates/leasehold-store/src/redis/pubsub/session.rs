@@ -233,13 +233,13 @@ mod tests {
     struct Server(DuplexStream);
 
     impl Server {
-        async fn is_told(&mut self, expected: &str) {
+        async fn expect_command(&mut self, expected: &str) {
             let mut bytes = vec![0; expected.len()];
             self.0.read_exact(&mut bytes).await.unwrap();
             assert_eq!(String::from_utf8(bytes).unwrap(), expected);
         }
 
-        async fn says(&mut self, text: &str) {
+        async fn send_reply(&mut self, text: &str) {
             self.0.write_all(text.as_bytes()).await.unwrap();
         }
     }
@@ -276,15 +276,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_silent_server_is_asked_whether_it_is_there_and_given_up() {
+    async fn a_silent_server_is_pinged_and_then_disconnected() {
         let (was_useful, heard) = session(async |server, _wanted| {
-            server.is_told(SUBSCRIBE).await;
-            server.says(SUBSCRIBED).await;
+            server.expect_command(SUBSCRIBE).await;
+            server.send_reply(SUBSCRIBED).await;
             for _ in 0..3 {
-                server.is_told(PING).await;
-                server.says(PONG).await;
+                server.expect_command(PING).await;
+                server.send_reply(PONG).await;
             }
-            server.is_told(PING).await;
+            server.expect_command(PING).await;
         })
         .await;
         assert!(was_useful);
@@ -292,10 +292,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_subscription_that_is_not_confirmed_is_given_up_whatever_else_arrives() {
+    async fn an_unconfirmed_subscription_times_out_despite_other_traffic() {
         let (was_useful, heard) = session(async |server, _wanted| {
-            server.is_told(SUBSCRIBE).await;
-            server.says("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n0\r\n").await;
+            server.expect_command(SUBSCRIBE).await;
+            server.send_reply("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n0\r\n").await;
         })
         .await;
         assert!(!was_useful);
@@ -303,15 +303,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_refused_channel_is_asked_for_again_on_the_same_connection() {
+    async fn a_refused_channel_is_retried_on_the_same_connection() {
         let (was_useful, heard) = session(async |server, _wanted| {
-            server.is_told(SUBSCRIBE).await;
-            server.says("-NOPERM this user has no permissions to access one of the channels\r\n").await;
-            server.is_told(SUBSCRIBE).await;
-            server.says("-BUSY Redis is busy running a script.\r\n").await;
-            server.is_told(SUBSCRIBE).await;
-            server.says(SUBSCRIBED).await;
-            server.is_told(PING).await;
+            server.expect_command(SUBSCRIBE).await;
+            server.send_reply("-NOPERM this user has no permissions to access one of the channels\r\n").await;
+            server.expect_command(SUBSCRIBE).await;
+            server.send_reply("-BUSY Redis is busy running a script.\r\n").await;
+            server.expect_command(SUBSCRIBE).await;
+            server.send_reply(SUBSCRIBED).await;
+            server.expect_command(PING).await;
         })
         .await;
         assert!(was_useful);
@@ -319,11 +319,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_session_ends_when_the_server_wants_a_password_or_talks_nonsense() {
+    async fn a_session_ends_on_a_password_request_or_a_malformed_reply() {
         for nonsense in ["-NOAUTH Authentication required.\r\n", ":1\r\n", "HTTP/1.1 400\r\n", "*0\r\n"] {
             let (was_useful, heard) = session(async |server, _wanted| {
-                server.is_told(SUBSCRIBE).await;
-                server.says(nonsense).await;
+                server.expect_command(SUBSCRIBE).await;
+                server.send_reply(nonsense).await;
             })
             .await;
             assert!(!was_useful, "{nonsense}");
@@ -334,14 +334,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_last_listener_unsubscribes() {
         session(async |server, wanted| {
-            server.is_told(SUBSCRIBE).await;
-            server.says(SUBSCRIBED).await;
+            server.expect_command(SUBSCRIBE).await;
+            server.send_reply(SUBSCRIBED).await;
             wanted.change(|table| table.remove(1, &Channel::new("c")));
-            server.is_told("*2\r\n$11\r\nUNSUBSCRIBE\r\n$1\r\nc\r\n").await;
-            server.says("*3\r\n$11\r\nunsubscribe\r\n$1\r\nc\r\n:0\r\n").await;
-            server.is_told(PING).await;
-            server.says("+PONG\r\n").await;
-            server.is_told(PING).await;
+            server.expect_command("*2\r\n$11\r\nUNSUBSCRIBE\r\n$1\r\nc\r\n").await;
+            server.send_reply("*3\r\n$11\r\nunsubscribe\r\n$1\r\nc\r\n:0\r\n").await;
+            server.expect_command(PING).await;
+            server.send_reply("+PONG\r\n").await;
+            server.expect_command(PING).await;
         })
         .await;
     }
@@ -352,17 +352,17 @@ mod tests {
     const SUNSUBSCRIBED: &str = "*3\r\n$12\r\nsunsubscribe\r\n$1\r\nc\r\n:0\r\n";
 
     #[tokio::test(start_paused = true)]
-    async fn a_node_that_gives_a_channel_away_is_asked_for_it_until_it_has_it_again() {
+    async fn a_channel_whose_slot_moved_is_retried_until_the_node_serves_it() {
         let (was_useful, heard) = session_by(Channels::Sharded, async |server, _wanted| {
-            server.is_told(SSUBSCRIBE).await;
-            server.says(SSUBSCRIBED).await;
-            server.says("*3\r\n$8\r\nsmessage\r\n$1\r\nc\r\n$1\r\n0\r\n").await;
-            server.says(SUNSUBSCRIBED).await;
-            server.is_told(SSUBSCRIBE).await;
-            server.says("-MOVED 7365 127.0.0.1:1\r\n").await;
-            server.is_told(SSUBSCRIBE).await;
-            server.says(SSUBSCRIBED).await;
-            server.is_told(PING).await;
+            server.expect_command(SSUBSCRIBE).await;
+            server.send_reply(SSUBSCRIBED).await;
+            server.send_reply("*3\r\n$8\r\nsmessage\r\n$1\r\nc\r\n$1\r\n0\r\n").await;
+            server.send_reply(SUNSUBSCRIBED).await;
+            server.expect_command(SSUBSCRIBE).await;
+            server.send_reply("-MOVED 7365 127.0.0.1:1\r\n").await;
+            server.expect_command(SSUBSCRIBE).await;
+            server.send_reply(SSUBSCRIBED).await;
+            server.expect_command(PING).await;
         })
         .await;
         assert!(was_useful);
@@ -371,37 +371,37 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_channel_that_is_left_and_taken_away_at_once_and_joined_again_is_confirmed_once() {
+    async fn a_channel_left_moved_and_rejoined_is_confirmed_once() {
         session_by(Channels::Sharded, async |server, wanted| {
-            server.is_told(SSUBSCRIBE).await;
-            server.says(SSUBSCRIBED).await;
+            server.expect_command(SSUBSCRIBE).await;
+            server.send_reply(SSUBSCRIBED).await;
             let (heard, mut events) = unbounded_channel();
             wanted.change(|table| table.remove(1, &Channel::new("c")));
-            server.is_told(SUNSUBSCRIBE).await;
+            server.expect_command(SUNSUBSCRIBE).await;
             wanted.change(|table| table.add(2, Channel::new("c"), heard));
             // The server ends the subscription by itself, and then answers both commands.
-            server.says(SUNSUBSCRIBED).await;
-            server.is_told(SSUBSCRIBE).await;
-            server.says(SUNSUBSCRIBED).await;
-            server.says(SSUBSCRIBED).await;
+            server.send_reply(SUNSUBSCRIBED).await;
+            server.expect_command(SSUBSCRIBE).await;
+            server.send_reply(SUNSUBSCRIBED).await;
+            server.send_reply(SSUBSCRIBED).await;
             assert_eq!(events.recv().await, Some(Heard::Listening(Channel::new("c"))));
             // The server may also end the subscription of a channel without a subscriber.
-            server.says("*3\r\n$12\r\nsunsubscribe\r\n$1\r\nx\r\n:0\r\n").await;
-            server.is_told(PING).await;
+            server.send_reply("*3\r\n$12\r\nsunsubscribe\r\n$1\r\nx\r\n:0\r\n").await;
+            server.expect_command(PING).await;
             assert!(events.try_recv().is_err());
         })
         .await;
     }
 
     #[tokio::test(start_paused = true)]
-    async fn messages_do_not_put_off_the_end_of_a_connection_that_does_not_answer() {
+    async fn messages_do_not_delay_the_end_of_an_unresponsive_connection() {
         let message = "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n0\r\n";
         for confirms in [false, true] {
             let begin = after(Duration::ZERO);
             let (was_useful, heard) = session(async |server, _wanted| {
-                server.is_told(SUBSCRIBE).await;
+                server.expect_command(SUBSCRIBE).await;
                 if confirms {
-                    server.says(SUBSCRIBED).await;
+                    server.send_reply(SUBSCRIBED).await;
                 }
                 // The server sends a message each second, until the session hangs up.
                 while server.0.write_all(message.as_bytes()).await.is_ok() {
@@ -418,10 +418,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_that_answers_nothing_is_asked_a_bounded_number_of_questions() {
+    async fn an_unresponsive_server_gets_a_bounded_number_of_commands() {
         session(async |server, wanted| {
-            server.is_told(SUBSCRIBE).await;
-            server.says(SUBSCRIBED).await;
+            server.expect_command(SUBSCRIBE).await;
+            server.send_reply(SUBSCRIBED).await;
             let (heard, _events) = unbounded_channel();
             for id in 2..20_000 {
                 let channel = Channel::new(&format!("channel {id}"));

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_is_told_after_the_confirmation_and_again_after_a_lost_connection() {
+    fn a_listener_is_notified_after_each_confirmation() {
         let mut table = SubscriptionTable::default();
         let (mut first, mut second) = (listen(&mut table, 1), listen(&mut table, 2));
         assert_eq!(table.next_change(), Some(Change::Join(c())));
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_that_is_left_and_joined_while_the_server_answers_is_asked_for_once_at_a_time() {
+    fn a_channel_has_one_subscribe_command_in_flight() {
         let mut table = SubscriptionTable::default();
         let mut old = listen(&mut table, 1);
         assert_eq!(table.next_change(), Some(Change::Join(c())));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_and_goes_without_a_connection_leaves_nothing() {
+    fn subscriptions_that_end_without_a_connection_leave_nothing() {
         let mut table = SubscriptionTable::default();
         let _wanted = listen(&mut table, 0);
         for id in 1..1000 {
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_channel_is_asked_for_again_only_when_it_is_time_and_wanted() {
+    fn a_refused_channel_is_retried_only_when_due_and_still_used() {
         let mut table = SubscriptionTable::default();
         let _events = listen(&mut table, 1);
         assert_eq!(table.next_change(), Some(Change::Join(c())));

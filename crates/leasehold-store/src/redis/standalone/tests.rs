@@ -159,7 +159,7 @@ async fn insist(store: &Redis) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_down_is_dialled_at_one_pace_however_many_wait() {
+async fn an_unreachable_server_is_dialed_at_one_rate_for_any_number_of_calls() {
     for waiters in [1, 10, 300, 1000] {
         let world = World::up();
         world.is_up.store(false, Ordering::Relaxed);
@@ -181,7 +181,7 @@ async fn a_server_that_is_down_is_dialled_at_one_pace_however_many_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_answers_nothing_useful_is_dialled_at_the_same_pace() {
+async fn a_server_without_useful_replies_is_dialed_at_the_same_rate() {
     for (answer, kind) in [
         ("-READONLY You can't write against a read only replica.\r\n", StoreErrorKind::ReadOnly),
         ("HTTP/1.1 400 Bad Request\r\n", StoreErrorKind::Malformed),
@@ -213,7 +213,7 @@ async fn a_connection_that_was_useful_is_replaced_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_whose_time_ends_in_the_pause_is_told_why_the_last_attempt_failed() {
+async fn a_call_that_times_out_in_the_pause_reports_the_last_failed_attempt() {
     let world = World::up();
     world.is_up.store(false, Ordering::Relaxed);
     let store = world.store();
@@ -227,7 +227,7 @@ async fn a_call_whose_time_ends_in_the_pause_is_told_why_the_last_attempt_failed
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_was_told_it_was_not_applied_is_never_sent() {
+async fn a_call_reported_as_not_applied_is_never_sent() {
     let world = World::slow();
     let store = world.store();
     let late = start(&store, "late", SHORT).await;
@@ -242,7 +242,7 @@ async fn a_call_that_was_told_it_was_not_applied_is_never_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_was_put_on_the_wire_as_its_time_ended_is_unknown() {
+async fn a_call_written_at_its_timeout_is_unknown() {
     let world = World::slow();
     *world.answer.lock().unwrap() = "";
     let store = world.store();
@@ -263,7 +263,7 @@ async fn a_call_that_was_put_on_the_wire_as_its_time_ended_is_unknown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reply_to_no_call_is_not_taken_for_the_next_ones_answer() {
+async fn an_unrequested_reply_is_not_used_for_the_next_call() {
     let world = World::up();
     let store = world.store();
     *world.answer.lock().unwrap() = "$-1\r\n:1\r\n";
@@ -280,7 +280,7 @@ async fn a_reply_to_no_call_is_not_taken_for_the_next_ones_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_ends_with_the_answer_outstanding_leaves_its_calls_unknown() {
+async fn a_connection_that_ends_before_a_reply_leaves_its_calls_unknown() {
     let world = World::up();
     let store = world.store();
     store.run(call("first"), LONG).await.unwrap();
@@ -295,7 +295,7 @@ async fn a_connection_that_ends_with_the_answer_outstanding_leaves_its_calls_unk
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_without_an_answer_takes_its_connection_and_the_calls_on_it_along() {
+async fn a_call_without_a_reply_ends_its_connection_and_the_calls_on_it() {
     let world = World::up();
     *world.answer.lock().unwrap() = "";
     let store = world.store();
@@ -309,7 +309,7 @@ async fn a_call_without_an_answer_takes_its_connection_and_the_calls_on_it_along
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scripts_text_goes_out_once_and_again_when_the_server_has_forgotten_it() {
+async fn a_script_is_sent_once_and_again_after_the_server_lost_it() {
     let world = World::up();
     let store = world.store();
     for _ in 0..3 {
@@ -322,7 +322,7 @@ async fn a_scripts_text_goes_out_once_and_again_when_the_server_has_forgotten_it
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_store_refuses_what_was_not_started_and_ends_what_was() {
+async fn a_dropped_store_refuses_pending_calls_and_ends_started_ones() {
     let world = World::up();
     *world.answer.lock().unwrap() = "";
     let store = world.store();

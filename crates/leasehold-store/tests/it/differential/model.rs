@@ -12,7 +12,7 @@ use crate::differential::real::{Answer, CHANNEL, PATTERN, Real, SHARD};
 const COPIES_MAX: usize = 24;
 /// The number of commands that the model remembers for the report of a failure.
 const REMEMBERED: usize = 3000;
-const TOLD: usize = 12;
+const REPORTED_COMMANDS: usize = 12;
 
 #[derive(Clone)]
 struct Copy {
@@ -85,11 +85,11 @@ impl Model {
 
     /// Compares the data and the messages. Retains the copies that agree, and returns the number of their keys.
     pub(crate) fn compare(&mut self, state: &State, heard: &[Vec<u8>]) -> Result<u64, String> {
-        let mut story = String::new();
+        let mut report = String::new();
         self.copies.retain_mut(|copy| {
             if copy.heard != heard {
                 let show = |all: &[Vec<u8>]| all.iter().map(|one| show_bytes(one) + "\n").collect::<String>();
-                story =
+                report =
                     format!("heard from redis:\n{}from the embedded:\n{}", show(heard), show(&copy.heard));
                 return false;
             }
@@ -98,14 +98,14 @@ impl Model {
                 match differs(&mut copy.database, now_ms, &state.entries) {
                     None => true,
                     Some(difference) => {
-                        story = difference;
+                        report = difference;
                         false
                     }
                 }
             })
         });
         self.unite(state.to_ms);
-        if self.copies.is_empty() { Err(story) } else { Ok(state.entries.len() as u64) }
+        if self.copies.is_empty() { Err(report) } else { Ok(state.entries.len() as u64) }
     }
 
     /// Retains one of several equal copies. Some remain different, because the dump is inexact for times in the far
@@ -129,7 +129,7 @@ impl Model {
         let exact = |entry: &&Plain| entry[2].len() < 16;
         let vague = entries.iter().filter(|entry| !exact(entry));
         let removals: Vec<_> = vague.map(|entry| vec![b"DEL".to_vec(), entry[0].clone()]).collect();
-        real.ask_timed(&removals);
+        real.execute_timed(&removals);
         let mut database = listened_to(self.started_ms);
         for command in entries.iter().filter(exact).flat_map(restore) {
             let reply = database.execute(0, &command).reply;
@@ -139,12 +139,12 @@ impl Model {
     }
 
     /// Returns the last commands that used the keys of this command.
-    pub(crate) fn story(&self, command: &[Vec<u8>]) -> String {
+    pub(crate) fn report(&self, command: &[Vec<u8>]) -> String {
         let keys: Vec<_> = command[1..].iter().filter(|word| word.starts_with(b"k:")).collect();
         let related =
             self.past.iter().rev().skip(1).filter(|(past, ..)| past.iter().any(|word| keys.contains(&word)));
         let told: Vec<_> = related
-            .take(TOLD)
+            .take(REPORTED_COMMANDS)
             .map(|(past, at, reply)| format!("  {at} {} -> {}\n", show(past), show_bytes(reply)))
             .collect();
         told.into_iter().rev().collect()

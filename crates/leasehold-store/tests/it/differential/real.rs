@@ -55,7 +55,7 @@ impl Real {
     }
 
     /// Sends all commands in one write, with a TIME before and after each.
-    pub(crate) fn ask_timed(&mut self, batch: &[Vec<Vec<u8>>]) -> Vec<Answer> {
+    pub(crate) fn execute_timed(&mut self, batch: &[Vec<Vec<u8>>]) -> Vec<Answer> {
         let tick = || vec![b"TIME".to_vec()];
         let mut all = vec![tick()];
         for command in batch {
@@ -75,7 +75,7 @@ impl Real {
 
     /// Returns all data of the server.
     pub(crate) fn dump(&mut self) -> State {
-        let answers = self.ask_timed(&[dump::command()]);
+        let answers = self.execute_timed(&[dump::command()]);
         dump::read(&answers[0])
     }
 

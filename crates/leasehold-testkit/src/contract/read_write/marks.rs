@@ -12,22 +12,22 @@ use leasehold_proto::recipe::upgrade::UPGRADE;
 use leasehold_proto::{CallArgs, Reply};
 use leasehold_store::Store;
 
-use super::super::{Admin, Bench, until};
-use super::bench::{LONG, Rw, owner, refused};
+use super::super::{Admin, Harness, until};
+use super::harness::{LONG, Rw, owner, refused};
 
-behaviours! {
-    the_only_reader_writes_as_well,
-    a_reader_that_waits_to_write_keeps_new_readers_out,
-    a_second_reader_that_wants_to_write_is_told_so,
-    a_reader_whose_lease_is_over_cannot_write_and_is_in_nobodys_way,
-    an_upgrade_that_is_given_up_lets_readers_in_again,
-    a_preferred_writer_goes_before_readers_who_yield,
-    a_preferred_writer_takes_only_its_own_mark_away,
-    a_mark_ends_by_itself,
+behaviors! {
+    the_only_reader_can_upgrade,
+    a_waiting_upgrade_keeps_new_readers_out,
+    a_second_upgrade_gets_the_conflict_reply,
+    an_expired_reader_cannot_upgrade_and_blocks_no_client,
+    an_abandoned_upgrade_admits_readers_again,
+    a_preferred_writer_goes_before_yielding_readers,
+    a_preferred_writer_removes_only_its_own_mark,
+    a_mark_expires,
 }
 
-async fn the_only_reader_writes_as_well<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let rw = Rw::new(bench);
+async fn the_only_reader_can_upgrade<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let rw = Rw::new(harness);
     rw.acquire(&READ_LOCK, 1, 10_000).await;
     rw.renew(&READ_LOCK, 1, 10_000, 2).await;
     assert_eq!(rw.acquire_beside(&UPGRADE, 2, 1).await, Reply::Nil);
@@ -41,8 +41,8 @@ async fn the_only_reader_writes_as_well<S: Store, A: Admin>(bench: &Bench<'_, S,
     assert!(!rw.has(rw.name.as_str()));
 }
 
-async fn a_reader_that_waits_to_write_keeps_new_readers_out<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let rw = Rw::new(bench);
+async fn a_waiting_upgrade_keeps_new_readers_out<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let rw = Rw::new(harness);
     for reader in [1, 2, 3] {
         rw.acquire(&READ_LOCK, reader, LONG).await;
     }
@@ -54,14 +54,14 @@ async fn a_reader_that_waits_to_write_keeps_new_readers_out<S: Store, A: Admin>(
     assert_eq!(rw.renew(&READ_LOCK, 2, LONG, 2).await, Reply::Int(1), "who reads may read again");
     let (_listening, mut heard) = rw.listen().await;
     assert_eq!(rw.release(&READ_LOCK, 2, 0).await, Reply::Int(0));
-    assert_eq!(rw.said(&mut heard).await, "0", "the one who waits is told of every reader that goes");
+    assert_eq!(rw.messages(&mut heard).await, "0", "the one who waits is told of every reader that goes");
     rw.release(&READ_LOCK, 3, 0).await;
     assert_eq!(rw.acquire_beside(&UPGRADE, 4, 1).await, Reply::Nil);
     assert!(!rw.has(&rw.upgrade_mark()));
 }
 
-async fn a_second_reader_that_wants_to_write_is_told_so<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let rw = Rw::new(bench);
+async fn a_second_upgrade_gets_the_conflict_reply<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let rw = Rw::new(harness);
     // The first number is a prefix of the second, so a comparison of texts could confuse the two.
     for reader in [12, 1] {
         rw.acquire(&READ_LOCK, reader, LONG).await;
@@ -74,31 +74,31 @@ async fn a_second_reader_that_wants_to_write_is_told_so<S: Store, A: Admin>(benc
     assert_eq!(rw.acquire_beside(&UPGRADE, 2, 12).await, Reply::Nil);
 }
 
-async fn a_reader_whose_lease_is_over_cannot_write_and_is_in_nobodys_way<S: Store, A: Admin>(
-    bench: &Bench<'_, S, A>,
+async fn an_expired_reader_cannot_upgrade_and_blocks_no_client<S: Store, A: Admin>(
+    harness: &Harness<'_, S, A>,
 ) {
-    let rw = Rw::new(bench);
+    let rw = Rw::new(harness);
     assert_eq!(rw.acquire_beside(&UPGRADE, 2, 1).await, Reply::Int(-2), "nothing is held");
     for reader in [1, 3] {
         rw.acquire(&READ_LOCK, reader, LONG).await;
     }
-    bench.tell(&["DEL", &rw.timeout(1, 1)]);
+    harness.run_command(&["DEL", &rw.timeout(1, 1)]);
     assert_eq!(rw.acquire_beside(&UPGRADE, 2, 1).await, Reply::Int(-2));
     assert_eq!(rw.acquire_beside(&UPGRADE, 4, 3).await, Reply::Nil);
     assert!(rw.is(&[("mode", "write"), ("3", "1"), ("4:write", "1")]), "the dead one is taken out");
     assert_eq!(rw.renew(&READ_LOCK, 1, LONG, 0).await, Reply::Int(-1), "and stays out");
 }
 
-async fn an_upgrade_that_is_given_up_lets_readers_in_again<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let rw = Rw::new(bench);
+async fn an_abandoned_upgrade_admits_readers_again<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let rw = Rw::new(harness);
     for reader in [1, 2] {
         rw.acquire(&READ_LOCK, reader, LONG).await;
     }
-    let once = rw.call(3, LONG, |ask| {
+    let once = rw.call(3, LONG, |execute| {
         let context = CallContext { once: true, ..CallContext::default() };
-        (UPGRADE.acquire)(&CallArgs { companion: Some(owner(1)), context, ..ask })
+        (UPGRADE.acquire)(&CallArgs { companion: Some(owner(1)), context, ..execute })
     });
-    assert!(refused(&bench.ask(once).await, LONG));
+    assert!(refused(&harness.execute(once).await, LONG));
     assert!(!rw.has(&rw.upgrade_mark()), "who does not wait keeps nobody out");
     rw.acquire_beside(&UPGRADE, 4, 1).await;
     assert_eq!(rw.release(&UPGRADE, 3, 0).await, Reply::Nil);
@@ -106,13 +106,13 @@ async fn an_upgrade_that_is_given_up_lets_readers_in_again<S: Store, A: Admin>(b
     let (_listening, mut heard) = rw.listen().await;
     assert_eq!(rw.release(&UPGRADE, 4, 0).await, Reply::Nil);
     assert!(!rw.has(&rw.upgrade_mark()));
-    assert_eq!(rw.said(&mut heard).await, "1");
+    assert_eq!(rw.messages(&mut heard).await, "1");
     assert_eq!(rw.acquire(&READ_LOCK, 5, LONG).await, Reply::Nil);
     assert!(rw.is(&[("mode", "read"), ("1", "1"), ("2", "1"), ("5", "1")]));
 }
 
-async fn a_preferred_writer_goes_before_readers_who_yield<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let rw = Rw::new(bench);
+async fn a_preferred_writer_goes_before_yielding_readers<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let rw = Rw::new(harness);
     rw.acquire(&READ_LOCK, 1, LONG).await;
     assert!(refused(&rw.acquire(&PREFERRED, 2, LONG).await, LONG));
     assert!(refused(&rw.acquire(&YIELDING, 3, LONG).await, 3_000), "for as long as the mark stands");
@@ -127,29 +127,29 @@ async fn a_preferred_writer_goes_before_readers_who_yield<S: Store, A: Admin>(be
     assert_eq!(rw.acquire_beside(&YIELDING, 5, 2).await, Reply::Nil, "who writes may read");
 }
 
-async fn a_preferred_writer_takes_only_its_own_mark_away<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let rw = Rw::new(bench);
+async fn a_preferred_writer_removes_only_its_own_mark<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let rw = Rw::new(harness);
     rw.acquire(&WRITE_LOCK, 1, LONG).await;
     rw.acquire(&PREFERRED, 2, LONG).await;
     rw.release(&WRITE_LOCK, 1, 0).await;
     assert_eq!(rw.acquire(&PREFERRED, 3, LONG).await, Reply::Nil, "writers have no order");
-    assert_eq!(bench.tell(&["GET", &rw.writer_mark()]), owner(2).to_string());
+    assert_eq!(harness.run_command(&["GET", &rw.writer_mark()]), owner(2).to_string());
     assert_eq!(rw.release(&PREFERRED, 3, 0).await, Reply::Int(1));
     assert!(rw.has(&rw.writer_mark()));
     let (_listening, mut heard) = rw.listen().await;
     assert_eq!(rw.release(&PREFERRED, 2, 0).await, Reply::Nil);
     assert!(!rw.has(&rw.writer_mark()));
-    assert_eq!(rw.said(&mut heard).await, "1", "readers may come in");
+    assert_eq!(rw.messages(&mut heard).await, "1", "readers may come in");
     assert_eq!(rw.acquire(&YIELDING, 4, LONG).await, Reply::Nil);
 }
 
-async fn a_mark_ends_by_itself<S: Store, A: Admin>(bench: &Bench<'_, S, A>) {
-    let rw = Rw::new(bench);
+async fn a_mark_expires<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let rw = Rw::new(harness);
     rw.acquire(&READ_LOCK, 1, LONG).await;
     rw.acquire(&PREFERRED, 2, LONG).await;
     let marked = u64::try_from(rw.pttl(&rw.writer_mark())).expect("it ends");
     assert!(Duration::from_millis(marked) <= MARK_LASTS);
-    bench.tell(&["PEXPIRE", &rw.writer_mark(), "3"]);
+    harness.run_command(&["PEXPIRE", &rw.writer_mark(), "3"]);
     until("the mark to go", async || (rw.acquire(&YIELDING, 3, LONG).await == Reply::Nil).then_some(()))
         .await;
 }

@@ -66,7 +66,7 @@ fn walk(handle: &Arc<Handle>) {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test that fails instead of hanging")]
-fn a_client_of_another_process_refuses_everything_and_blocks_nobody() {
+fn a_client_in_a_forked_process_fails_every_call_without_blocking() {
     let engine = Engine::new(ClientId::from_random([7; 16]), Settings::default());
     let shared = Arc::new(Shared::new(engine, std::process::id() + 1, Moment::default));
     // Holds the lock, as if the parent forked inside a step.

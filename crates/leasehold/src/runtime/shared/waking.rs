@@ -54,7 +54,7 @@ fn grant(shared: &Shared) {
 }
 
 #[test]
-fn a_ticket_that_moved_to_another_task_wakes_that_one() {
+fn a_ticket_moved_to_another_task_wakes_that_task() {
     let shared = client();
     let handle = Handle::new(Arc::clone(&shared));
     let mut ticket = pin!(Ticket::new(&handle, |id| Event::Acquire(id, request())));

@@ -71,7 +71,7 @@ fn multi_thread() -> Runtime {
 }
 
 #[tokio::test]
-async fn it_is_refused_in_a_test_on_one_thread() {
+async fn blocking_is_refused_in_a_test_on_one_thread() {
     let lock = lock();
     is_refused(&lock);
     task::yield_now().await; // the task goes on
@@ -79,12 +79,12 @@ async fn it_is_refused_in_a_test_on_one_thread() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_is_refused_in_a_test_on_many_threads() {
+async fn blocking_is_refused_in_a_test_on_many_threads() {
     is_refused(&lock());
 }
 
 #[test]
-fn it_is_refused_in_tasks_and_in_what_block_on_runs() {
+fn blocking_is_refused_in_tasks_and_in_block_on() {
     let lock = lock();
     for runtime in [current_thread(), multi_thread()] {
         runtime.block_on(async { is_refused(&lock) });
@@ -102,7 +102,7 @@ fn it_is_refused_in_tasks_and_in_what_block_on_runs() {
 }
 
 #[test]
-fn it_is_refused_after_a_task_has_used_up_its_budget() {
+fn blocking_is_refused_after_a_task_exhausted_its_budget() {
     let lock = lock();
     current_thread().block_on(async {
         use futures_util::FutureExt;
@@ -112,7 +112,7 @@ fn it_is_refused_after_a_task_has_used_up_its_budget() {
 }
 
 #[test]
-fn it_is_refused_in_executors_of_futures() {
+fn blocking_is_refused_in_executors_of_futures() {
     let lock = lock();
     futures_executor::block_on(async { is_refused(&lock) });
     let runtime = current_thread();
@@ -121,7 +121,7 @@ fn it_is_refused_in_executors_of_futures() {
 }
 
 #[test]
-fn tokio_refuses_it_in_a_task_without_a_budget() {
+fn tokio_refuses_blocking_in_a_task_without_a_budget() {
     let lock = lock();
     let call = async {
         let line = line!() + 1;
@@ -133,7 +133,7 @@ fn tokio_refuses_it_in_a_task_without_a_budget() {
 }
 
 #[test]
-fn every_waiting_method_names_its_own_twin() {
+fn every_waiting_method_names_its_async_counterpart() {
     let client = elsewhere(|| Client::connect("memory://").unwrap());
     let said = current_thread().block_on(async {
         [
@@ -151,7 +151,7 @@ fn every_waiting_method_names_its_own_twin() {
 }
 
 #[test]
-fn what_does_not_wait_is_never_refused() {
+fn methods_that_do_not_wait_are_never_refused() {
     let client = elsewhere(|| Client::connect("memory://").unwrap());
     let guard = client.lock("job").lock().unwrap();
     current_thread().block_on(async {
@@ -162,7 +162,7 @@ fn what_does_not_wait_is_never_refused() {
 }
 
 #[test]
-fn it_is_at_home_in_spawn_blocking() {
+fn blocking_works_in_spawn_blocking() {
     let lock = lock();
     for runtime in [current_thread(), multi_thread()] {
         let lock = lock.clone();
@@ -171,7 +171,7 @@ fn it_is_at_home_in_spawn_blocking() {
 }
 
 #[test]
-fn it_is_at_home_in_block_in_place() {
+fn blocking_works_in_block_in_place() {
     let (lock, runtime) = (lock(), multi_thread());
     runtime.block_on(async { task::block_in_place(|| is_at_home(&lock)) });
     let task = runtime.spawn(async move {
@@ -182,7 +182,7 @@ fn it_is_at_home_in_block_in_place() {
 }
 
 #[test]
-fn it_is_at_home_on_a_thread_that_has_entered_a_runtime() {
+fn blocking_works_on_a_thread_that_entered_a_runtime() {
     let lock = lock();
     for runtime in [current_thread(), multi_thread()] {
         let _entered = runtime.enter();
@@ -197,7 +197,7 @@ fn it_is_at_home_on_a_thread_that_has_entered_a_runtime() {
 }
 
 #[test]
-fn it_is_at_home_on_many_threads_at_once() {
+fn blocking_works_on_many_threads_at_once() {
     let lock = lock();
     let threads: Vec<_> = (0..8)
         .map(|_| {

@@ -42,7 +42,7 @@ fn a_semaphore_counts() {
 }
 
 #[test]
-fn a_permit_that_is_given_back_wakes_the_thread_that_waits() {
+fn a_released_permit_wakes_the_waiting_thread() {
     let (server, client) = server_and_client();
     let seats = client.semaphore("seats").fifo();
     seats.try_set_permits(1).unwrap();
@@ -56,7 +56,7 @@ fn a_permit_that_is_given_back_wakes_the_thread_that_waits() {
 }
 
 #[test]
-fn a_semaphore_whose_permits_expire_counts() {
+fn an_expirable_semaphore_counts() {
     let (_server, client) = server_and_client();
     let seats = client.expirable_semaphore("seats").max_hold(10 * MINUTE).max_renewals(100);
     assert!(seats.try_set_permits(5).unwrap());
@@ -94,7 +94,7 @@ fn permits_are_handed_over_by_their_ids() {
 }
 
 #[test]
-fn a_latch_lets_threads_go_when_it_is_counted_down() {
+fn a_counted_down_latch_releases_its_threads() {
     let (server, client) = server_and_client();
     let latch = client.count_down_latch("latch");
     assert!(latch.try_set_count(2).unwrap());

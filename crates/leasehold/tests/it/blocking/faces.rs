@@ -39,7 +39,7 @@ async fn a_lock_is_handed_over_by_wake_up_from_async_to_blocking_and_back() {
 }
 
 #[tokio::test]
-async fn the_faces_of_one_client_are_one_client() {
+async fn both_apis_of_one_client_share_its_state() {
     let (server, client) = elsewhere(server_and_client);
     let clients = || server.cli(&["CLIENT", "LIST"]).lines().count();
     let before = clients();
@@ -79,7 +79,7 @@ fn closing_a_client_ends_the_wait_of_every_thread() {
 }
 
 #[tokio::test]
-async fn a_thread_waits_on_a_tests_own_time() {
+async fn a_thread_waits_on_the_test_clock() {
     let server = leasehold::testing::Server::new();
     let (one, other) = (server.client().await.unwrap(), server.client().await.unwrap());
     let guard = one.lock("job").lease(Duration::from_secs(600)).lock().await.unwrap();

@@ -41,7 +41,7 @@ fn a_client_connects_in_every_way() {
 }
 
 #[test]
-fn a_client_has_the_terms_and_names_that_it_was_given() {
+fn a_client_has_the_given_terms_and_names() {
     let server = RedisServer::start();
     let terms = leasehold::HoldTerms::new().lease(ms(7_000));
     let settings = Client::builder().watchdog(ms(5_000)).defaults(leasehold::Primitive::FairLock, terms);
@@ -54,7 +54,7 @@ fn a_client_has_the_terms_and_names_that_it_was_given() {
 
 #[cfg(feature = "config")]
 #[test]
-fn a_configuration_is_one_for_both_faces() {
+fn a_configuration_serves_both_apis() {
     use leasehold::config::{Config, ConfigConnectError};
 
     let one = Config::builder().url("memory://").build().unwrap();
@@ -68,7 +68,7 @@ fn a_configuration_is_one_for_both_faces() {
 }
 
 #[test]
-fn a_client_that_is_closed_says_what_it_released() {
+fn closing_a_client_reports_what_it_released() {
     let (server, client) = server_and_client();
     let guard = client.lock("job").lock().unwrap();
     assert_ne!(client.owner(), client.owner());
@@ -78,7 +78,7 @@ fn a_client_that_is_closed_says_what_it_released() {
 }
 
 #[test]
-fn a_lock_of_each_kind_is_taken_and_given_back() {
+fn a_lock_of_each_kind_is_acquired_and_released() {
     let (server, client) = server_and_client();
     let short = (ms(1), ms(2));
     let guards: [(&str, Guard); 6] = [
@@ -99,7 +99,7 @@ fn a_lock_of_each_kind_is_taken_and_given_back() {
 }
 
 #[test]
-fn the_terms_of_a_lock_are_those_of_its_hold() {
+fn a_hold_has_the_terms_of_its_lock() {
     let (server, client) = server_and_client();
     let lock = client.lock("job");
     let guard = lock.clone().lease(MINUTE).lock().unwrap();
@@ -133,7 +133,7 @@ fn a_dropped_guard_releases_without_waiting() {
 }
 
 #[test]
-fn a_fenced_write_is_refused_to_an_older_token() {
+fn a_fenced_write_rejects_an_older_token() {
     let (server, client) = server_and_client();
     let lock = client.fenced_lock("job").tokens(Tokens::Hybrid);
     let old = lock.lock().unwrap();
@@ -156,7 +156,7 @@ fn a_fenced_write_is_refused_to_an_older_token() {
 }
 
 #[test]
-fn both_sides_of_a_read_write_lock_do_what_they_do() {
+fn both_sides_of_a_read_write_lock_work() {
     let (server, client) = server_and_client();
     let sides = client.rw_lock("sides").prefer_writers();
     let reader = sides.read().unwrap();
@@ -190,7 +190,7 @@ fn both_sides_of_a_read_write_lock_do_what_they_do() {
 }
 
 #[test]
-fn the_terms_of_a_read_write_lock_are_those_of_both_sides() {
+fn both_sides_have_the_terms_of_their_read_write_lock() {
     let (server, client) = server_and_client();
     let mine = client.owner();
     let sides = client.rw_lock("sides").owned_by(&mine);
@@ -212,7 +212,7 @@ fn the_terms_of_a_read_write_lock_are_those_of_both_sides() {
 }
 
 #[test]
-fn several_locks_are_taken_together() {
+fn several_locks_are_acquired_together() {
     let (server, client) = server_and_client();
     let plain = client.lock("one");
     let both = MultiLock::of([(&plain).into(), client.fair_lock("two").into()]);
@@ -237,7 +237,7 @@ fn several_locks_are_taken_together() {
 }
 
 #[test]
-fn a_majority_of_servers_makes_a_lock() {
+fn a_majority_of_servers_grants_a_lock() {
     let servers = [RedisServer::start(), RedisServer::start(), RedisServer::start()];
     let urls = servers.each_ref().map(RedisServer::url);
     let urls = || urls.iter().map(String::as_str);

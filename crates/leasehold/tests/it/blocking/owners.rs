@@ -14,7 +14,7 @@ use crate::blocking::{connect_without_polling, elsewhere, eventually, joined, se
 use crate::support::{count, is_free, ms};
 
 #[test]
-fn a_thread_re_enters_what_it_holds_and_other_threads_do_not() {
+fn a_thread_re_enters_its_lock_and_other_threads_do_not() {
     let (server, client) = server_and_client();
     let lock = client.lock("job");
     let (outer, inner) = (lock.lock().unwrap(), client.lock("job").lock().unwrap());
@@ -32,7 +32,7 @@ fn a_thread_re_enters_what_it_holds_and_other_threads_do_not() {
 }
 
 #[test]
-fn a_thread_that_holds_a_lock_does_not_take_one_that_is_not_reentrant() {
+fn a_thread_cannot_re_enter_a_non_reentrant_lock() {
     let (_server, client) = server_and_client();
     let lock = client.lock("job").non_reentrant();
     let _guard = lock.lock().unwrap();
@@ -67,7 +67,7 @@ fn threads_count_to_eight_hundred_under_one_lock() {
 }
 
 #[test]
-fn a_guard_is_dropped_on_another_thread_and_is_the_first_ones_until_then() {
+fn a_guard_belongs_to_its_thread_until_another_thread_drops_it() {
     let (server, client) = server_and_client();
     let lock = client.lock("job");
     let guard = lock.lock().unwrap();
@@ -84,7 +84,7 @@ fn a_guard_is_dropped_on_another_thread_and_is_the_first_ones_until_then() {
 }
 
 #[test]
-fn each_job_of_a_thread_is_an_owner_of_its_own() {
+fn each_job_of_a_thread_has_its_own_owner() {
     let (_server, client) = server_and_client();
     let runtime = Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
     let job = |lock: leasehold::blocking::Lock| {
@@ -104,7 +104,7 @@ fn each_job_of_a_thread_is_an_owner_of_its_own() {
 }
 
 #[test]
-fn a_scope_around_the_call_is_its_owner() {
+fn an_enclosing_scope_sets_the_owner() {
     let (server, client) = server_and_client();
     let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
     let lock = client.lock("job");
@@ -134,7 +134,7 @@ fn a_named_owner_is_the_same_on_every_thread() {
 }
 
 #[test]
-fn a_set_of_locks_and_a_quorum_know_what_the_thread_holds() {
+fn a_multi_lock_and_a_quorum_re_enter_the_holds_of_their_thread() {
     let (server, client) = server_and_client();
     let one = client.lock("one").lock().unwrap();
     let both = MultiLock::of([client.lock("one").into(), client.lock("two").into()]);
@@ -153,7 +153,7 @@ fn a_set_of_locks_and_a_quorum_know_what_the_thread_holds() {
 }
 
 #[test]
-fn a_thread_waits_its_turn_and_no_longer_than_it_wants() {
+fn a_thread_waits_until_granted_or_its_timeout() {
     let (server, client) = server_and_client();
     let guard = client.lock("job").lock().unwrap();
     let impatient = client.lock("job");

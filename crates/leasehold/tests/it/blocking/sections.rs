@@ -7,10 +7,10 @@ use leasehold::blocking::owner;
 use leasehold::{LostReason, OnFinish, OnLost, RunError};
 
 use crate::blocking::{elsewhere, eventually, server_and_client};
-use crate::support::{count, is_free, ms, tell};
+use crate::support::{count, is_free, ms, run_command};
 
 #[test]
-fn a_body_runs_under_the_lock_and_what_it_calls_re_enters() {
+fn a_body_runs_under_the_lock_and_its_callees_re_enter() {
     let (server, client) = server_and_client();
     let value = client.lock("job").run(|guard| {
         assert!(guard.is_held());
@@ -75,14 +75,14 @@ fn a_body_whose_hold_is_lost_runs_to_its_end_and_its_result_is_dropped() {
 }
 
 #[test]
-fn a_hold_that_somebody_took_away_is_found_lost_at_the_bodys_end() {
+fn a_deleted_hold_is_detected_at_the_end_of_the_body() {
     let (server, client) = server_and_client();
-    let outcome = client.lock("job").run(|_| tell(&server, &["DEL", "job"]));
+    let outcome = client.lock("job").run(|_| run_command(&server, &["DEL", "job"]));
     assert!(matches!(outcome, Err(RunError::Lost { reason: LostReason::Deleted, .. })));
 }
 
 #[test]
-fn a_section_waits_keeps_and_says_that_somebody_else_is_at_it() {
+fn a_section_waits_detaches_and_reports_busy() {
     let (server, client) = server_and_client();
     let lock = client.lock("job").lease(Duration::from_secs(600));
     let section = lock.section().wait(Duration::ZERO).on_finish(OnFinish::Detach);
@@ -93,7 +93,7 @@ fn a_section_waits_keeps_and_says_that_somebody_else_is_at_it() {
 }
 
 #[test]
-fn a_section_that_was_entered_runs_a_body_later_and_elsewhere() {
+fn a_section_guard_runs_a_body_later_on_another_thread() {
     let (server, client) = server_and_client();
     let entered = client.fenced_lock("job").section().enter().unwrap();
     let token = entered.guard().token();
@@ -109,7 +109,7 @@ fn a_section_that_was_entered_runs_a_body_later_and_elsewhere() {
 }
 
 #[test]
-fn no_body_begins_after_the_loss() {
+fn no_body_starts_after_a_loss() {
     let (_server, client) = server_and_client();
     let section = client.lock("job").lease(ms(300)).section();
     for on_lost in [OnLost::Cancel, OnLost::Finish] {
@@ -133,7 +133,7 @@ fn a_body_runs_with_a_permit() {
 }
 
 #[test]
-fn an_entered_section_leaves_the_bodies_around_it_on_their_thread() {
+fn a_section_guard_does_not_carry_its_outer_bodies_to_another_thread() {
     let (_server, client) = server_and_client();
     let outcome = client.lock("batch").run(|_| {
         let entered = client.lock("item").section().enter().unwrap();
@@ -144,7 +144,7 @@ fn an_entered_section_leaves_the_bodies_around_it_on_their_thread() {
 }
 
 #[test]
-fn a_body_that_drives_a_runtime_shares_its_lock_with_what_it_awaits_and_not_with_its_tasks() {
+fn a_body_in_block_on_shares_its_lock_with_awaits_but_not_with_tasks() {
     let (server, client) = server_and_client();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let lock = client.as_async().lock("job");

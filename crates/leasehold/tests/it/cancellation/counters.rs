@@ -14,8 +14,8 @@ use leasehold_testkit::servers::RedisServer;
 use crate::cancellation::subscriptions;
 use crate::cancellation::waiting::TIMEOUT;
 use crate::support::{
-    SOON, connect, connect_through, eventually, ms, poll_hastily, poll_times, pttl, server_and_proxy, soon,
-    tell,
+    SOON, connect, connect_through, eventually, ms, poll_times, poll_without_wake_ups, pttl, run_command,
+    server_and_proxy, soon,
 };
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T>>>;
@@ -108,9 +108,9 @@ async fn drop_everything_everywhere(begin: impl Fn(&Proxy), end: impl Fn(&Proxy)
     let (server, proxy) = server_and_proxy();
     let other = connect(&server).await;
     for counter in ["seats", "places"] {
-        tell(&server, &["SET", counter, "3"]);
+        run_command(&server, &["SET", counter, "3"]);
     }
-    tell(&server, &["SET", "parts", "1"]);
+    run_command(&server, &["SET", "parts", "1"]);
     let mut dropped = 0;
     for case in COUNTERS {
         for polls in 0.. {
@@ -199,9 +199,9 @@ async fn a_thousand_dropped_acquires_lose_no_permit() {
         }
         assert!(number < 100_000, "an acquire does not complete within so few polls");
         let outcome = match number % 3 {
-            0 => poll_hastily(polls, seats.acquire()).await.map(drop),
-            1 => poll_hastily(polls, seats.clone().fifo().acquire()).await.map(drop),
-            _ => poll_hastily(polls, places.acquire()).await.map(drop),
+            0 => poll_without_wake_ups(polls, seats.acquire()).await.map(drop),
+            1 => poll_without_wake_ups(polls, seats.clone().fifo().acquire()).await.map(drop),
+            _ => poll_without_wake_ups(polls, places.acquire()).await.map(drop),
         };
         // The number of polls grows until an acquire completes, then starts again from zero.
         match outcome {
@@ -218,7 +218,7 @@ async fn a_thousand_dropped_acquires_lose_no_permit() {
 }
 
 #[tokio::test]
-async fn a_permit_whose_future_nobody_polls_is_given_back() {
+async fn an_unpolled_permit_is_undone() {
     let server = RedisServer::start();
     let (client, other) = (connect(&server).await, connect(&server).await);
     let seats = client.semaphore("seats");
@@ -234,12 +234,12 @@ async fn a_permit_whose_future_nobody_polls_is_given_back() {
 }
 
 #[tokio::test]
-async fn dropped_waits_for_a_latch_leave_nothing_and_hold_nobody_up() {
+async fn dropped_latch_waits_leave_nothing_and_block_no_waiter() {
     let server = RedisServer::start();
     let client = connect(&server).await;
     client.count_down_latch("parts").try_set_count(1).await.unwrap();
     for number in 0..300 {
-        let outcome = poll_hastily(number % 40, client.count_down_latch("parts").wait()).await;
+        let outcome = poll_without_wake_ups(number % 40, client.count_down_latch("parts").wait()).await;
         assert!(outcome.is_none());
     }
     let waiting = tokio::spawn({

@@ -197,7 +197,7 @@ fn every_public_method_that_waits_is_dropped_at_every_poll() {
 }
 
 #[test]
-fn a_waiting_method_is_found_in_every_form_it_can_have() {
+fn every_form_of_a_waiting_method_is_found() {
     let source = "
         pub struct Later;
         impl std::future::Future for Later { type Output = (); }

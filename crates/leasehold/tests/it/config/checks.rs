@@ -26,7 +26,7 @@ fn missing(text: &str) -> String {
 }
 
 #[test]
-fn a_renewal_has_to_be_answered_while_the_hold_lasts() {
+fn a_timeout_longer_than_the_hold_is_rejected() {
     let with = |watchdog: &str, timeout: &str| {
         toml(&format!("url = 'memory://'\nwatchdog = '{watchdog}'\ntimeout = '{timeout}'"))
     };
@@ -65,7 +65,7 @@ fn without_folders(text: &str) -> String {
 }
 
 #[test]
-fn the_watchdog_of_one_primitive_is_named_when_it_is_the_one_that_does_not_fit() {
+fn an_unsuitable_watchdog_names_its_primitive() {
     let (one, other, _) = conflict("url = 'memory://'\n[rw_lock]\nwatchdog = '1s'");
     assert_eq!((one.as_str(), other.as_str()), ("rw_lock.watchdog", "timeout"));
     // A fixed lease has no renewals, so it may be short.
@@ -73,7 +73,7 @@ fn the_watchdog_of_one_primitive_is_named_when_it_is_the_one_that_does_not_fit()
 }
 
 #[test]
-fn terms_that_contradict_each_other_are_refused() {
+fn contradictory_terms_are_rejected() {
     for (text, one, other, why) in [
         ("[lock]\nlease = '5s'\nwatchdog = '5s'", "lock.lease", "lock.watchdog", Conflict::Either),
         ("[lock]\nlease = '5s'\nmax_renewals = 3", "lock.lease", "lock.max_renewals", Conflict::NeverRenewed),
@@ -112,7 +112,7 @@ fn terms_that_contradict_each_other_are_refused() {
 }
 
 #[test]
-fn exactly_one_thing_says_where_the_server_is() {
+fn exactly_one_setting_names_the_server() {
     assert_eq!(missing("timeout = '3s'"), "url");
     assert_eq!(missing(""), "url");
     let both = "url = 'memory://'\n[standalone]\naddress = 'a'";
@@ -122,7 +122,7 @@ fn exactly_one_thing_says_where_the_server_is() {
 }
 
 #[test]
-fn a_section_that_lacks_something_says_what() {
+fn an_incomplete_section_names_the_missing_key() {
     for (text, key) in [
         ("[standalone]\ndatabase = 1", "standalone.address"),
         ("[standalone]\naddress = 'a'\nuser = 'u'", "standalone.password"),
@@ -134,7 +134,7 @@ fn a_section_that_lacks_something_says_what() {
 }
 
 #[test]
-fn parts_of_a_server_that_do_not_fit_are_refused() {
+fn inconsistent_server_settings_are_rejected() {
     for (text, one, other) in [
         (
             "[standalone]\naddress = 'a'\npassword = 'p'\npassword_file = '/p'",
@@ -151,7 +151,7 @@ fn parts_of_a_server_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn a_quorum_refuses_what_it_does_not_have_and_what_is_not_safe() {
+fn a_quorum_rejects_unsupported_and_unsafe_settings() {
     let with = |text: &str| conflict(&format!("{text}\n[quorum]\naddresses = ['a', 'b', 'c']"));
     for (text, one, other) in [
         ("timeout = '3s'", "timeout", "quorum.addresses"),
@@ -179,7 +179,7 @@ fn a_quorum_refuses_what_it_does_not_have_and_what_is_not_safe() {
 }
 
 #[test]
-fn what_no_name_can_begin_with_is_no_prefix() {
+fn an_invalid_prefix_is_rejected() {
     for prefix in ["a{b", "a}", "a\\u000A", "redisson_lock_queue:", "leasehold_", &"x".repeat(512)] {
         let error = refused(toml(&format!("url = 'memory://'\nkey_prefix = \"{prefix}\"")));
         assert!(matches!(error, ConfigError::KeyPrefix { .. }), "{prefix}: {error}");
@@ -191,7 +191,7 @@ fn what_no_name_can_begin_with_is_no_prefix() {
 }
 
 #[test]
-fn a_url_or_address_that_cannot_be_used_is_refused() {
+fn an_invalid_url_or_address_is_rejected() {
     for (text, key) in [
         ("url = 'localhost'", "url"),
         ("url = 'http://a'", "url"),
@@ -252,7 +252,7 @@ const LATER: [(&str, &str); 16] = [
 ];
 
 #[test]
-fn servers_that_no_version_can_connect_to_are_refused_as_not_supported_yet() {
+fn unsupported_server_kinds_are_rejected_as_not_supported_yet() {
     for (text, says) in LATER {
         let error = refused(toml(text));
         let told = error.to_string();
@@ -267,7 +267,7 @@ fn servers_that_no_version_can_connect_to_are_refused_as_not_supported_yet() {
 }
 
 #[test]
-fn a_file_that_is_named_and_cannot_be_read_is_told_of() {
+fn an_unreadable_configuration_file_is_an_error() {
     let folder = Folder::new();
     let empty = folder.file("empty", "\n");
     let error = refused(toml("[standalone]\naddress = 'a'\npassword_file = '/nowhere/password'"));
@@ -282,7 +282,7 @@ fn a_file_that_is_named_and_cannot_be_read_is_told_of() {
 }
 
 #[test]
-fn what_a_file_says_is_never_a_reason_to_panic() {
+fn no_file_content_causes_a_panic() {
     for text in [
         "",
         "\0",

@@ -59,7 +59,7 @@ async fn a_server_with_login_database_name_and_prefix_is_connected_to() {
 }
 
 #[tokio::test]
-async fn the_pauses_of_spin_locks_are_those_that_were_configured() {
+async fn spin_locks_use_the_configured_pauses() {
     let server = RedisServer::start();
     let config = Config::builder()
         .url(&server.url())
@@ -79,7 +79,7 @@ async fn the_pauses_of_spin_locks_are_those_that_were_configured() {
 }
 
 #[tokio::test]
-async fn a_lazy_client_needs_no_server_to_be_made() {
+async fn a_lazy_client_is_created_without_a_server() {
     let config = |lazy| Config::builder().url("redis://127.0.0.1:1").lazy(lazy).build().unwrap();
     assert!(config(true).connect().await.is_ok());
     assert!(matches!(
@@ -89,7 +89,7 @@ async fn a_lazy_client_needs_no_server_to_be_made() {
 }
 
 #[tokio::test]
-async fn a_quorum_is_connected_to_as_one_and_nothing_else_is() {
+async fn only_a_quorum_configuration_connects_as_a_quorum() {
     let quorum = toml(
         "watchdog = '10m'\nkey_prefix = 'shop:'\n[quorum]\nurls = ['memory://q1', 'memory://q2', 'memory://q3']\n\
          persist_every_write = true",

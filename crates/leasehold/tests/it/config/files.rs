@@ -46,7 +46,7 @@ const JSON: &str = r#"{
 }"#;
 
 #[test]
-fn one_configuration_in_three_languages_is_the_same() {
+fn one_configuration_in_three_formats_is_equal() {
     let config = toml(TOML).unwrap();
     assert_eq!(read("app.yaml", YAML).unwrap(), config);
     assert_eq!(read("app.yml", YAML).unwrap(), config);
@@ -56,7 +56,7 @@ fn one_configuration_in_three_languages_is_the_same() {
 }
 
 #[test]
-fn the_example_of_the_readme_is_one() {
+fn the_readme_example_is_a_valid_configuration() {
     let readme = include_str!("../../../../../README.md");
     let (_, section) = readme.split_once("\n## Configuration\n").expect("the README has the section");
     let (_, example) = section.split_once("```toml\n").expect("the section has an example");
@@ -66,7 +66,7 @@ fn the_example_of_the_readme_is_one() {
 }
 
 #[test]
-fn an_unknown_key_is_refused_by_its_name_and_place() {
+fn an_unknown_key_is_rejected_with_its_name_and_position() {
     for (text, key, expected) in [
         ("url = 'memory://'\ntimout = '3s'", "timout", Some("timeout")),
         ("url = 'memory://'\n[lock]\nmax_hld = '3s'", "lock.max_hld", Some("lock.max_hold")),
@@ -91,7 +91,7 @@ fn an_unknown_key_is_refused_by_its_name_and_place() {
 }
 
 #[test]
-fn a_value_of_another_kind_is_refused_and_the_error_says_what_to_write() {
+fn a_value_of_another_type_is_rejected_with_a_suggestion() {
     for (text, key, expected) in [
         ("timeout = 3", "timeout", "\"30s\""),
         ("timeout = '3'", "timeout", "\"30s\""),
@@ -117,7 +117,7 @@ fn a_value_of_another_kind_is_refused_and_the_error_says_what_to_write() {
 }
 
 #[test]
-fn a_value_outside_its_bounds_is_refused_with_them() {
+fn a_value_outside_its_bounds_is_rejected_with_the_bounds() {
     for (text, key) in [
         ("timeout = '0s'", "timeout"),
         ("watchdog = '2ms'", "watchdog"),
@@ -138,7 +138,7 @@ fn a_value_outside_its_bounds_is_refused_with_them() {
 }
 
 #[test]
-fn a_file_that_is_not_what_its_name_says_is_refused_with_the_place() {
+fn a_file_in_another_format_is_rejected_with_the_position() {
     for (name, text, line) in [
         ("a.toml", "url = 'memory://'\ntimeout = ", 2),
         ("a.yaml", "url: memory://\n  timeout: [", 2),
@@ -189,7 +189,7 @@ fn settings() -> impl Strategy<Value = Vec<(&'static str, String)>> {
 
 proptest! {
     #[test]
-    fn what_is_printed_reads_back(settings in settings()) {
+    fn a_printed_configuration_loads_again(settings in settings()) {
         let mut builder = Config::builder().set("standalone.address", "redis.example.org:6379");
         let folder = Folder::new();
         for (key, value) in &settings {

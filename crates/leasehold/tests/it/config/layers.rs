@@ -16,7 +16,7 @@ fn line(config: &Config, key: &str) -> String {
 }
 
 #[test]
-fn the_program_wins_over_the_environment_and_that_over_files_and_those_over_defaults() {
+fn the_program_overrides_environment_then_files_then_defaults() {
     let folder = Folder::new();
     let first =
         folder.file("a.toml", "url = 'memory://'\ntimeout = '11s'\npoll_interval = '11s'\nwatchdog = '11s'");
@@ -114,7 +114,7 @@ fn a_value_that_a_later_source_replaces_must_be_valid_too() {
 }
 
 #[test]
-fn a_lease_that_a_later_source_gives_takes_the_place_of_a_watchdog() {
+fn a_lease_of_a_later_source_replaces_a_watchdog() {
     let folder = Folder::new();
     let file = folder.file("a.toml", "url = 'memory://'\n[lock]\nwatchdog = '9s'");
     let config = Config::builder().file(file).set("lock.lease", Duration::from_secs(8)).build().unwrap();
@@ -124,7 +124,7 @@ fn a_lease_that_a_later_source_gives_takes_the_place_of_a_watchdog() {
 }
 
 #[test]
-fn a_program_that_sets_what_does_not_exist_is_told() {
+fn setting_an_unknown_key_in_the_program_is_an_error() {
     let error = refused(Config::builder().url("memory://").set("lock.maxhold", "3s").build());
     assert_eq!(
         error.to_string(),
@@ -133,7 +133,7 @@ fn a_program_that_sets_what_does_not_exist_is_told() {
 }
 
 #[test]
-fn a_value_of_an_argument_is_on_top_and_is_named_after_the_argument() {
+fn an_argument_overrides_all_sources_and_is_named_in_errors() {
     let builder =
         || Config::builder().variables([("LEASEHOLD_URL", "memory://"), ("LEASEHOLD_LOCK__LEASE", "5m")]);
     let config = builder().argument("--lease", "lock.watchdog", Duration::from_secs(40)).build().unwrap();
@@ -145,7 +145,7 @@ fn a_value_of_an_argument_is_on_top_and_is_named_after_the_argument() {
 }
 
 #[test]
-fn variables_that_the_command_sets_for_its_program_configure_nothing() {
+fn variables_set_for_the_wrapped_program_configure_nothing() {
     let set = [("LEASEHOLD_NAME", "a"), ("LEASEHOLD_OWNER", "b:1"), ("LEASEHOLD_TOKEN", "7")];
     assert!(Config::builder().url("memory://").variables(set).build().is_ok());
 }

@@ -33,7 +33,7 @@ fn a_configuration_shows_no_secret() {
 }
 
 #[test]
-fn no_error_repeats_what_may_be_a_secret() {
+fn no_error_shows_a_possible_secret() {
     let bare = format!("redis://{CANARY}@h");
     for (name, text) in [
         ("a.toml", format!("password = '{CANARY}")),

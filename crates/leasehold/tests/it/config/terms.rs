@@ -29,7 +29,7 @@ fn minutes(server: &RedisServer, key: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn the_server_keeps_every_kind_for_the_watchdog_of_all() {
+async fn every_kind_has_the_lease_of_the_common_watchdog() {
     let (server, client) = configured(&[("watchdog", "40m")]).await;
     let _plain = client.lock("plain").lock().await.unwrap();
     let _fair = client.fair_lock("fair").lock().await.unwrap();
@@ -47,7 +47,7 @@ async fn the_server_keeps_every_kind_for_the_watchdog_of_all() {
 }
 
 #[tokio::test]
-async fn a_hold_is_renewed_by_the_watchdog_of_all() {
+async fn a_hold_is_renewed_by_the_common_watchdog() {
     let (server, client) = configured(&[("watchdog", "3s")]).await;
     let monitor = Monitor::start(&server);
     let guard = client.lock("a").lock().await.unwrap();
@@ -82,7 +82,7 @@ async fn a_hold_has_no_more_renewals_than_configured() {
 }
 
 #[tokio::test]
-async fn a_hold_lasts_for_the_configured_least_time() {
+async fn a_hold_lasts_for_the_configured_min_hold() {
     let (server, client) = configured(&[("fair_lock.min_hold", "40m")]).await;
     client.fair_lock("a").lock().await.unwrap().release().await.unwrap();
     assert_eq!(minutes(&server, "a"), 40);

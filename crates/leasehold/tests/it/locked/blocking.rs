@@ -11,7 +11,8 @@ use leasehold::{LostReason, RunError, locked};
 use leasehold_testkit::wait;
 
 use crate::support::{
-    Monitor, Place, SOON, count, fields, hold_by_hand, is_free, ms, on_both, pttl, tell, times_sent,
+    Fixture, Monitor, SOON, count, fields, hold_as_redisson, is_free, ms, on_both, pttl, run_command,
+    times_sent,
 };
 
 on_both! {
@@ -21,18 +22,18 @@ on_both! {
         a_busy_blocking_function_fails_skips_or_has_a_fallback,
         terms_hold_for_blocking_functions,
         a_thread_re_enters_and_other_threads_wait,
-        a_question_mark_ends_the_blocking_body_and_not_the_lock,
+        a_question_mark_ends_the_blocking_body_and_releases_the_lock,
         a_panic_in_a_blocking_body_releases,
         a_blocking_body_ends_and_a_loss_replaces_its_value,
         a_blocking_body_that_may_finish_has_its_value,
-        blocking_functions_have_every_shape,
-        both_faces_exclude_each_other,
+        blocking_functions_of_every_signature_are_locked,
+        both_apis_exclude_each_other,
     }
 }
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-fn connect(server: &Place) -> Client {
+fn connect(server: &Fixture) -> Client {
     Client::connect(&server.url()).unwrap()
 }
 
@@ -47,7 +48,7 @@ fn charge(client: &Client, order: u64, look: impl FnOnce() -> u32) -> Result<u32
     Ok(look())
 }
 
-fn a_blocking_function_runs_under_its_lock(server: Place) {
+fn a_blocking_function_runs_under_its_lock(server: Fixture) {
     let client = connect(&server);
     assert_eq!(charge(&client, 7, || count(&server, "order:7")), Ok(1));
     assert!(is_free(&server, "order:7"));
@@ -78,7 +79,7 @@ fn seated(client: &Client, look: impl FnOnce() -> String) -> Result<String, RunE
     Ok(look())
 }
 
-fn every_kind_blocks(server: Place) {
+fn every_kind_blocks(server: Fixture) {
     let client = connect(&server);
     assert_eq!((fenced(&client), fenced(&client)), (Ok(1), Ok(2)));
     let mode = || server.cli(&["HGET", "job", "mode"]);
@@ -114,10 +115,10 @@ fn later(_client: &Client, text: String) -> Result<String, RunError> {
     Ok(text + " later")
 }
 
-fn a_busy_blocking_function_fails_skips_or_has_a_fallback(server: Place) {
+fn a_busy_blocking_function_fails_skips_or_has_a_fallback(server: Fixture) {
     let client = connect(&server);
     assert_eq!(now(&client, "this".to_owned()).as_deref(), Ok("now this"));
-    hold_by_hand(&server, "job", MINUTE);
+    hold_as_redisson(&server, "job", MINUTE);
     assert!(matches!(hasty(&client), Err(RunError::Busy { wait, .. }) if wait == ms(300)));
     assert_eq!(skipped(&client), Ok(None));
     assert_eq!(now(&client, "this".to_owned()).as_deref(), Ok("this later"));
@@ -129,14 +130,14 @@ fn kept(client: &Client) -> Result<(), RunError> {
 }
 
 #[locked(name = "other", watchdog = "2s", max_hold = "1h", max_renewals = 1000, min_hold = "400ms", client = client)]
-fn watched(client: &Client, server: &Place, monitor: &Monitor) -> Result<(), RunError> {
+fn watched(client: &Client, server: &Fixture, monitor: &Monitor) -> Result<(), RunError> {
     // Renewals are a third of the lease apart.
     eventually("renewals for longer than a lease", || times_sent(monitor, Verb::Renew) >= 4);
     assert!(pttl(server, "other") > 0);
     Ok(())
 }
 
-fn terms_hold_for_blocking_functions(server: Place) {
+fn terms_hold_for_blocking_functions(server: Fixture) {
     let client = connect(&server);
     assert_eq!(kept(&client), Ok(()));
     assert!((590_000..=600_000).contains(&pttl(&server, "job")));
@@ -146,12 +147,12 @@ fn terms_hold_for_blocking_functions(server: Place) {
 }
 
 #[locked(name = "job", client = client)]
-fn outer(client: &Client, server: &Place) -> Result<(u32, u32), RunError> {
+fn outer(client: &Client, server: &Fixture) -> Result<(u32, u32), RunError> {
     Ok((count(server, "job"), inner(client, server)?))
 }
 
 #[locked(name = "job", client = client)]
-fn inner(client: &Client, server: &Place) -> Result<u32, RunError> {
+fn inner(client: &Client, server: &Fixture) -> Result<u32, RunError> {
     Ok(count(server, "job"))
 }
 
@@ -163,7 +164,7 @@ fn alone(client: &Client, inside: &AtomicU32) -> Result<u32, RunError> {
     Ok(found)
 }
 
-fn a_thread_re_enters_and_other_threads_wait(server: Place) {
+fn a_thread_re_enters_and_other_threads_wait(server: Fixture) {
     let client = connect(&server);
     assert_eq!(outer(&client, &server), Ok((1, 2)));
     let inside = AtomicU32::new(0);
@@ -184,7 +185,7 @@ fn parsed(client: &Client, text: &str) -> Result<u64, Box<dyn std::error::Error>
     Ok(number)
 }
 
-fn a_question_mark_ends_the_blocking_body_and_not_the_lock(server: Place) {
+fn a_question_mark_ends_the_blocking_body_and_releases_the_lock(server: Fixture) {
     let client = connect(&server);
     assert_eq!(parsed(&client, "42").unwrap(), 42);
     for bad in ["a lot", "0"] {
@@ -200,7 +201,7 @@ fn panics(client: &Client) -> Result<(), RunError> {
     panic!("as it should")
 }
 
-fn a_panic_in_a_blocking_body_releases(server: Place) {
+fn a_panic_in_a_blocking_body_releases(server: Fixture) {
     let client = connect(&server);
     let outcome = thread::scope(|scope| scope.spawn(|| panics(&client)).join());
     assert!(outcome.is_err());
@@ -208,26 +209,26 @@ fn a_panic_in_a_blocking_body_releases(server: Place) {
 }
 
 #[locked(name = "job", watchdog = "3s", client = client)]
-fn loses(client: &Client, server: &Place, ended: &AtomicBool) -> Result<u32, RunError> {
-    tell(server, &["DEL", "job"]);
+fn loses(client: &Client, server: &Fixture, ended: &AtomicBool) -> Result<u32, RunError> {
+    run_command(server, &["DEL", "job"]);
     ended.store(true, Ordering::SeqCst);
     Ok(1)
 }
 
 #[locked(name = "job", watchdog = "3s", on_lost = finish, client = client)]
-fn loses_and_does_not_mind(client: &Client, server: &Place) -> Result<u32, RunError> {
-    tell(server, &["DEL", "job"]);
+fn loses_and_does_not_mind(client: &Client, server: &Fixture) -> Result<u32, RunError> {
+    run_command(server, &["DEL", "job"]);
     Ok(2)
 }
 
-fn a_blocking_body_ends_and_a_loss_replaces_its_value(server: Place) {
+fn a_blocking_body_ends_and_a_loss_replaces_its_value(server: Fixture) {
     let (client, ended) = (connect(&server), AtomicBool::new(false));
     let outcome = loses(&client, &server, &ended);
     assert!(matches!(outcome, Err(RunError::Lost { reason: LostReason::Deleted, .. })));
     assert!(ended.load(Ordering::SeqCst));
 }
 
-fn a_blocking_body_that_may_finish_has_its_value(server: Place) {
+fn a_blocking_body_that_may_finish_has_its_value(server: Fixture) {
     assert_eq!(loses_and_does_not_mind(&connect(&server), &server), Ok(2));
 }
 
@@ -271,7 +272,7 @@ impl Service {
     }
 }
 
-fn blocking_functions_have_every_shape(server: Place) {
+fn blocking_functions_of_every_signature_are_locked(server: Fixture) {
     let mut service = Service { locks: connect(&server), calls: 0 };
     assert_eq!(service.by_reference("one", "other"), Ok("other"));
     *service.by_mutable_reference().unwrap() += 1;
@@ -285,14 +286,14 @@ async fn in_async_code(client: leasehold::Client) -> Result<(), RunError> {
 }
 
 #[locked(name = "job", client = client)]
-fn runs_async_code(client: &Client, server: &Place) -> Result<(), RunError> {
+fn runs_async_code(client: &Client, server: &Fixture) -> Result<(), RunError> {
     assert_eq!(fields(server, "job").len(), 1);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let url = server.url();
     runtime.block_on(async { in_async_code(leasehold::Client::connect(&url).await.unwrap()).await })
 }
 
-fn both_faces_exclude_each_other(server: Place) {
+fn both_apis_exclude_each_other(server: Fixture) {
     let outcome = runs_async_code(&connect(&server), &server);
     assert!(matches!(outcome, Err(RunError::Busy { wait, .. }) if wait == ms(0)));
 }

@@ -4,14 +4,14 @@ use std::sync::{Arc, Mutex};
 
 use leasehold::{Client, RunError, locked};
 
-use crate::support::{Place, connect, count, on_both};
+use crate::support::{Fixture, connect, count, on_both};
 
 on_both! {
     async {
         a_client_is_a_field_a_reference_or_a_pointer,
-        a_client_may_come_from_a_function,
-        a_client_may_come_out_of_a_mutex,
-        a_renamed_library_is_found_at_the_path_that_is_given,
+        a_client_can_come_from_a_function,
+        a_client_can_come_from_a_mutex,
+        a_renamed_library_is_found_at_the_given_path,
     }
 }
 
@@ -36,7 +36,7 @@ async fn of_pointer(client: Arc<Client>, look: impl Fn() -> u32) -> Result<u32, 
     Ok(look())
 }
 
-async fn a_client_is_a_field_a_reference_or_a_pointer(server: Place) {
+async fn a_client_is_a_field_a_reference_or_a_pointer(server: Fixture) {
     let state = State { locks: connect(&server).await };
     let look = || count(&server, "job");
     assert_eq!(of_field(state.clone(), look).await, Ok(1));
@@ -55,7 +55,7 @@ impl State {
     }
 }
 
-async fn a_client_may_come_from_a_function(server: Place) {
+async fn a_client_can_come_from_a_function(server: Fixture) {
     let state = State { locks: connect(&server).await };
     assert_eq!(state.of_method(|| count(&server, "job")).await, Ok(1));
 }
@@ -66,7 +66,7 @@ async fn of_mutex(state: Arc<Mutex<State>>) -> Result<bool, RunError> {
     Ok(state.try_lock().is_ok())
 }
 
-async fn a_client_may_come_out_of_a_mutex(server: Place) {
+async fn a_client_can_come_from_a_mutex(server: Fixture) {
     let state = Arc::new(Mutex::new(State { locks: connect(&server).await }));
     assert_eq!(tokio::spawn(of_mutex(state)).await.unwrap(), Ok(true));
 }
@@ -98,7 +98,7 @@ async fn of_vendored(look: impl Fn() -> u32) -> Result<u32, RunError> {
     Ok(look())
 }
 
-async fn a_renamed_library_is_found_at_the_path_that_is_given(server: Place) {
+async fn a_renamed_library_is_found_at_the_given_path(server: Fixture) {
     vendored::CLIENT.set(Some(connect(&server).await));
     assert_eq!(of_vendored(|| count(&server, "job")).await, Ok(1));
 }

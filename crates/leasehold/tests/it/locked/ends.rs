@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use leasehold::{Client, LostReason, RunError, locked};
 use tokio::sync::oneshot::{Receiver, Sender, channel};
 
-use crate::support::{Place, connect, count, eventually, is_free, on_both, soon, tell};
+use crate::support::{Fixture, connect, count, eventually, is_free, on_both, run_command, soon};
 
 on_both! {
     async {
-        a_question_mark_ends_the_body_and_not_the_lock,
-        errors_of_every_kind_can_say_that_the_body_did_not_run,
-        a_return_ends_the_body_and_not_the_lock,
+        a_question_mark_ends_the_body_and_releases_the_lock,
+        errors_of_every_kind_can_report_that_the_body_did_not_run,
+        a_return_ends_the_body_and_releases_the_lock,
         a_panic_releases,
         dropping_the_call_releases,
         a_body_is_dropped_when_its_lock_is_lost,
-        a_body_that_may_finish_finishes,
+        a_body_with_on_lost_finish_completes_after_a_loss,
         functions_that_call_each_other_re_enter,
         functions_side_by_side_exclude_each_other,
     }
@@ -54,7 +54,7 @@ async fn pay(client: &Client, amount: &str) -> Result<u64, PayError> {
     Ok(amount)
 }
 
-async fn a_question_mark_ends_the_body_and_not_the_lock(server: Place) {
+async fn a_question_mark_ends_the_body_and_releases_the_lock(server: Fixture) {
     let client = connect(&server).await;
     assert_eq!(pay(&client, "42").await, Ok(42));
     assert!(matches!(pay(&client, "a lot").await, Err(PayError::Number(_))));
@@ -79,7 +79,7 @@ async fn ours(client: &Client) -> Result<bool, leasehold::Error> {
     Ok(client.lock("other").is_locked().await?)
 }
 
-async fn errors_of_every_kind_can_say_that_the_body_did_not_run(server: Place) {
+async fn errors_of_every_kind_can_report_that_the_body_did_not_run(server: Fixture) {
     let client = connect(&server).await;
     assert_eq!(anyhow(&client, "42").await.unwrap(), 42);
     assert_eq!(anyhow(&client, "").await.unwrap_err().to_string(), "nothing");
@@ -92,7 +92,7 @@ async fn errors_of_every_kind_can_say_that_the_body_did_not_run(server: Place) {
     assert!(matches!(ours(&client).await, Err(leasehold::Error::Run(RunError::Acquire(_)))));
 }
 
-async fn a_return_ends_the_body_and_not_the_lock(server: Place) {
+async fn a_return_ends_the_body_and_releases_the_lock(server: Fixture) {
     let client = connect(&server).await;
     assert_eq!(pay(&client, "0").await, Err(PayError::Refused));
     assert_eq!(pay(&client, "13").await, Err(PayError::Refused));
@@ -104,7 +104,7 @@ async fn panics(client: Client) -> Result<(), RunError> {
     panic!("as it should")
 }
 
-async fn a_panic_releases(server: Place) {
+async fn a_panic_releases(server: Fixture) {
     let client = connect(&server).await;
     let outcome = soon("the panic", tokio::spawn(panics(client.clone()))).await;
     assert!(outcome.unwrap_err().is_panic());
@@ -117,7 +117,7 @@ async fn never_ends(client: &Client, begun: Sender<()>) -> Result<(), RunError> 
     std::future::pending().await
 }
 
-async fn dropping_the_call_releases(server: Place) {
+async fn dropping_the_call_releases(server: Fixture) {
     let client = connect(&server).await;
     let (begun, has_begun) = channel();
     tokio::select! {
@@ -142,14 +142,14 @@ async fn cancelled(client: Client, begun: Sender<()>, inside: Dropped) -> Result
     std::future::pending().await
 }
 
-async fn a_body_is_dropped_when_its_lock_is_lost(server: Place) {
+async fn a_body_is_dropped_when_its_lock_is_lost(server: Fixture) {
     let client = connect(&server).await;
     let (begun, has_begun) = channel();
     let dropped = Arc::new(AtomicBool::new(false));
     let running = tokio::spawn(cancelled(client, begun, Dropped(Arc::clone(&dropped))));
     soon("the body", has_begun).await.unwrap();
     assert!(!dropped.load(Ordering::SeqCst));
-    tell(&server, &["DEL", "job"]);
+    run_command(&server, &["DEL", "job"]);
     let outcome = soon("the loss", running).await.unwrap();
     assert!(matches!(outcome, Err(RunError::Lost { reason: LostReason::Deleted, .. })));
     assert!(dropped.load(Ordering::SeqCst));
@@ -162,12 +162,12 @@ async fn finishes(client: Client, begun: Sender<()>, go_on: Receiver<()>) -> Res
     Ok(5)
 }
 
-async fn a_body_that_may_finish_finishes(server: Place) {
+async fn a_body_with_on_lost_finish_completes_after_a_loss(server: Fixture) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     let ((begun, has_begun), (go, go_on)) = (channel(), channel());
     let running = tokio::spawn(finishes(client, begun, go_on));
     soon("the body", has_begun).await.unwrap();
-    tell(&server, &["DEL", "job"]);
+    run_command(&server, &["DEL", "job"]);
     let guard = soon("the lock to be another's", other.lock("job").lock()).await.unwrap();
     assert!(!running.is_finished());
     go.send(()).unwrap();
@@ -176,18 +176,18 @@ async fn a_body_that_may_finish_finishes(server: Place) {
 }
 
 #[locked(name = "job", client = client)]
-async fn outer(client: &Client, server: &Place) -> Result<(u32, u32, u32), RunError> {
+async fn outer(client: &Client, server: &Fixture) -> Result<(u32, u32, u32), RunError> {
     let before = count(server, "job");
     let inside = inner(client, server).await?;
     Ok((before, inside, count(server, "job")))
 }
 
 #[locked(name = "job", client = client)]
-async fn inner(client: &Client, server: &Place) -> Result<u32, RunError> {
+async fn inner(client: &Client, server: &Fixture) -> Result<u32, RunError> {
     Ok(count(server, "job"))
 }
 
-async fn functions_that_call_each_other_re_enter(server: Place) {
+async fn functions_that_call_each_other_re_enter(server: Fixture) {
     let client = connect(&server).await;
     let counts = soon("the re-entry", outer(&client, &server)).await;
     assert_eq!(counts, Ok((1, 2, 1)));
@@ -210,7 +210,7 @@ async fn all_of_them(client: &Client, inside: &AtomicU32) -> Result<u32, RunErro
     Ok(one? + two? + three?)
 }
 
-async fn functions_side_by_side_exclude_each_other(server: Place) {
+async fn functions_side_by_side_exclude_each_other(server: Fixture) {
     let client = connect(&server).await;
     let inside = AtomicU32::new(0);
     let (one, other) = tokio::join!(alone(&client, &inside), alone(&client, &inside));

@@ -2,16 +2,16 @@
 
 use leasehold::{Client, Lock, RunError, locked};
 
-use crate::support::{Place, connect, count, eventually, fields, is_free, ms, on_both, soon};
+use crate::support::{Fixture, connect, count, eventually, fields, is_free, ms, on_both, soon};
 
 on_both! {
     async {
         without_a_kind_the_lock_is_reentrant,
         a_fair_function_waits_in_the_queue_of_the_server,
-        a_fenced_function_knows_its_token,
-        readers_run_together_and_keep_writers_out,
+        a_fenced_function_reads_its_token,
+        readers_run_together_and_exclude_writers,
         a_writer_runs_alone,
-        a_semaphore_lets_so_many_run,
+        a_semaphore_limits_concurrent_runs,
     }
 }
 
@@ -20,7 +20,7 @@ async fn plain<T>(client: &Client, look: impl FnOnce() -> T) -> Result<T, RunErr
     Ok(look())
 }
 
-async fn without_a_kind_the_lock_is_reentrant(server: Place) {
+async fn without_a_kind_the_lock_is_reentrant(server: Fixture) {
     let client = connect(&server).await;
     let held = plain(&client, || fields(&server, "job")).await.unwrap();
     assert_eq!(held.values().collect::<Vec<_>>(), ["1"]);
@@ -37,7 +37,7 @@ async fn fair(client: &Client) -> Result<(), RunError> {
     Ok(())
 }
 
-async fn a_fair_function_waits_in_the_queue_of_the_server(server: Place) {
+async fn a_fair_function_waits_in_the_queue_of_the_server(server: Fixture) {
     let client = connect(&server).await;
     let guard = client.fair_lock("job").lock().await.unwrap();
     let waiting = tokio::spawn(async move { fair(&client).await });
@@ -52,7 +52,7 @@ async fn fenced(client: &Client, look: impl Fn() -> String) -> Result<(u64, Stri
     Ok((token, look()))
 }
 
-async fn a_fenced_function_knows_its_token(server: Place) {
+async fn a_fenced_function_reads_its_token(server: Fixture) {
     let client = connect(&server).await;
     let issued = || server.cli(&["GET", "redisson_lock_token:{job}"]);
     assert_eq!(fenced(&client, issued).await, Ok((1, "1".to_owned())));
@@ -73,7 +73,7 @@ async fn write(client: &Client, look: impl FnOnce() -> String) -> Result<String,
     Ok(look())
 }
 
-async fn readers_run_together_and_keep_writers_out(server: Place) {
+async fn readers_run_together_and_exclude_writers(server: Fixture) {
     let client = connect(&server).await;
     let mode = || server.cli(&["HGET", "job", "mode"]);
     assert_eq!(read(&client, mode).await, Ok("read".to_owned()));
@@ -82,7 +82,7 @@ async fn readers_run_together_and_keep_writers_out(server: Place) {
     assert!(matches!(write(&client, mode).await, Err(RunError::Busy { wait, .. }) if wait == ms(0)));
 }
 
-async fn a_writer_runs_alone(server: Place) {
+async fn a_writer_runs_alone(server: Fixture) {
     let client = connect(&server).await;
     let mode = || server.cli(&["HGET", "job", "mode"]);
     assert_eq!(write(&client, mode).await, Ok("write".to_owned()));
@@ -101,7 +101,7 @@ async fn counted(client: &Client, name: &str, most: u32) -> Result<i64, RunError
     Ok(client.expirable_semaphore(name).permits().await.unwrap())
 }
 
-async fn a_semaphore_lets_so_many_run(server: Place) {
+async fn a_semaphore_limits_concurrent_runs(server: Fixture) {
     let client = connect(&server).await;
     let taken = || server.cli(&["ZCARD", "{seats}:timeout"]);
     let nested = seated(&client, async || {

@@ -3,16 +3,16 @@
 use leasehold::error::{AcquireErrorKind, NameError};
 use leasehold::{Client, Name, RunError, locked};
 
-use crate::support::{Place, connect, on_both};
+use crate::support::{Fixture, connect, on_both};
 
 on_both! {
     async {
         values_of_arguments_and_fields_go_into_the_name,
         methods_put_their_own_fields_into_the_name,
         a_name_may_be_any_expression,
-        a_name_that_is_used_by_the_body_too_stays_with_it,
-        a_name_that_cannot_be_used_is_an_error_of_the_call,
-        values_go_in_as_they_are,
+        a_name_variable_stays_usable_in_the_body,
+        an_invalid_name_is_an_error_of_the_call,
+        values_are_inserted_unchanged,
     }
 }
 
@@ -22,14 +22,14 @@ struct Item {
 }
 
 /// The names of all keys.
-fn keys(server: &Place) -> String {
+fn keys(server: &Fixture) -> String {
     server.cli(&["KEYS", "*"])
 }
 
 #[locked(name = "order:{order_id:04}:{item.sku}:{item.size.0}{item.size.1}:{N}:{left}", client = client)]
 async fn full<const N: usize>(
     client: &Client,
-    server: &Place,
+    server: &Fixture,
     order_id: u64,
     item: Item,
     (left, _): (bool, bool),
@@ -37,7 +37,7 @@ async fn full<const N: usize>(
     Ok((keys(server), item))
 }
 
-async fn values_of_arguments_and_fields_go_into_the_name(server: Place) {
+async fn values_of_arguments_and_fields_go_into_the_name(server: Fixture) {
     let client = connect(&server).await;
     let item = Item { sku: "shoe".to_owned(), size: (42, 'w') };
     let (keys, item) = full::<3>(&client, &server, 7, item, (true, false)).await.unwrap();
@@ -52,7 +52,7 @@ struct Shop {
 
 impl Shop {
     #[locked(name = "shop:{self.id}:{r#type}", client = self.locks)]
-    async fn keys(&self, server: &Place, r#type: &str) -> Result<String, RunError> {
+    async fn keys(&self, server: &Fixture, r#type: &str) -> Result<String, RunError> {
         assert_eq!(r#type, "stock");
         Ok(keys(server))
     }
@@ -62,40 +62,40 @@ impl Shop {
     }
 
     #[locked(name = self.lock_name(), client = self.locks)]
-    async fn keys_by_method(&self, server: &Place) -> Result<String, RunError> {
+    async fn keys_by_method(&self, server: &Fixture) -> Result<String, RunError> {
         Ok(keys(server))
     }
 
     #[locked(name = Name::with_hash_tag("shops", &self.lock_name())?, client = self.locks)]
-    async fn keys_with_tag(&self, server: &Place) -> Result<String, RunError> {
+    async fn keys_with_tag(&self, server: &Fixture) -> Result<String, RunError> {
         Ok(keys(server))
     }
 }
 
-async fn methods_put_their_own_fields_into_the_name(server: Place) {
+async fn methods_put_their_own_fields_into_the_name(server: Fixture) {
     let shop = Shop { id: 9, locks: connect(&server).await };
     assert_eq!(shop.keys(&server, "stock").await.as_deref(), Ok("shop:9:stock"));
 }
 
-async fn a_name_may_be_any_expression(server: Place) {
+async fn a_name_may_be_any_expression(server: Fixture) {
     let shop = Shop { id: 9, locks: connect(&server).await };
     assert_eq!(shop.keys_by_method(&server).await.as_deref(), Ok("shop-9"));
     assert_eq!(shop.keys_with_tag(&server).await.as_deref(), Ok("{shops}shop-9"));
 }
 
 #[locked(name = name, client = client)]
-async fn by_text(client: &Client, server: &Place, name: String) -> Result<(String, String), RunError> {
+async fn by_text(client: &Client, server: &Fixture, name: String) -> Result<(String, String), RunError> {
     Ok((keys(server), name))
 }
 
 const NIGHTLY: &str = "nightly";
 
 #[locked(name = NIGHTLY, client = client)]
-async fn by_constant(client: &Client, server: &Place) -> Result<String, RunError> {
+async fn by_constant(client: &Client, server: &Fixture) -> Result<String, RunError> {
     Ok(keys(server))
 }
 
-async fn a_name_that_is_used_by_the_body_too_stays_with_it(server: Place) {
+async fn a_name_variable_stays_usable_in_the_body(server: Fixture) {
     let client = connect(&server).await;
     let (keys, name) = by_text(&client, &server, "a job".to_owned()).await.unwrap();
     assert_eq!((keys.as_str(), name.as_str()), ("a job", "a job"));
@@ -103,16 +103,16 @@ async fn a_name_that_is_used_by_the_body_too_stays_with_it(server: Place) {
 }
 
 #[locked(name = "user:{name}", client = client)]
-async fn of_user(client: &Client, server: &Place, name: &str) -> Result<String, RunError> {
+async fn of_user(client: &Client, server: &Fixture, name: &str) -> Result<String, RunError> {
     Ok(keys(server))
 }
 
 #[locked(name = Name::with_hash_tag(tag, "job")?, client = client)]
-async fn of_tag(client: &Client, server: &Place, tag: &str) -> Result<String, RunError> {
+async fn of_tag(client: &Client, server: &Fixture, tag: &str) -> Result<String, RunError> {
     Ok(keys(server))
 }
 
-async fn a_name_that_cannot_be_used_is_an_error_of_the_call(server: Place) {
+async fn an_invalid_name_is_an_error_of_the_call(server: Fixture) {
     let client = connect(&server).await;
     let refused = |outcome: Result<String, RunError>, name: &str, rule: &str| {
         let Err(RunError::Acquire(refused)) = outcome else { panic!("{outcome:?}") };
@@ -130,11 +130,11 @@ async fn a_name_that_cannot_be_used_is_an_error_of_the_call(server: Place) {
 }
 
 #[locked(name = "{one}:{other}", client = client)]
-async fn pair(client: &Client, server: &Place, one: &str, other: &str) -> Result<String, RunError> {
+async fn pair(client: &Client, server: &Fixture, one: &str, other: &str) -> Result<String, RunError> {
     Ok(keys(server))
 }
 
-async fn values_go_in_as_they_are(server: Place) {
+async fn values_are_inserted_unchanged(server: Fixture) {
     let client = connect(&server).await;
     let (one, other) = (pair(&client, &server, "a:b", "c").await, pair(&client, &server, "a", "b:c").await);
     assert_eq!(one, other, "a separator in a value makes two names equal");

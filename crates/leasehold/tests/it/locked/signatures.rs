@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use leasehold::{Client, RunError, locked};
 
-use crate::support::{Place, connect, count, eventually, is_free, on_both, soon};
+use crate::support::{Fixture, connect, count, eventually, is_free, on_both, soon};
 
 on_both! {
     async {
@@ -17,7 +17,7 @@ on_both! {
         borrowed_values_are_returned,
         boxed_values_are_returned,
         attributes_stay,
-        several_locks_are_taken_from_the_lowest_up,
+        stacked_locks_are_acquired_from_the_lowest_attribute_up,
         calls_can_be_spawned,
         functions_inside_functions_and_macros_are_locked,
     }
@@ -50,7 +50,7 @@ where
     Ok((grown, b, array.len()))
 }
 
-async fn arguments_of_every_shape_reach_the_body(server: Place) {
+async fn arguments_of_every_shape_reach_the_body(server: Fixture) {
     let client = connect(&server).await;
     let text = String::from("text");
     let pair = Pair { a: 1, b: text.as_str() };
@@ -99,7 +99,7 @@ impl Service {
     }
 }
 
-async fn receivers_of_every_shape_reach_the_body(server: Place) {
+async fn receivers_of_every_shape_reach_the_body(server: Fixture) {
     let mut service = Service::without(connect(&server).await).await.unwrap();
     assert_eq!(service.by_reference().await, Ok(0));
     *service.by_mutable_reference().await.unwrap() += 1;
@@ -136,7 +136,7 @@ impl Job for Service {
     }
 }
 
-async fn methods_of_traits_are_locked(server: Place) {
+async fn methods_of_traits_are_locked(server: Fixture) {
     let service = Service { locks: connect(&server).await, calls: 4 };
     assert_eq!(soon("the method and what it calls", service.twice()).await, Ok(8));
 }
@@ -152,7 +152,7 @@ async fn opaque(
     Ok(((0..count).map(|number| number * 2), "text"))
 }
 
-async fn opaque_values_are_returned(server: Place) {
+async fn opaque_values_are_returned(server: Fixture) {
     let client = connect(&server).await;
     let (numbers, text) = opaque(&client, 3).await.unwrap();
     assert_eq!((numbers.collect::<Vec<_>>(), text.to_string()), (vec![0, 2, 4], "text".to_owned()));
@@ -164,7 +164,7 @@ async fn longest<'a>(client: &Client, one: &'a str, other: &'a str) -> Result<&'
     Ok(if one.len() < other.len() { other } else { one })
 }
 
-async fn borrowed_values_are_returned(server: Place) {
+async fn borrowed_values_are_returned(server: Fixture) {
     let client = connect(&server).await;
     let (one, other) = (String::from("one"), String::from("other"));
     assert_eq!(longest(&client, &one, &other).await, Ok("other"));
@@ -185,7 +185,7 @@ async fn never(
     Err("always")?
 }
 
-async fn boxed_values_are_returned(server: Place) {
+async fn boxed_values_are_returned(server: Fixture) {
     let client = connect(&server).await;
     assert_eq!(boxed(&client, true).await.unwrap().to_string(), "a text");
     assert_eq!(boxed(&client, false).await.unwrap().to_string(), "7");
@@ -198,24 +198,24 @@ async fn boxed_values_are_returned(server: Place) {
 #[allow(clippy::unused_async, reason = "to see that attributes stay")]
 #[cfg(not(any()))]
 #[inline]
-async fn attributed(client: &Client, server: &Place) -> Result<u32, RunError> {
+async fn attributed(client: &Client, server: &Fixture) -> Result<u32, RunError> {
     #![allow(non_snake_case, reason = "inside a body")]
     let Counted = count(server, "job");
     Ok(Counted)
 }
 
-async fn attributes_stay(server: Place) {
+async fn attributes_stay(server: Fixture) {
     let client = connect(&server).await;
     assert_eq!(attributed(&client, &server).await, Ok(1));
 }
 
 #[locked(name = "inner", kind = fenced, fence = inner, client = client)]
 #[locked(name = "outer", kind = fenced, fence = outer, client = client)]
-async fn twice_locked(client: &Client, server: &Place) -> Result<(u64, u64, u32, u32), RunError> {
+async fn twice_locked(client: &Client, server: &Fixture) -> Result<(u64, u64, u32, u32), RunError> {
     Ok((inner, outer, count(server, "inner"), count(server, "outer")))
 }
 
-async fn several_locks_are_taken_from_the_lowest_up(server: Place) {
+async fn stacked_locks_are_acquired_from_the_lowest_attribute_up(server: Fixture) {
     let client = connect(&server).await;
     assert_eq!(twice_locked(&client, &server).await, Ok((1, 1, 1, 1)));
     let guard = client.lock("inner").lock().await.unwrap();
@@ -227,7 +227,7 @@ async fn several_locks_are_taken_from_the_lowest_up(server: Place) {
     assert!(soon("both locks", twice_locked(&client, &server)).await.is_ok());
 }
 
-async fn calls_can_be_spawned(server: Place) {
+async fn calls_can_be_spawned(server: Fixture) {
     let service = Service { locks: connect(&server).await, calls: 5 };
     let spawned = {
         let mut service = service.clone();
@@ -252,7 +252,7 @@ macro_rules! job {
     };
 }
 
-async fn functions_inside_functions_and_macros_are_locked(server: Place) {
+async fn functions_inside_functions_and_macros_are_locked(server: Fixture) {
     // Names that the expansion might use for itself.
     #[locked(name = "{name}:{section}:{entered}:{body}", wait = "5s", client = client)]
     async fn clashing(

@@ -5,17 +5,17 @@ use std::time::{Duration, Instant};
 use leasehold::error::Verb;
 use leasehold::{Client, LostReason, RunError, locked};
 
-use crate::support::{Monitor, Place, connect, eventually, is_free, ms, on_both, pttl, soon, times_sent};
+use crate::support::{Fixture, Monitor, connect, eventually, is_free, ms, on_both, pttl, soon, times_sent};
 
 on_both! {
     async {
-        without_a_lease_the_watchdogs_is_renewed,
-        a_lease_is_what_the_server_counts_down_and_nobody_renews,
-        a_watchdog_keeps_the_lock_for_longer_than_its_lease,
+        without_a_lease_the_watchdog_renews,
+        a_fixed_lease_runs_down_without_renewals,
+        a_watchdog_holds_the_lock_longer_than_its_lease,
         renewals_end_at_their_number,
-        a_hold_ends_at_its_most,
-        others_are_kept_out_for_the_least_time,
-        a_kept_lock_goes_with_its_lease,
+        a_hold_ends_at_its_max_hold,
+        other_owners_are_excluded_for_min_hold,
+        a_detached_lock_ends_with_its_lease,
         terms_may_be_computed,
     }
 }
@@ -25,28 +25,28 @@ async fn default(client: &Client, look: impl FnOnce() -> i64) -> Result<i64, Run
     Ok(look())
 }
 
-async fn without_a_lease_the_watchdogs_is_renewed(server: Place) {
+async fn without_a_lease_the_watchdog_renews(server: Fixture) {
     let client = connect(&server).await;
     let left = default(&client, || pttl(&server, "job")).await.unwrap();
     assert!((20_000..=30_000).contains(&left), "{left} ms");
 }
 
 #[locked(name = "job", lease = "1s", client = client)]
-async fn leased(client: &Client, server: &Place) -> Result<(), RunError> {
+async fn leased(client: &Client, server: &Fixture) -> Result<(), RunError> {
     assert!((1..=1000).contains(&pttl(server, "job")));
     eventually("the lease to run out", || is_free(server, "job")).await;
     // The section drops the body at this await, if not before.
     std::future::pending().await
 }
 
-async fn a_lease_is_what_the_server_counts_down_and_nobody_renews(server: Place) {
+async fn a_fixed_lease_runs_down_without_renewals(server: Fixture) {
     let client = connect(&server).await;
     let outcome = soon("the end of the lease", leased(&client, &server)).await;
     assert!(matches!(outcome, Err(RunError::Lost { reason: LostReason::Expired, .. })));
 }
 
 #[locked(name = "job", watchdog = "2s", client = client)]
-async fn watched(client: &Client, server: &Place, monitor: &Monitor) -> Result<i64, RunError> {
+async fn watched(client: &Client, server: &Fixture, monitor: &Monitor) -> Result<i64, RunError> {
     let most = pttl(server, "job");
     // Renewals are a third of the lease apart.
     eventually("renewals for longer than a lease", || times_sent(monitor, Verb::Renew) >= 4).await;
@@ -54,7 +54,7 @@ async fn watched(client: &Client, server: &Place, monitor: &Monitor) -> Result<i
     Ok(most)
 }
 
-async fn a_watchdog_keeps_the_lock_for_longer_than_its_lease(server: Place) {
+async fn a_watchdog_holds_the_lock_longer_than_its_lease(server: Fixture) {
     let (client, monitor) = (connect(&server).await, Monitor::start(&server));
     let most = watched(&client, &server, &monitor).await.unwrap();
     assert!((1..=2000).contains(&most), "{most} ms");
@@ -72,7 +72,7 @@ async fn renewed_twice(client: &Client) -> Result<(), RunError> {
     std::future::pending().await
 }
 
-async fn renewals_end_at_their_number(server: Place) {
+async fn renewals_end_at_their_number(server: Fixture) {
     let (client, monitor) = (connect(&server).await, Monitor::start(&server));
     let (error, lived) = lifetime(renewed_twice(&client)).await;
     assert!(matches!(error, Some(RunError::Lost { .. })), "{error:?}");
@@ -86,7 +86,7 @@ async fn held_for_so_long(client: &Client) -> Result<(), RunError> {
     std::future::pending().await
 }
 
-async fn a_hold_ends_at_its_most(server: Place) {
+async fn a_hold_ends_at_its_max_hold(server: Fixture) {
     let client = connect(&server).await;
     let (error, lived) = lifetime(held_for_so_long(&client)).await;
     assert!(matches!(error, Some(RunError::Lost { .. })), "{error:?}");
@@ -100,7 +100,7 @@ async fn at_least(client: &Client, job: u8, least: Duration, body: impl FnOnce()
     Ok(())
 }
 
-async fn others_are_kept_out_for_the_least_time(server: Place) {
+async fn other_owners_are_excluded_for_min_hold(server: Fixture) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     assert_eq!(at_least(&client, 1, 60 * MINUTE, || ()).await, Ok(()));
     for client in [&client, &other] {
@@ -126,7 +126,7 @@ async fn released(client: &Client) -> Result<u32, RunError> {
     Ok(4)
 }
 
-async fn a_kept_lock_goes_with_its_lease(server: Place) {
+async fn a_detached_lock_ends_with_its_lease(server: Fixture) {
     let client = connect(&server).await;
     assert_eq!(released(&client).await, Ok(4));
     assert!(is_free(&server, "job"));
@@ -147,7 +147,7 @@ async fn computed(
     Ok(look())
 }
 
-async fn terms_may_be_computed(server: Place) {
+async fn terms_may_be_computed(server: Fixture) {
     let client = connect(&server).await;
     let left = computed(&client, MINUTE, 5, || pttl(&server, "job")).await.unwrap();
     assert!((290_000..=300_000).contains(&left), "{left} ms");

@@ -5,19 +5,20 @@ use std::time::{Duration, Instant};
 use leasehold::{Client, RunError, locked};
 
 use crate::support::{
-    Place, connect, eventually, hold_by_hand, is_free, listeners, ms, on_both, scripts_run, soon, tell,
+    Fixture, connect, eventually, hold_as_redisson, is_free, listeners, ms, on_both, run_command,
+    scripts_run, soon,
 };
 
 on_both! {
     async {
-        without_a_wait_a_function_waits_for_as_long_as_it_takes,
-        a_wait_ends_with_an_error_that_says_so,
-        a_wait_is_served_when_the_other_is_done,
-        a_wait_of_nothing_asks_once,
+        without_a_wait_limit_a_function_waits_until_granted,
+        a_timed_out_wait_returns_its_error,
+        a_wait_is_served_after_the_release,
+        a_zero_wait_makes_one_attempt,
         a_busy_function_may_be_skipped,
         a_busy_function_may_have_a_fallback,
-        a_busy_method_hands_itself_on,
-        other_errors_are_no_busyness,
+        a_busy_method_passes_self_to_its_fallback,
+        other_errors_do_not_count_as_busy,
     }
 }
 
@@ -28,7 +29,7 @@ async fn patient(client: &Client) -> Result<u32, RunError> {
     Ok(1)
 }
 
-async fn without_a_wait_a_function_waits_for_as_long_as_it_takes(server: Place) {
+async fn without_a_wait_limit_a_function_waits_until_granted(server: Fixture) {
     let client = connect(&server).await;
     let guard = client.lock("job").lock().await.unwrap();
     let waiting = tokio::spawn({
@@ -46,9 +47,9 @@ async fn hasty(client: &Client) -> Result<u32, leasehold::Error> {
     Ok(2)
 }
 
-async fn a_wait_ends_with_an_error_that_says_so(server: Place) {
+async fn a_timed_out_wait_returns_its_error(server: Fixture) {
     let client = connect(&server).await;
-    hold_by_hand(&server, "job", MINUTE);
+    hold_as_redisson(&server, "job", MINUTE);
     let began = Instant::now();
     let error = hasty(&client).await.unwrap_err();
     assert!(
@@ -56,7 +57,7 @@ async fn a_wait_ends_with_an_error_that_says_so(server: Place) {
         "{error:?}"
     );
     assert!(began.elapsed() >= ms(300));
-    tell(&server, &["DEL", "job"]);
+    run_command(&server, &["DEL", "job"]);
     assert_eq!(hasty(&client).await.unwrap(), 2);
 }
 
@@ -65,7 +66,7 @@ async fn slow_to_give_up(client: &Client) -> Result<u32, RunError> {
     Ok(3)
 }
 
-async fn a_wait_is_served_when_the_other_is_done(server: Place) {
+async fn a_wait_is_served_after_the_release(server: Fixture) {
     let client = connect(&server).await;
     let guard = client.lock("job").lock().await.unwrap();
     let (outcome, released) =
@@ -80,9 +81,9 @@ async fn asks_once(client: &Client) -> Result<(), RunError> {
     Ok(())
 }
 
-async fn a_wait_of_nothing_asks_once(server: Place) {
+async fn a_zero_wait_makes_one_attempt(server: Fixture) {
     let client = connect(&server).await;
-    hold_by_hand(&server, "job", MINUTE);
+    hold_as_redisson(&server, "job", MINUTE);
     let before = scripts_run(&server);
     assert!(matches!(asks_once(&client).await, Err(RunError::Busy { wait, .. }) if wait == Duration::ZERO));
     assert_eq!(scripts_run(&server), before + 1);
@@ -93,10 +94,10 @@ async fn skipped(client: &Client) -> Result<Vec<u32>, RunError> {
     Ok(vec![4])
 }
 
-async fn a_busy_function_may_be_skipped(server: Place) {
+async fn a_busy_function_may_be_skipped(server: Fixture) {
     let client = connect(&server).await;
     assert_eq!(skipped(&client).await, Ok(vec![4]));
-    hold_by_hand(&server, "job", MINUTE);
+    hold_as_redisson(&server, "job", MINUTE);
     assert_eq!(skipped(&client).await, Ok(vec![]));
 }
 
@@ -113,10 +114,10 @@ async fn later<T: ToString>(_client: &Client, order: u64, by: T) -> Result<Strin
     Ok(format!("later {order} by {}", by.to_string()))
 }
 
-async fn a_busy_function_may_have_a_fallback(server: Place) {
+async fn a_busy_function_may_have_a_fallback(server: Fixture) {
     let client = connect(&server).await;
     assert_eq!(charge(&client, 41, "card").await.as_deref(), Ok("charged 42 by card"));
-    hold_by_hand(&server, "order:41", MINUTE);
+    hold_as_redisson(&server, "order:41", MINUTE);
     assert_eq!(charge(&client, 41, "card".to_owned()).await.as_deref(), Ok("later 41 by card"));
 }
 
@@ -138,17 +139,17 @@ impl Till {
     }
 }
 
-async fn a_busy_method_hands_itself_on(server: Place) {
+async fn a_busy_method_passes_self_to_its_fallback(server: Fixture) {
     let mut till = Till { locks: connect(&server).await, sold: Vec::new() };
     assert_eq!(till.sell(1).await, Ok(1));
-    hold_by_hand(&server, "till", MINUTE);
+    hold_as_redisson(&server, "till", MINUTE);
     assert_eq!(till.sell(2).await, Ok(0));
     assert_eq!(till.sold, [1, 2000]);
 }
 
-async fn other_errors_are_no_busyness(server: Place) {
+async fn other_errors_do_not_count_as_busy(server: Fixture) {
     let client = connect(&server).await;
-    tell(&server, &["SET", "job", "a text"]);
+    run_command(&server, &["SET", "job", "a text"]);
     assert!(matches!(skipped(&client).await, Err(RunError::Acquire(_))));
     client.close().await;
     assert!(matches!(skipped(&client).await, Err(RunError::Acquire(_))));

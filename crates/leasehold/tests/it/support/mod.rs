@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 #![allow(clippy::disallowed_methods, reason = "test code: real servers are waited for in real time")]
 
-pub(crate) mod place;
+pub(crate) mod fixture;
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -17,12 +17,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+pub(crate) use fixture::{Fixture, Monitor, TestServer, on_both};
 use leasehold::error::{StoreErrorKind, Verb};
 use leasehold::{Client, ClientBuilder, ConnectError};
 use leasehold_proto::recipe;
 use leasehold_testkit::proxy::Proxy;
 use leasehold_testkit::servers::RedisServer;
-pub(crate) use place::{Monitor, Place, Told, on_both};
 
 /// The limit of a wait for a condition that should be true at once, far more than it takes, for machines under load.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
@@ -56,7 +56,10 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) -> imp
 ///
 /// Every earlier key with a lease of at most this length and without a renewal has then expired too, by the server's
 /// own clock, on any machine.
-pub(crate) fn a_lease_passes<'a>(server: &'a impl Told, lease: Duration) -> impl Future<Output = ()> + 'a {
+pub(crate) fn a_lease_passes<'a>(
+    server: &'a impl TestServer,
+    lease: Duration,
+) -> impl Future<Output = ()> + 'a {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let key = format!("a-lease-that-passes:{}", LAST.fetch_add(1, Ordering::Relaxed));
     assert_eq!(server.cli(&["SET", &key, "1", "PX", &lease.as_millis().to_string()]), "OK");
@@ -83,7 +86,7 @@ pub(crate) fn soon<F: Future>(what: &str, future: F) -> impl Future<Output = F::
 }
 
 /// A client with the default settings.
-pub(crate) async fn connect(server: &impl Told) -> Client {
+pub(crate) async fn connect(server: &impl TestServer) -> Client {
     Client::connect(&server.url()).await.unwrap()
 }
 
@@ -114,7 +117,7 @@ pub(crate) fn server_and_proxy() -> (RedisServer, Proxy) {
 }
 
 /// The hash of a lock: its holders and their hold counts.
-pub(crate) fn fields(server: &impl Told, name: &str) -> BTreeMap<String, String> {
+pub(crate) fn fields(server: &impl TestServer, name: &str) -> BTreeMap<String, String> {
     let printed = server.cli(&["HGETALL", name]);
     let lines: Vec<&str> = printed.lines().filter(|line| !line.is_empty()).collect();
     let pairs = lines.chunks(2);
@@ -123,31 +126,31 @@ pub(crate) fn fields(server: &impl Told, name: &str) -> BTreeMap<String, String>
 
 /// The hold count of a lock with one holder.
 #[track_caller]
-pub(crate) fn count(server: &impl Told, name: &str) -> u32 {
+pub(crate) fn count(server: &impl TestServer, name: &str) -> u32 {
     let fields = fields(server, name);
     assert_eq!(fields.len(), 1, "{name} has one field while held: {fields:?}");
     fields.values().next().unwrap().parse().unwrap()
 }
 
 /// PTTL of a key in milliseconds: -2 without the key, -1 without an expiry.
-pub(crate) fn pttl(server: &impl Told, name: &str) -> i64 {
+pub(crate) fn pttl(server: &impl TestServer, name: &str) -> i64 {
     server.cli(&["PTTL", name]).parse().unwrap()
 }
 
 /// Returns true if the key does not exist.
-pub(crate) fn is_free(server: &impl Told, name: &str) -> bool {
+pub(crate) fn is_free(server: &impl TestServer, name: &str) -> bool {
     server.cli(&["EXISTS", name]) == "0"
 }
 
 /// Runs a command on the server and ignores its answer, which must not be an error.
 #[track_caller]
-pub(crate) fn tell(server: &impl Told, command: &[&str]) {
+pub(crate) fn run_command(server: &impl TestServer, command: &[&str]) {
     let answer = server.cli(command);
     assert!(!answer.contains("ERR"), "{command:?}: {answer}");
 }
 
 /// The number of keys on the server.
-pub(crate) fn keys(server: &impl Told) -> u64 {
+pub(crate) fn keys(server: &impl TestServer) -> u64 {
     server.cli(&["DBSIZE"]).parse().unwrap()
 }
 
@@ -157,21 +160,21 @@ pub(crate) fn channel(name: &str) -> String {
 }
 
 /// The number of connections that listen for a lock's wake-ups.
-pub(crate) fn listeners(server: &impl Told, name: &str) -> u64 {
+pub(crate) fn listeners(server: &impl TestServer, name: &str) -> u64 {
     let printed = server.cli(&["PUBSUB", "NUMSUB", &channel(name)]);
     printed.lines().last().unwrap().parse().unwrap()
 }
 
 /// The number of script calls that the server has received.
-pub(crate) fn scripts_run(server: &impl Told) -> u64 {
+pub(crate) fn scripts_run(server: &impl TestServer) -> u64 {
     server.scripts_run()
 }
 
 /// Acquires a lock the way Redisson does, as another process would.
-pub(crate) fn hold_by_hand(server: &impl Told, name: &str, lease: Duration) {
+pub(crate) fn hold_as_redisson(server: &impl TestServer, name: &str, lease: Duration) {
     let owner = "6f3b2c1e-0d4a-4b7e-9c55-1a2b3c4d5e6f:42";
-    tell(server, &["HINCRBY", name, owner, "1"]);
-    tell(server, &["PEXPIRE", name, &lease.as_millis().to_string()]);
+    run_command(server, &["HINCRBY", name, owner, "1"]);
+    run_command(server, &["PEXPIRE", name, &lease.as_millis().to_string()]);
 }
 
 /// The verbs of the scripts that clients sent, in order, and every other command as it is.
@@ -205,11 +208,11 @@ pub(crate) async fn poll_times<F: Future>(times: usize, future: F) -> Option<F::
 
 /// Polls a future without waiting for a wake-up, and drops it after this number of polls. The drop can come at any
 /// moment of its work.
-pub(crate) async fn poll_hastily<F: Future>(times: usize, future: F) -> Option<F::Output> {
+pub(crate) async fn poll_without_wake_ups<F: Future>(times: usize, future: F) -> Option<F::Output> {
     poll_and_drop(times, true, future).await
 }
 
-async fn poll_and_drop<F: Future>(times: usize, hastily: bool, future: F) -> Option<F::Output> {
+async fn poll_and_drop<F: Future>(times: usize, without_wake_ups: bool, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut polls = 0;
     poll_fn(|cx| {
@@ -221,7 +224,7 @@ async fn poll_and_drop<F: Future>(times: usize, hastily: bool, future: F) -> Opt
             Poll::Ready(output) => Poll::Ready(Some(output)),
             Poll::Pending if polls == times => Poll::Ready(None),
             Poll::Pending => {
-                if hastily {
+                if without_wake_ups {
                     cx.waker().wake_by_ref();
                 }
                 Poll::Pending
@@ -234,12 +237,12 @@ async fn poll_and_drop<F: Future>(times: usize, hastily: bool, future: F) -> Opt
 /// A bare subscriber, independent of the library.
 pub(crate) enum Subscriber {
     OverTcp(OverTcp),
-    InProcess(place::InProcess),
+    InProcess(fixture::InProcess),
 }
 
 impl Subscriber {
     /// Subscribes, and returns after the server's confirmation.
-    pub(crate) fn start(server: &impl Told, channel: &str) -> Self {
+    pub(crate) fn start(server: &impl TestServer, channel: &str) -> Self {
         server.listen(channel)
     }
 

@@ -10,14 +10,14 @@ use leasehold_proto::recipe::{CallContext, LockCalls};
 use leasehold_proto::{Call, CallArgs, ClientId, Lease, Name, Recipe, Reply, StoreError, WireOwner};
 use leasehold_store::Store;
 
-use super::{Admin, Bench};
+use super::{Admin, Harness};
 
 /// The lease of a hold whose lease does not matter, in milliseconds.
 pub(super) const LONG: u64 = 30_000;
 
 /// A lock's bench, and its recipe.
-pub(super) struct Asks<'a, S, A> {
-    pub(super) bench: &'a Bench<'a, S, A>,
+pub(super) struct LockHarness<'a, S, A> {
+    pub(super) harness: &'a Harness<'a, S, A>,
     pub(super) subject: Subject,
 }
 
@@ -26,22 +26,22 @@ pub(super) fn owner(number: u64) -> WireOwner {
     WireOwner::new(ClientId::from_random([7; 16]), number)
 }
 
-impl<'a, S: Store, A: Admin> Asks<'a, S, A> {
-    pub(super) fn new(bench: &'a Bench<'a, S, A>, recipe: &'static Recipe) -> Self {
-        Self { bench, subject: Subject::new(&name(bench, ":1"), recipe) }
+impl<'a, S: Store, A: Admin> LockHarness<'a, S, A> {
+    pub(super) fn new(harness: &'a Harness<'a, S, A>, recipe: &'static Recipe) -> Self {
+        Self { harness, subject: Subject::new(&name(harness, ":1"), recipe) }
     }
 
     /// A lock of several names.
-    pub(super) fn many(bench: &'a Bench<'a, S, A>, recipe: &'static Recipe) -> Self {
-        let others = Arc::from([name(bench, ":2"), name(bench, ":3")]);
-        Self { bench, subject: Subject { others, ..Subject::new(&name(bench, ":1"), recipe) } }
+    pub(super) fn many(harness: &'a Harness<'a, S, A>, recipe: &'static Recipe) -> Self {
+        let others = Arc::from([name(harness, ":2"), name(harness, ":3")]);
+        Self { harness, subject: Subject { others, ..Subject::new(&name(harness, ":1"), recipe) } }
     }
 
     pub(super) fn key(&self) -> &str {
         self.subject.name.as_str()
     }
 
-    fn ask(&self, number: u64, lease_ms: u64) -> CallArgs<'_> {
+    fn call_args(&self, number: u64, lease_ms: u64) -> CallArgs<'_> {
         let lease = Lease::new(Duration::from_millis(lease_ms)).expect("it is a lease");
         CallArgs::new(&self.subject, owner(number), lease)
     }
@@ -51,43 +51,49 @@ impl<'a, S: Store, A: Admin> Asks<'a, S, A> {
     }
 
     pub(super) async fn try_acquire(&self, number: u64, lease_ms: u64) -> Result<Reply, StoreError> {
-        self.bench.run((self.subject.recipe.acquire)(&self.ask(number, lease_ms))).await
+        self.harness.run((self.subject.recipe.acquire)(&self.call_args(number, lease_ms))).await
     }
 
     pub(super) fn acquire_call(&self, number: u64) -> Call {
-        (self.subject.recipe.acquire)(&self.ask(number, LONG))
+        (self.subject.recipe.acquire)(&self.call_args(number, LONG))
     }
 
     /// Sends the acquire of a caller that does not wait.
     pub(super) async fn once(&self, number: u64) -> Reply {
         let context = CallContext { once: true, ..CallContext::default() };
-        self.bench.ask((self.subject.recipe.acquire)(&CallArgs { context, ..self.ask(number, LONG) })).await
+        self.harness
+            .execute((self.subject.recipe.acquire)(&CallArgs { context, ..self.call_args(number, LONG) }))
+            .await
     }
 
     /// Sends the acquire of a caller that requires this uptime of the server.
-    pub(super) async fn acquire_of_old(&self, number: u64, uptime: Duration) -> Reply {
-        self.bench.ask((self.subject.recipe.acquire)(&CallArgs { uptime, ..self.ask(number, LONG) })).await
+    pub(super) async fn acquire_with_uptime(&self, number: u64, uptime: Duration) -> Reply {
+        self.harness
+            .execute((self.subject.recipe.acquire)(&CallArgs { uptime, ..self.call_args(number, LONG) }))
+            .await
     }
 
     pub(super) async fn renew(&self, number: u64, lease_ms: u64, count: u32) -> Reply {
-        self.bench.ask((self.subject.recipe.renew)(&self.ask(number, lease_ms).count(count))).await
+        self.harness
+            .execute((self.subject.recipe.renew)(&self.call_args(number, lease_ms).count(count)))
+            .await
     }
 
     pub(super) async fn release(&self, number: u64, left: u32) -> Reply {
-        self.bench.ask((self.subject.recipe.release)(&self.ask(number, LONG).count(left))).await
+        self.harness.execute((self.subject.recipe.release)(&self.call_args(number, LONG).count(left))).await
     }
 
     pub(super) async fn force(&self, calls: &LockCalls) -> Reply {
-        self.bench.ask((calls.force_release)(&self.subject.name)).await
+        self.harness.execute((calls.force_release)(&self.subject.name)).await
     }
 
     pub(super) fn pttl(&self, key: &str) -> i64 {
-        self.bench.tell(&["PTTL", key]).parse().expect("it is a number")
+        self.harness.run_command(&["PTTL", key]).parse().expect("it is a number")
     }
 
     /// The holders and their hold counts.
     pub(super) fn fields(&self, key: &str) -> String {
-        self.numbers(&self.bench.tell(&["HGETALL", key]))
+        self.numbers(&self.harness.run_command(&["HGETALL", key]))
     }
 
     /// The server's answer in one line, with owners as their numbers.
@@ -97,6 +103,6 @@ impl<'a, S: Store, A: Admin> Asks<'a, S, A> {
     }
 }
 
-fn name<S: Store, A: Admin>(bench: &Bench<'_, S, A>, rest: &str) -> Name {
-    Name::with_hash_tag(bench.lock.trim_matches(['{', '}']), rest).expect("a behaviour's name is a tag")
+fn name<S: Store, A: Admin>(harness: &Harness<'_, S, A>, rest: &str) -> Name {
+    Name::with_hash_tag(harness.lock.trim_matches(['{', '}']), rest).expect("a behavior's name is a tag")
 }

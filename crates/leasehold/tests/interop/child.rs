@@ -15,23 +15,23 @@ pub(crate) fn part() -> Option<(String, String)> {
 
 /// Reports to the parent process that this process has the name.
 #[allow(clippy::print_stdout, reason = "the pipe to the parent")]
-pub(crate) fn it_is_held() {
+pub(crate) fn report_held() {
     println!("{READY}");
 }
 
 /// The second process, killed at the end of its test, even if the test fails.
-pub(crate) struct Cast(Child);
+pub(crate) struct ChildProcess(Child);
 
-impl Cast {
+impl ChildProcess {
     /// Starts the process with the test of this full name, which plays a [`part`], and waits until it has acquired the
     /// name.
     pub(crate) fn start(test: &str, url: &str, name: &str) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(SERVER, url).env(NAME, name);
-        let mut cast = Self(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap());
-        let mut lines = BufReader::new(cast.0.stdout.as_mut().unwrap()).lines().map(Result::unwrap);
+        let mut child = Self(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap());
+        let mut lines = BufReader::new(child.0.stdout.as_mut().unwrap()).lines().map(Result::unwrap);
         assert!(lines.any(|line| line.contains(READY)), "the other process says {READY:?} before it ends");
-        cast
+        child
     }
 
     /// Kills the process (SIGKILL) and waits for its end.
@@ -42,7 +42,7 @@ impl Cast {
     }
 }
 
-impl Drop for Cast {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         self.kill();
     }

@@ -19,26 +19,26 @@ type Log = Arc<Mutex<Vec<Vec<String>>>>;
 
 /// Expands each test into two, one for each place: `redis::name` and `embedded::name`.
 ///
-/// The tests are functions that take a [`Place`]. The compiler warns about a function that is not in the list, because
+/// The tests are functions that take a [`Fixture`]. The compiler warns about a function that is not in the list, because
 /// nothing calls it.
 macro_rules! on_both {
     ($(async { $($name:ident,)+ })? $(sync { $($plain:ident,)+ })?) => {
         mod redis {
-            use crate::support::place::Place;
-            $($(#[tokio::test] async fn $name() { super::$name(Place::redis()).await; })+)?
-            $($(#[test] fn $plain() { super::$plain(Place::redis()); })+)?
+            use crate::support::fixture::Fixture;
+            $($(#[tokio::test] async fn $name() { super::$name(Fixture::redis()).await; })+)?
+            $($(#[test] fn $plain() { super::$plain(Fixture::redis()); })+)?
         }
         mod embedded {
-            use crate::support::place::Place;
-            $($(#[tokio::test] async fn $name() { super::$name(Place::embedded()).await; })+)?
-            $($(#[test] fn $plain() { super::$plain(Place::embedded()); })+)?
+            use crate::support::fixture::Fixture;
+            $($(#[tokio::test] async fn $name() { super::$name(Fixture::embedded()).await; })+)?
+            $($(#[test] fn $plain() { super::$plain(Fixture::embedded()); })+)?
         }
     };
 }
 pub(crate) use on_both;
 
 /// A server of either kind.
-pub(crate) trait Told {
+pub(crate) trait TestServer {
     /// The URL for clients.
     fn url(&self) -> String;
     /// The server's answer to a command, as `redis-cli` prints it.
@@ -52,7 +52,7 @@ pub(crate) trait Told {
 }
 
 /// A server of one of the two kinds.
-pub(crate) enum Place {
+pub(crate) enum Fixture {
     Redis(RedisServer),
     Embedded { name: String, store: Embedded, log: Log },
 }
@@ -63,7 +63,7 @@ pub(crate) enum Monitor {
     Embedded { log: Log, from: usize },
 }
 
-impl Place {
+impl Fixture {
     pub(crate) fn redis() -> Self {
         Self::Redis(RedisServer::start())
     }
@@ -85,15 +85,15 @@ impl Place {
 
     // These methods spare the tests an import of the trait.
     pub(crate) fn url(&self) -> String {
-        Told::url(self)
+        TestServer::url(self)
     }
 
     pub(crate) fn cli(&self, command: &[&str]) -> String {
-        Told::cli(self, command)
+        TestServer::cli(self, command)
     }
 }
 
-impl Told for Place {
+impl TestServer for Fixture {
     fn url(&self) -> String {
         match self {
             Self::Redis(server) => server.url(),
@@ -140,7 +140,7 @@ impl Told for Place {
     }
 }
 
-impl Told for RedisServer {
+impl TestServer for RedisServer {
     fn url(&self) -> String {
         self.url()
     }
@@ -166,7 +166,7 @@ impl Told for RedisServer {
 }
 
 impl Monitor {
-    pub(crate) fn start(server: &impl Told) -> Self {
+    pub(crate) fn start(server: &impl TestServer) -> Self {
         server.watch()
     }
 

@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use crate::bench::{Bench, PROMPTLY, Thread, Wait};
+use crate::harness::{Harness, PROMPTLY, Thread, Wait};
 use crate::support::soon;
 
 /// Java's commands to acquire and release one object.
-pub(crate) struct Turns {
+pub(crate) struct LockCommands {
     pub(crate) name: String,
     /// The command to acquire, such as `lock acquire fair NAME`.
     pub(crate) acquire: String,
@@ -16,7 +16,7 @@ pub(crate) struct Turns {
     pub(crate) channel: Option<String>,
 }
 
-impl Turns {
+impl LockCommands {
     /// A lock, by Java's kind of it.
     pub(crate) fn of_lock(kind: &str, name: &str, channel: Option<String>) -> Self {
         let [acquire, release] = ["acquire", "release"].map(|verb| format!("lock {verb} {kind} {name}"));
@@ -24,7 +24,7 @@ impl Turns {
     }
 
     fn wait(&self) -> Wait {
-        self.channel.clone().map_or(Wait::Asking, Wait::Listening)
+        self.channel.clone().map_or(Wait::Polling, Wait::Listening)
     }
 
     /// Acquires on this thread, which must succeed at once.
@@ -33,26 +33,26 @@ impl Turns {
     }
 
     /// Releases with the answer of the acquire.
-    pub(crate) async fn give_back(&self, thread: &Thread, answer: &str) {
+    pub(crate) async fn release_lock(&self, thread: &Thread, answer: &str) {
         thread.ok(&self.release.replace("{}", answer)).await;
     }
 }
 
 /// A thread acquires, Rust waits, the thread releases, and Rust acquires promptly. Returns Rust's result.
 pub(crate) async fn java_hands_over_to_rust<G: Send + 'static>(
-    bench: &Bench,
-    turns: &Turns,
+    harness: &Harness,
+    lock_commands: &LockCommands,
     thread: &Thread,
     acquire: impl Future<Output = G> + Send + 'static,
 ) -> G {
-    let answer = turns.take(thread).await;
-    let watch = bench.watch(&turns.name, turns.wait());
+    let answer = lock_commands.take(thread).await;
+    let watch = harness.watch(&lock_commands.name, lock_commands.wait());
     let waiter = tokio::spawn(acquire);
-    watch.until_somebody_waits().await;
+    watch.wait_for_waiter().await;
     assert!(!waiter.is_finished(), "it is Java's");
 
     let released = Instant::now();
-    turns.give_back(thread, &answer).await;
+    lock_commands.release_lock(thread, &answer).await;
     let got = soon("what Java gave back", waiter).await.unwrap();
     assert!(released.elapsed() < PROMPTLY, "it took {:?}", released.elapsed());
     got
@@ -60,19 +60,19 @@ pub(crate) async fn java_hands_over_to_rust<G: Send + 'static>(
 
 /// A thread waits while Rust holds. Rust releases, and the thread acquires promptly. Then the thread releases too.
 pub(crate) async fn rust_hands_over_to_java(
-    bench: &Bench,
-    turns: &Turns,
+    harness: &Harness,
+    lock_commands: &LockCommands,
     thread: &Thread,
-    give_back: impl Future<Output = ()>,
+    release_lock: impl Future<Output = ()>,
 ) {
-    let watch = bench.watch(&turns.name, turns.wait());
-    let waiter = thread.ask(&turns.acquire);
-    watch.until_somebody_waits().await;
+    let watch = harness.watch(&lock_commands.name, lock_commands.wait());
+    let waiter = thread.ask(&lock_commands.acquire);
+    watch.wait_for_waiter().await;
     assert!(waiter.is_pending(), "it is Rust's");
 
     let released = Instant::now();
-    give_back.await;
+    release_lock.await;
     let answer = soon("what Rust gave back", waiter.ok()).await;
     assert!(released.elapsed() < PROMPTLY, "it took {:?}", released.elapsed());
-    turns.give_back(thread, &answer).await;
+    lock_commands.release_lock(thread, &answer).await;
 }

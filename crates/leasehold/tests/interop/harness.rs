@@ -19,18 +19,18 @@ pub(crate) const PROMPTLY: Duration = ms(5_000);
 
 /// Expands each test into two, one for each kind of server: `plain::name` and `cluster::name`.
 ///
-/// The tests are functions that take a [`Bench`]. The compiler warns about a function that is not in the list, because
+/// The tests are functions that take a [`Harness`]. The compiler warns about a function that is not in the list, because
 /// nothing calls it.
 macro_rules! on_each_server {
     ($($name:ident,)+) => {
         mod plain {
             $(#[tokio::test] async fn $name() {
-                super::$name($crate::bench::Bench::plain($crate::java::Java::shared())).await;
+                super::$name($crate::harness::Harness::plain($crate::java::Java::shared())).await;
             })+
         }
         mod cluster {
             $(#[tokio::test] async fn $name() {
-                super::$name($crate::bench::Bench::cluster($crate::java::Java::shared())).await;
+                super::$name($crate::harness::Harness::cluster($crate::java::Java::shared())).await;
             })+
         }
     };
@@ -38,7 +38,7 @@ macro_rules! on_each_server {
 pub(crate) use on_each_server;
 
 /// A server, with the Java process that tests share.
-pub(crate) struct Bench {
+pub(crate) struct Harness {
     java: Arc<Java>,
     server: Server,
 }
@@ -48,7 +48,7 @@ enum Server {
     Cluster(&'static RedisServer, ShardedPubsub),
 }
 
-impl Bench {
+impl Harness {
     /// A bench on a server of its own.
     pub(crate) fn plain(java: Arc<Java>) -> Self {
         Self { java, server: Server::Plain(RedisServer::start()) }
@@ -202,7 +202,7 @@ pub(crate) enum Wait {
     /// Listening to a channel whose name begins with this text.
     Listening(String),
     /// Polling repeatedly.
-    Asking,
+    Polling,
 }
 
 /// Observes a client that begins to wait.
@@ -217,8 +217,8 @@ pub(crate) struct Watch {
 impl Watch {
     /// Waits until a client waits. The client has subscribed and tried once more since, so only a wake-up, the end of
     /// the hold or a poll makes it try again.
-    pub(crate) async fn until_somebody_waits(&self) {
-        eventually("somebody to wait", || self.somebody_waits()).await;
+    pub(crate) async fn wait_for_waiter(&self) {
+        eventually("somebody to wait", || self.has_waiter()).await;
     }
 
     /// The messages that scripts have published on this channel so far.
@@ -235,18 +235,18 @@ impl Watch {
         self.monitor.lines().iter().filter_map(message).collect()
     }
 
-    fn somebody_waits(&self) -> bool {
+    fn has_waiter(&self) -> bool {
         let commands = self.monitor.commands();
-        let asks = |command: &Vec<String>| command[1..].contains(&self.name);
+        let names_the_lock = |command: &Vec<String>| command[1..].contains(&self.name);
         match &self.wait {
-            Wait::Asking => commands.iter().filter(|command| asks(command)).count() >= 3,
+            Wait::Polling => commands.iter().filter(|command| names_the_lock(command)).count() >= 3,
             Wait::Listening(channel) => {
                 let listens = |command: &Vec<String>| {
                     command[0].eq_ignore_ascii_case(self.subscribe)
                         && command[1..].iter().any(|word| word.starts_with(channel))
                 };
                 let listening = commands.iter().position(listens);
-                listening.is_some_and(|at| commands[at..].iter().any(asks))
+                listening.is_some_and(|at| commands[at..].iter().any(names_the_lock))
             }
         }
     }

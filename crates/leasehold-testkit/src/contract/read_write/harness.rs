@@ -11,14 +11,14 @@ use leasehold_proto::{Call, CallArgs, Channel, ClientId, Lease, Name, Recipe, Re
 use leasehold_store::{Heard, Store, Subscription};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::super::{Admin, Bench, next};
+use super::super::{Admin, Harness, next};
 
 /// The lease of a hold whose lease does not matter, in milliseconds.
 pub(super) const LONG: u64 = 30_000;
 
 /// A lock's bench, and the calls of its recipes.
 pub(super) struct Rw<'a, S, A> {
-    pub(super) bench: &'a Bench<'a, S, A>,
+    pub(super) harness: &'a Harness<'a, S, A>,
     pub(super) name: Name,
 }
 
@@ -28,9 +28,9 @@ pub(super) fn owner(number: u64) -> WireOwner {
 }
 
 impl<'a, S: Store, A: Admin> Rw<'a, S, A> {
-    pub(super) fn new(bench: &'a Bench<'a, S, A>) -> Self {
-        let tag = bench.lock.trim_matches(['{', '}']);
-        Self { bench, name: Name::with_hash_tag(tag, ":rw").expect("a behaviour's name is a tag") }
+    pub(super) fn new(harness: &'a Harness<'a, S, A>) -> Self {
+        let tag = harness.lock.trim_matches(['{', '}']);
+        Self { harness, name: Name::with_hash_tag(tag, ":rw").expect("a behavior's name is a tag") }
     }
 
     /// The call that `write` builds from the arguments of this owner.
@@ -41,28 +41,30 @@ impl<'a, S: Store, A: Admin> Rw<'a, S, A> {
     }
 
     pub(super) async fn acquire(&self, recipe: &Recipe, number: u64, lease_ms: u64) -> Reply {
-        self.bench.ask(self.call(number, lease_ms, |ask| (recipe.acquire)(&ask))).await
+        self.harness.execute(self.call(number, lease_ms, |execute| (recipe.acquire)(&execute))).await
     }
 
     /// Acquires as an owner that holds the other side under the number `companion`.
     pub(super) async fn acquire_beside(&self, recipe: &Recipe, number: u64, companion: u64) -> Reply {
-        let call = self.call(number, LONG, |ask| {
-            (recipe.acquire)(&CallArgs { companion: Some(owner(companion)), ..ask })
+        let call = self.call(number, LONG, |execute| {
+            (recipe.acquire)(&CallArgs { companion: Some(owner(companion)), ..execute })
         });
-        self.bench.ask(call).await
+        self.harness.execute(call).await
     }
 
     pub(super) async fn renew(&self, recipe: &Recipe, number: u64, lease_ms: u64, count: u32) -> Reply {
-        self.bench.ask(self.call(number, lease_ms, |ask| (recipe.renew)(&ask.count(count)))).await
+        self.harness
+            .execute(self.call(number, lease_ms, |execute| (recipe.renew)(&execute.count(count))))
+            .await
     }
 
     pub(super) async fn release(&self, recipe: &Recipe, number: u64, left: u32) -> Reply {
-        self.bench.ask(self.call(number, LONG, |ask| (recipe.release)(&ask.count(left)))).await
+        self.harness.execute(self.call(number, LONG, |execute| (recipe.release)(&execute.count(left)))).await
     }
 
     /// The lock's hash, with owners as their numbers.
     pub(super) fn fields(&self) -> BTreeMap<String, String> {
-        let printed = self.bench.tell(&["HGETALL", self.name.as_str()]);
+        let printed = self.harness.run_command(&["HGETALL", self.name.as_str()]);
         let lines: Vec<&str> = printed.lines().filter(|line| !line.is_empty()).collect();
         let number = |field: &str| field.replace(&format!("{}:", ClientId::from_random([7; 16])), "");
         lines.chunks(2).map(|pair| (number(pair[0]), pair[1].to_owned())).collect()
@@ -78,7 +80,7 @@ impl<'a, S: Store, A: Admin> Rw<'a, S, A> {
     }
 
     pub(super) fn pttl(&self, key: &str) -> i64 {
-        self.bench.tell(&["PTTL", key]).parse().expect("it is a number")
+        self.harness.run_command(&["PTTL", key]).parse().expect("it is a number")
     }
 
     pub(super) fn remaining(&self) -> i64 {
@@ -86,7 +88,7 @@ impl<'a, S: Store, A: Admin> Rw<'a, S, A> {
     }
 
     pub(super) fn has(&self, key: &str) -> bool {
-        self.bench.tell(&["EXISTS", key]) == "1"
+        self.harness.run_command(&["EXISTS", key]) == "1"
     }
 
     pub(super) fn channel(&self) -> Channel {
@@ -103,14 +105,14 @@ impl<'a, S: Store, A: Admin> Rw<'a, S, A> {
 
     pub(super) async fn listen(&self) -> (Subscription, UnboundedReceiver<Heard>) {
         let (sender, mut heard) = unbounded_channel();
-        let subscription = self.bench.store.subscribe(self.channel(), sender);
+        let subscription = self.harness.store.subscribe(self.channel(), sender);
         assert_eq!(next(&mut heard).await, Heard::Listening(self.channel()));
         (subscription, heard)
     }
 
     /// The next message, or the message that this function publishes itself if there is no other.
-    pub(super) async fn said(&self, heard: &mut UnboundedReceiver<Heard>) -> String {
-        self.bench.tell(&["PUBLISH", self.channel().as_str(), "now"]);
+    pub(super) async fn messages(&self, heard: &mut UnboundedReceiver<Heard>) -> String {
+        self.harness.run_command(&["PUBLISH", self.channel().as_str(), "now"]);
         let Heard::Message(_, message) = next(heard).await else {
             panic!("a message is heard");
         };

@@ -189,7 +189,7 @@ pub(crate) struct KindOptions {
     #[arg(short, long)]
     pub(crate) shared: bool,
 
-    /// Take the write side of a read-write lock: alone, without any -s
+    /// Take the write side of a read-write lock, which excludes every other holder
     #[arg(short = 'x', long)]
     pub(crate) exclusive: bool,
 

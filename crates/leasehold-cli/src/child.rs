@@ -1,4 +1,4 @@
-//! The command as a process: its start, its end, its stops, and signals to all of its group.
+//! The command as a process: its start, its end, its stops, and the signals to its process group.
 //!
 //! Invariant: the command has a process group of its own, whose id is the process id of its first process.
 

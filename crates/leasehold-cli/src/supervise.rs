@@ -7,8 +7,8 @@
 //!
 //! A stopped wrapper cannot renew. It therefore stops only where the operator wants it to, when the command was
 //! suspended from the terminal and there is a shell that can continue both. After that, the command goes on only if the
-//! lock is still held. When another program stops the wrapper, the watcher ends the command at the deadline, in the same
-//! way.
+//! lock is still held. When another program stops the wrapper, the watcher ends the command at the deadline, in the
+//! same way.
 //!
 //! Invariant: the command neither starts nor goes on after a stop unless the lock is held (or `--on-lost ignore`). The
 //! one exception is the loss itself, after which `--on-lost term` continues a stopped command, so that it receives its
@@ -173,7 +173,7 @@ impl<H: Hold> Supervisor<'_, H> {
             self.resume();
         } else {
             self.send(signal);
-            self.report.tell(format_args!("{signal} passed on to the command"));
+            self.report.tell(format_args!("{signal} forwarded to the command"));
         }
     }
 

@@ -48,7 +48,7 @@ fn leases(options: &Options, problems: &mut Problems) {
             continue;
         };
         if !(LEASE_MIN..=LEASE_MAX).contains(&lease) {
-            let message = format!("a lease is between 3ms and 365d, such as `{} = \"30s\"`", given.word);
+            let message = format!("a lease must be from 3ms to 365d, such as `{} = \"30s\"`", given.word);
             at_value(given, message, problems);
         }
     }
@@ -61,13 +61,13 @@ fn holds(options: &Options, problems: &mut Problems) {
     if let Some(given) = &options.max_hold
         && max_hold.is_some_and(|most| most < LEASE_MIN)
     {
-        at_value(given, "`max_hold` is at least 3ms, such as `max_hold = \"1h\"`", problems);
+        at_value(given, "`max_hold` must be at least 3ms, such as `max_hold = \"1h\"`", problems);
     }
     let Some(given) = &options.min_hold else {
         return;
     };
     if min_hold.is_some_and(|least| least > LEASE_MAX) {
-        at_value(given, "`min_hold` is at most 365d, such as `min_hold = \"5m\"`", problems);
+        at_value(given, "`min_hold` must be at most 365d, such as `min_hold = \"5m\"`", problems);
     }
     if let (Some(least), Some(most)) = (min_hold, max_hold)
         && least > most
@@ -92,8 +92,8 @@ fn holds(options: &Options, problems: &mut Problems) {
 fn outcomes(options: &Options, function: &Function, problems: &mut Problems) {
     if let Some(given) = &options.on_busy {
         if options.wait.is_none() {
-            let message = "without `wait` the lock is waited for for ever and is never busy; add `wait = \"5s\"`, or \
-                           `wait = \"0s\"` to ask once";
+            let message = "without `wait` the call waits as long as it takes, so the lock is never busy; add \
+                           `wait = \"5s\"`, or `wait = \"0s\"` for one attempt";
             problems.at(&given.word, message);
         }
         if let Some(OnBusy::Fallback(path)) = &given.value {
@@ -109,7 +109,7 @@ fn outcomes(options: &Options, function: &Function, problems: &mut Problems) {
         && !function.is_async()
         && matches!(given.value, Some(OnLost::Cancel))
     {
-        let message = "a function that is not async cannot be cancelled; without `on_lost` it ends, and its result is \
+        let message = "a function that is not async cannot be canceled; without `on_lost` it ends, and its result is \
                        replaced by the error";
         problems.at(&given.word, message);
     }
@@ -128,7 +128,8 @@ fn fence(options: &Options, function: &Function, problems: &mut Problems) {
     if let Some(token) = &given.value
         && function.values().iter().any(|name| token == name)
     {
-        problems.at(token, format!("`{token}` is an argument already; call the token otherwise"));
+        problems
+            .at(token, format!("`{token}` is already the name of an argument; give the token another name"));
     }
 }
 

@@ -70,7 +70,7 @@ impl Span {
             }
             Err(_) => {
                 let problem = format!(
-                    "\"{text}\" is no duration; write numbers with the units ms, s, m, h or d, such as \
+                    "\"{text}\" is not a duration; write numbers with the units ms, s, m, h or d, such as \
                      `{option} = \"5s\"` or \"1h30m\""
                 );
                 Err(Error::new_spanned(lit, problem))
@@ -114,7 +114,8 @@ impl Kind {
                 permits(&bare(call.args[0].clone())).map(Self::Semaphore)
             }
             ("semaphore", _) => {
-                let problem = "a semaphore needs to know how many may run at once: `kind = semaphore(10)`";
+                let problem =
+                    "a semaphore needs the number of bodies that run at a time: `kind = semaphore(10)`";
                 Err(Error::new_spanned(value, problem))
             }
             (known, Some(call)) if KINDS.contains(&known) => {
@@ -130,11 +131,11 @@ impl Kind {
 fn permits(value: &Expr) -> syn::Result<Expr> {
     let problem = match count(value) {
         Count::Known(0) => {
-            "with no permits nothing ever runs; write how many may run at once: `kind = semaphore(10)`"
+            "without permits nothing ever runs; write the number of bodies that run at a time: `kind = semaphore(10)`"
         }
         Count::Known(_) | Count::Computed => return Ok(value.clone()),
         Count::Wrong => {
-            "this is how many may run at once, a whole number from 1 to 4294967295: `kind = semaphore(10)`"
+            "the number of bodies at a time is a whole number from 1 to 4294967295: `kind = semaphore(10)`"
         }
     };
     Err(Error::new_spanned(value, problem))
@@ -203,8 +204,8 @@ impl OnLost {
 /// Returns the bound on the number of renewals.
 pub(crate) fn renewals(value: Expr) -> syn::Result<Expr> {
     if matches!(count(&value), Count::Wrong) {
-        let problem = "this is a whole number from 0 to 4294967295, such as `max_renewals = 360`; for no bound leave \
-                       it out, and a time is `max_hold = \"1h\"`";
+        let problem = "`max_renewals` is a whole number from 0 to 4294967295, such as `max_renewals = 360`; leave it \
+                       out for no bound; a bound in time is `max_hold = \"1h\"`";
         return Err(Error::new_spanned(value, problem));
     }
     Ok(value)

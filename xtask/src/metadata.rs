@@ -63,12 +63,12 @@ impl Metadata {
         Ok(Self { packages: packages.collect::<Result<_>>()?, needs: needs.collect::<Result<_>>()? })
     }
 
-    /// The members that are published.
+    /// Returns the members that are published.
     pub(crate) fn public(&self) -> impl Iterator<Item = &Package> {
         self.packages.values().filter(|package| package.is_member && package.is_public)
     }
 
-    /// The members and all packages that they need to build. Dependencies of tests alone are left out.
+    /// Returns the members and all packages that they need to build. Dependencies of tests alone are left out.
     pub(crate) fn built(&self) -> Vec<&Package> {
         let members = self.packages.iter().filter(|(_, package)| package.is_member);
         let mut waiting: Vec<&String> = members.map(|(id, _)| id).collect();
@@ -82,7 +82,7 @@ impl Metadata {
     }
 }
 
-/// The elements of an array, empty for any other value.
+/// Returns the elements of an array, empty for any other value.
 pub(crate) fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }

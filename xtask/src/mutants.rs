@@ -35,7 +35,8 @@ pub(crate) struct Mutant {
 pub(crate) enum Killer {
     /// A seed of the simulator in this mode.
     Simulator { mode: String },
-    /// One quick test, by the whole path that `cargo test` prints. The target is the name of a file in `tests/`, or `lib`.
+    /// One quick test, by the whole path that `cargo test` prints. The target is the name of a file in `tests/`, or
+    /// `lib`.
     Test { package: String, target: String, test: String },
 }
 
@@ -47,7 +48,7 @@ struct Hunk {
     removes: bool,
 }
 
-/// All mutants, sorted by their paths.
+/// Returns all mutants, sorted by their paths.
 pub(crate) fn all() -> Result<Vec<Mutant>> {
     let root = root()?;
     let mut patches = Vec::new();
@@ -79,7 +80,7 @@ impl Mutant {
         Ok(Self { breaks: header("breaks: ")?, patch: patch.to_owned(), name, killer, hunks })
     }
 
-    /// The files that the mutant changes.
+    /// Returns the files that the mutant changes.
     pub(crate) fn files(&self) -> BTreeSet<&str> {
         self.hunks.iter().map(|hunk| hunk.file.as_str()).collect()
     }
@@ -120,7 +121,7 @@ impl Mutant {
     }
 }
 
-/// The path of a mutant's patch: its group and its name in lower case, with a hyphen for all other characters.
+/// Returns the path of a mutant's patch: its group and its name in lower case, with a hyphen for all other characters.
 fn path(name: &str) -> Option<String> {
     let (group, name) = name.split_once(": ")?;
     let file = |words: &str| {
@@ -141,7 +142,7 @@ fn killer(text: &str) -> Result<Killer> {
     }
 }
 
-/// The hunks of a unified diff.
+/// Returns the hunks of a unified diff.
 fn hunks(text: &str) -> Vec<Hunk> {
     let mut file = "";
     let mut hunks: Vec<Hunk> = Vec::new();

@@ -1,7 +1,7 @@
 //! The server that the tests run against, found on this machine, or installed with apt when there is none.
 //!
-//! Invariant: the search visits the same places as the search of `leasehold-testkit`, in the same order. This crate does
-//! not depend on the testkit, so the verbs run while the testkit does not compile.
+//! Invariant: the search visits the same places as the search of `leasehold-testkit`, in the same order. This crate
+//! does not depend on the testkit, so the verbs run while the testkit does not compile.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// The path of the program.
+    /// Returns the path of the program.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -42,7 +42,7 @@ impl fmt::Display for Server {
     }
 }
 
-/// All usable servers. The tests use the first server.
+/// Returns all usable servers. The tests use the first server.
 pub(crate) fn installed() -> Vec<Server> {
     let named = env::var_os(VARIABLE).map(PathBuf::from);
     let mut folders: Vec<_> = env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect();

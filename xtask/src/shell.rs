@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-/// The root of the checkout.
+/// Returns the root of the checkout.
 pub(crate) fn root() -> Result<PathBuf> {
     let manifest = env::var_os("CARGO_MANIFEST_DIR")
         .context("run this as `cargo x`, which says where the checkout is")?;
     Ok(PathBuf::from(manifest).join(".."))
 }
 
-/// The cargo that runs this program, at the root of the checkout.
+/// Returns the cargo that runs this program, at the root of the checkout.
 pub(crate) fn cargo(arguments: &[&str]) -> Result<Command> {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root()?);

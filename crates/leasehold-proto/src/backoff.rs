@@ -40,7 +40,7 @@ pub fn spread(span: Duration, seed: u64) -> Duration {
     span.mul_f64(f64::from(u32::try_from(mix(seed) >> 32).unwrap_or(u32::MAX)) / f64::from(u32::MAX))
 }
 
-/// The finalizer of SplitMix64 (Steele, Lea, Flood 2014): neighboring seeds give unrelated values.
+/// Mixes a seed with the finalizer of SplitMix64 (Steele, Lea, Flood 2014), so neighboring seeds give unrelated values.
 fn mix(seed: u64) -> u64 {
     let z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -172,10 +172,10 @@ impl std::hash::Hash for Call {
 pub enum Reply {
     /// A null bulk or null array.
     Nil,
-    /// An integer.
+    /// An integer, such as a remaining time in milliseconds.
     Int(i64),
-    /// A bulk or simple string.
+    /// A bulk or simple string, as bytes.
     Text(Vec<u8>),
-    /// An array.
+    /// An array, such as the fields and values of a hash.
     Array(Vec<Reply>),
 }

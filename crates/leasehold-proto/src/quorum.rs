@@ -125,7 +125,7 @@ pub enum Next {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Round {
     quorum: Quorum,
-    /// The answers of the present round.
+    /// The votes of the current round.
     votes: Vec<Option<Vote>>,
     /// The end of the first round without a working majority, unless a later round found one.
     unavailable_since: Option<Moment>,

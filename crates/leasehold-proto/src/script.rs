@@ -37,7 +37,7 @@ impl Script {
         Self { verb, source, header: OnceLock::new(), sha1: OnceLock::new() }
     }
 
-    /// Returns the text that is sent.
+    /// Returns the text of the script, as the client sends it.
     #[must_use]
     pub const fn source(&self) -> &'static str {
         self.source

@@ -43,7 +43,7 @@ pub(crate) struct Plan {
     pub(crate) think_max: Duration,
     /// The longest usual travel time of a message.
     pub(crate) latency_max: Duration,
-    /// The faults, in order of their begin.
+    /// The faults, in the order of their start.
     pub(crate) faults: Vec<Fault>,
     /// The quiesce time, by which all faults have ended.
     pub(crate) quiesce_at: Duration,
@@ -149,8 +149,8 @@ impl Plan {
         self.leases.iter().copied().max().unwrap_or_default()
     }
 
-    /// Returns the clock of a process. The rate of each clock differs from the true rate by less than half of the drift,
-    /// so two clocks differ by at most the drift.
+    /// Returns the clock of a process. The rate of each clock differs from the true rate by less than half of the
+    /// drift, so two clocks differ by at most the drift.
     #[must_use]
     pub(crate) fn clock_of(&self, process: usize) -> Clock {
         let mut rng = stream(self.seed, "clock");

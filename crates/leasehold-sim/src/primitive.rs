@@ -131,7 +131,7 @@ pub(crate) fn delete(name: &str) -> Vec<Vec<u8>> {
 /// Parses a name of the plan. A prefix in braces is a hash tag.
 ///
 /// # Panics
-/// If the text is not a valid name.
+/// Panics if the text is not a valid name.
 #[must_use]
 pub(crate) fn name_of(text: &str) -> Name {
     let tagged = text.strip_prefix('{').and_then(|rest| rest.split_once('}'));

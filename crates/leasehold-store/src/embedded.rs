@@ -1,4 +1,4 @@
-//! A server in the process: the same Lua files on data in memory.
+//! An in-process server: the same Lua files on data in memory.
 //!
 //! The replies, changes and messages of a script equal those of redis-server 7.0.15, as a differential test checks.
 //!

@@ -147,7 +147,7 @@ mod timer_file {
                     // The readiness stays set, because a later call may wait for the same time.
                     return Ok(());
                 }
-                // This readiness is older than the timer's present time.
+                // This readiness is older than the timer's current time.
                 ready.clear_ready();
             }
         }

@@ -15,7 +15,7 @@ pub enum Scheme {
     Redis,
     /// A Redis server at a socket in the file system.
     Unix,
-    /// A server in the process.
+    /// An in-process server.
     Memory,
 }
 

@@ -12,7 +12,7 @@ macro_rules! behaviors {
         /// Runs one behavior.
         ///
         /// # Panics
-        /// When the store behaves differently, or no behavior has this name.
+        /// Panics if the store behaves differently, or no behavior has this name.
         pub async fn run<S: leasehold_store::Store, A: $crate::contract::Admin>(name: &str, store: &S, admin: &A) {
             let harness = $crate::contract::Harness::new(name, store, admin);
             match name {
@@ -123,7 +123,7 @@ impl<'a, S: Store, A: Admin> Harness<'a, S, A> {
         (subscription, heard)
     }
 
-    /// The number of subscribers that the server counts on the lock's channel.
+    /// Returns the number of subscribers that the server counts on the lock's channel.
     fn listeners(&self) -> String {
         let answer = self.run_command(&["PUBSUB", "NUMSUB", &self.channel().to_string()]);
         answer.lines().last().unwrap_or_default().to_owned()
@@ -159,7 +159,7 @@ return {{ now_ms, clock_ms() }}",
     }
 }
 
-/// The next event on the channel.
+/// Returns the next event on the channel.
 async fn next(heard: &mut UnboundedReceiver<Heard>) -> Heard {
     tokio::time::timeout(LIMIT, heard.recv())
         .await

@@ -59,7 +59,7 @@ impl Lateness {
         Self { shared, probes }
     }
 
-    /// The time by which the machine may have delayed a path of several threads so far.
+    /// Returns the time by which the machine may have delayed a path of several threads so far.
     #[must_use]
     pub fn allowance(&self) -> Duration {
         let now_ns = self.shared.elapsed_ns();
@@ -71,7 +71,7 @@ impl Lateness {
     /// Asserts that a duration does not exceed the promise by more than the lateness of the machine.
     ///
     /// # Panics
-    /// When it took longer.
+    /// Panics if it took longer.
     #[track_caller]
     pub fn assert_within(&self, what: impl fmt::Display, promised: Duration, took: Duration) {
         let allowance = self.allowance();
@@ -98,7 +98,7 @@ impl Shared {
     }
 }
 
-/// The lateness at `now_ns` of a nap that began at `began_ns`.
+/// Returns the lateness at `now_ns` of a nap that began at `began_ns`.
 fn late_ns(now_ns: u64, began_ns: u64) -> u64 {
     let nap_ns = u64::try_from(NAP.as_nanos()).unwrap_or(u64::MAX);
     now_ns.saturating_sub(began_ns).saturating_sub(nap_ns)

@@ -39,7 +39,7 @@ impl Proxy {
     /// A client whose connection cannot be passed on (the server is down) is accepted and then reset.
     ///
     /// # Panics
-    /// When no port is free.
+    /// Panics if no port is free.
     #[must_use]
     #[track_caller]
     pub fn start(target_port: u16) -> Self {
@@ -53,13 +53,13 @@ impl Proxy {
         Self { port, shared, acceptor: Some(acceptor) }
     }
 
-    /// The port on 127.0.0.1.
+    /// Returns the port on 127.0.0.1.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The address without a password: `redis://127.0.0.1:port`.
+    /// Returns the address without a password: `redis://127.0.0.1:port`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
@@ -126,7 +126,7 @@ impl Proxy {
         self.shared.set(|rules| rules.order(n, ReplyAction::Cut));
     }
 
-    /// The number of client connections that the proxy carries.
+    /// Returns the number of client connections that the proxy carries.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.shared.connections()

@@ -13,15 +13,15 @@ pub(crate) const POLL_EVERY: Duration = Duration::from_millis(3);
 /// Checks the condition once more after the limit, so a machine that stalls for a while fails no test.
 ///
 /// # Panics
-/// When the condition is still false after `limit`. The message contains `what`.
+/// Panics if the condition is still false after `limit`. The message contains `what`.
 ///
 /// # Examples
 /// ```
 /// use std::time::Duration;
-/// let mut looks = 0;
-/// leasehold_testkit::wait::eventually(Duration::from_secs(5), "the third look", || {
-///     looks += 1;
-///     looks == 3
+/// let mut checks = 0;
+/// leasehold_testkit::wait::eventually(Duration::from_secs(5), "the third check", || {
+///     checks += 1;
+///     checks == 3
 /// });
 /// ```
 #[track_caller]
@@ -50,12 +50,12 @@ mod tests {
 
     #[test]
     fn a_true_condition_is_checked_once() {
-        let mut looks = 0;
+        let mut checks = 0;
         eventually(Duration::ZERO, "nothing", || {
-            looks += 1;
+            checks += 1;
             true
         });
-        assert_eq!(looks, 1);
+        assert_eq!(checks, 1);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Takes one lock over three independent servers.
 //!
 //! `cargo run -p leasehold --all-features --example redlock -- redis://10.0.0.1 redis://10.0.0.2 redis://10.0.0.3`;
-//! without arguments it runs three servers in the process.
+//! without arguments it runs three in-process servers.
 #![allow(clippy::print_stdout, reason = "an example talks")]
 
 use leasehold::Redlock;

@@ -1,7 +1,7 @@
 //! The entry point: one client per process and server.
 
-// Invariant: a client releases its holds when it is closed or its last user is dropped. A hold whose minimum hold time is
-// not over stays on the server until then.
+// Invariant: a client releases its holds when it is closed or its last user is dropped. A hold whose minimum hold time
+// is not over stays on the server until then.
 
 pub(crate) mod connect;
 pub(crate) mod installed;
@@ -81,7 +81,7 @@ impl Client {
     /// Connects to `redis://[user:password@]host[:port][/db]` or `unix:///path/to.sock`, or to a server in this
     /// process: `memory://` or `memory://name`.
     ///
-    /// A server in the process (feature `embedded`) is for experiments and tests. It excludes no other process, and its
+    /// An in-process server (feature `embedded`) is for experiments and tests. It excludes no other process, and its
     /// data is gone with its last client. `memory://` is a new server for each client, and `memory://orders` is the
     /// same server for all clients of the process that name it. For tests that move the clock or make calls fail, see
     /// [`testing`](crate::testing).

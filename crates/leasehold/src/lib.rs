@@ -127,7 +127,7 @@
 //! | `macros`, on by default | the attribute [`locked`](macro@locked) |
 //! | `blocking` | [`blocking`]: the same API for threads, without async |
 //! | `config` | [`config`]: settings from files and the environment |
-//! | `embedded` | a server in the process: `memory://` and [`testing`] (needs a C compiler, for Lua) |
+//! | `embedded` | an in-process server: `memory://` and [`testing`] (needs a C compiler, for Lua) |
 //! | `unstable-store` | `ClientBuilder::connect_over`, a client over a custom store, which may change with any version |
 //!
 //! # What a distributed lock cannot promise

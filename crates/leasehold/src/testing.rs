@@ -1,7 +1,7 @@
-//! A server in the process of a test, on a clock that the test moves, for the tests of programs that use locks.
+//! An in-process server on a clock that the test moves, for the tests of programs that use locks.
 //!
-//! The steps of a test take no real time. On an executor with one thread, a test that makes the same steps sees the same
-//! outcome in every run. Needs the feature `embedded`.
+//! The steps of a test take no real time. On an executor with one thread, a test that makes the same steps sees the
+//! same outcome in every run. Needs the feature `embedded`.
 //!
 //! ```
 //! use std::time::Duration;
@@ -120,7 +120,7 @@ use crate::runtime::shared::Handle;
 /// The server's clock at its start, in Unix milliseconds: the year 2026.
 const SERVER_BEGINS_MS: u64 = 1_767_225_600_000;
 
-/// A server in the process of a test, empty at first. A clone is the same server.
+/// An in-process server for one test, empty at first. A clone is the same server.
 ///
 /// Its clients are [`Client`]s like any others. Their clock stands still once the last clone is dropped.
 ///
@@ -476,8 +476,8 @@ impl Server {
         ids.chunks_exact(2).filter_map(holder).collect()
     }
 
-    /// Sets whether replies are lost (default: false). While they are, the server executes the calls of all clients, and
-    /// the calls end by the client's timeout, with an unknown outcome.
+    /// Sets whether replies are lost (default: false). While they are, the server executes the calls of all clients,
+    /// and the calls end by the client's timeout, with an unknown outcome.
     ///
     /// # Examples
     /// ```

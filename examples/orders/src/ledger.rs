@@ -157,7 +157,7 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    /// A ledger with order 42, in a file in a temporary folder.
+    /// Returns a ledger with order 42, in a file in a temporary folder.
     async fn ledger() -> (Ledger, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite://{}?mode=rwc", folder.path().join("orders.db").display());

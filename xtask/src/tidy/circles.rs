@@ -1,6 +1,7 @@
 //! The rule that the modules of a crate form floors, without a circle of imports within a crate.
 //!
-//! Invariant: a path counts for the module that it names, an item for the module that holds it. Unit tests do not count.
+//! Invariant: a path counts for the module that it names, an item for the module that holds it. Unit tests do not
+//! count.
 //!
 //! # How it works
 //! Each file is a node. Its edges are the paths in its code that begin with `crate`, `super`, `self` or the name of one
@@ -51,7 +52,7 @@ impl<'a> Imports<'a> {
         Self(named.collect())
     }
 
-    /// The circles, each as the sorted names of its modules.
+    /// Returns the circles, each as the sorted names of its modules.
     fn circles(&self) -> Vec<Vec<String>> {
         let reached: BTreeMap<&Module, BTreeSet<&Module>> =
             self.0.keys().map(|module| (module, self.reached_from(module))).collect();
@@ -79,7 +80,7 @@ impl<'a> Imports<'a> {
     }
 }
 
-/// The module of a file below `src`.
+/// Returns the module of a file below `src`.
 pub(super) fn module(file: &str) -> Module<'_> {
     match file.trim_end_matches(".rs") {
         "lib" | "main" => Module::new(),
@@ -87,7 +88,8 @@ pub(super) fn module(file: &str) -> Module<'_> {
     }
 }
 
-/// The module that a path names, as seen from another module. It is the longest beginning of the path that is a module.
+/// Returns the module that a path names, as seen from another module. It is the longest beginning of the path that is a
+/// module.
 fn resolve<'a>(from: &Module<'a>, path: &[&'a str], known: &BTreeSet<&Module<'a>>) -> Option<Module<'a>> {
     let supers = path.iter().take_while(|part| **part == "super").count();
     let mut target = match *path.first()? {

@@ -128,7 +128,7 @@ fn words(source: &Source) -> Vec<String> {
         .collect()
 }
 
-/// The parts of a name in camel case: `Lease` and `Ttl` of `LeaseTtl`.
+/// Returns the parts of a name in camel case: `Lease` and `Ttl` of `LeaseTtl`.
 fn humps(name: &str) -> impl Iterator<Item = &str> {
     let begins =
         |at: usize| name[at..].starts_with(char::is_uppercase) && name[..at].ends_with(char::is_lowercase);
@@ -139,8 +139,8 @@ fn humps(name: &str) -> impl Iterator<Item = &str> {
     starts.into_iter().zip(ends).map(|(from, to)| &name[from..to])
 }
 
-/// Each file opens with a sentence about itself, which may be followed by its invariant. A list of its callers would rot,
-/// and the public pages of rustdoc are not for readers of the code.
+/// Each file opens with a sentence about itself, which may be followed by its invariant. A list of its callers would
+/// rot, and the public pages of rustdoc are not for readers of the code.
 fn headers(source: &Source) -> Vec<String> {
     if source.path.contains("/tests/ui/") {
         return Vec::new();
@@ -169,7 +169,8 @@ pub(super) fn long_file(source: &Source) -> Option<String> {
     is_long.then(|| format!("{}: {length} lines of code, most files have under {USUAL}", source.path))
 }
 
-/// The lines of the tokens that a condition chooses, by the text of the token before and by all tokens from there on.
+/// Returns the lines of the tokens that a condition chooses, by the text of the token before and by all tokens from
+/// there on.
 fn places<'t, 'a>(
     tokens: &'t [Token<'a>],
     is_chosen: impl Fn(Option<&'a str>, &'t [Token<'a>]) -> bool,

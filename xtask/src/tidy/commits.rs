@@ -63,7 +63,7 @@ fn judge(log: &str) -> Vec<String> {
     findings
 }
 
-/// The changed lines of a file, from its added and removed lines. Binary files have dashes in place of numbers.
+/// Returns the changed lines of a file, from its added and removed lines. Binary files have dashes in place of numbers.
 fn changed(statistic: &str) -> usize {
     statistic.split('\t').take(2).filter_map(|number| number.parse::<usize>().ok()).sum()
 }

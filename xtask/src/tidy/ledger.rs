@@ -1,7 +1,7 @@
 //! The rules for the ledger of bugs: its rows name tests that run and code that exists, and no row repeats another.
 //!
-//! Invariant: a row of `docs/ledger.md` has five cells: id, bug, finder, the command that shows it, and the place of the
-//! fix, as files and the items in them.
+//! Invariant: a row of `docs/ledger.md` has five cells: id, bug, finder, the command that shows it, and the place of
+//! the fix, as files and the items in them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -54,14 +54,14 @@ pub(super) fn repeated(ledger: &str) -> Vec<String> {
     findings
 }
 
-/// The cells of a row that has an id.
+/// Returns the cells of a row that has an id.
 fn row(line: &str) -> Option<[&str; 5]> {
     let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
     let cells: [&str; 5] = cells.try_into().ok()?;
     cells[0].parse::<u32>().is_ok().then_some(cells)
 }
 
-/// The filter that a command passes to the test program, if it runs tests.
+/// Returns the filter that a command passes to the test program, if it runs tests.
 fn filter(command: &str) -> Option<&str> {
     let words: Vec<&str> = command.split(' ').collect();
     let is_test = words.starts_with(&["cargo", "test"]);
@@ -86,7 +86,7 @@ fn is_in(item: &str, file: &str, sources: &[Source]) -> bool {
     files.any(|source| source.all_code().iter().any(|token| token.text == name))
 }
 
-/// The words between backticks.
+/// Returns the words between backticks.
 fn quoted(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }

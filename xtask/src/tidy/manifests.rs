@@ -45,7 +45,7 @@ pub(super) fn impure_dependencies(tree: &str) -> Vec<String> {
         .collect()
 }
 
-/// The names under `[workspace.dependencies]`, including names with a header of their own.
+/// Returns the names under `[workspace.dependencies]`, including names with a header of their own.
 fn dependencies(workspace: &str) -> impl Iterator<Item = &str> {
     let listed = section(workspace, "workspace.dependencies")
         .filter_map(|line| line.split(['=', '.', ' ']).next())
@@ -56,7 +56,7 @@ fn dependencies(workspace: &str) -> impl Iterator<Item = &str> {
     listed.chain(headers)
 }
 
-/// The lines under a header, trimmed.
+/// Returns the lines under a header, trimmed.
 fn section<'a>(manifest: &'a str, header: &str) -> impl Iterator<Item = &'a str> {
     let header = format!("[{header}]");
     manifest

@@ -1,7 +1,8 @@
 //! The rules for promises: each promise has a test, and the tests that the page names exist.
 //!
-//! Invariant: a row of the table in `docs/verification.md` begins with its id and names tests in backticks. The sentence
-//! of an id in `docs/guarantees.md` begins with the id and a colon, or with the id of one letter in bold and a comma.
+//! Invariant: a row of the table in `docs/verification.md` begins with its id and names tests in backticks. The
+//! sentence of an id in `docs/guarantees.md` begins with the id and a colon, or with the id of one letter in bold and a
+//! comma.
 
 use std::collections::HashSet;
 
@@ -48,7 +49,7 @@ pub(super) fn unstated(page: &str) -> Vec<String> {
     findings
 }
 
-/// The id that begins a sentence: `**M,` or `G1:`.
+/// Returns the id that begins a sentence: `**M,` or `G1:`.
 fn id(word: &str) -> Option<&str> {
     let letter = word.strip_prefix("**").and_then(|word| word.strip_suffix(',')).filter(|id| id.len() == 1);
     let numbered = || {
@@ -60,7 +61,7 @@ fn id(word: &str) -> Option<&str> {
     letter.or_else(numbered)
 }
 
-/// The id of a row and the tests that it names: words in backticks that look like a test's name.
+/// Returns the id of a row and the tests that it names: words in backticks that look like a test's name.
 fn row(line: &str) -> Option<(&str, Vec<&str>)> {
     let mut cells = line.strip_prefix("| ")?.split(" | ");
     let id = cells.next()?.trim();
@@ -68,12 +69,12 @@ fn row(line: &str) -> Option<(&str, Vec<&str>)> {
     PROMISED.contains(&id).then(|| (id, tests.collect()))
 }
 
-/// The names of all tests.
+/// Returns the names of all tests.
 pub(super) fn all_tests(sources: &[Source]) -> HashSet<String> {
     sources.iter().flat_map(tests).collect()
 }
 
-/// The tests of a file: functions with a test attribute, and names in the lists of test macros.
+/// Returns the tests of a file: functions with a test attribute, and names in the lists of test macros.
 fn tests(source: &Source) -> Vec<String> {
     const ATTRIBUTES: [&[&str]; 3] = [
         &["#", "[", "test", "]"],
@@ -94,7 +95,7 @@ fn tests(source: &Source) -> Vec<String> {
     found.map(str::to_owned).collect()
 }
 
-/// The name of the function that tokens begin with, after its attributes and qualifiers.
+/// Returns the name of the function that tokens begin with, after its attributes and qualifiers.
 fn function<'a>(tokens: &[Token<'a>]) -> Option<&'a str> {
     let mut tokens = after_attributes(tokens);
     for qualifier in [&["pub", "(", "crate", ")"][..], &["pub"], &["async"]] {
@@ -106,7 +107,7 @@ fn function<'a>(tokens: &[Token<'a>]) -> Option<&'a str> {
     name.map(|name| name.text)
 }
 
-/// The names in the first bracket, each followed by a comma.
+/// Returns the names in the first bracket, each followed by a comma.
 fn listed<'a>(tokens: &[Token<'a>]) -> Vec<&'a str> {
     let pairs = tokens[..group_length(tokens)].windows(2);
     let names = pairs.filter(|pair| pair[0].kind == Kind::Word && pair[1].text == ",");

@@ -55,12 +55,12 @@ impl Checkout {
         Ok(Self { paths, texts })
     }
 
-    /// The text of a file.
+    /// Returns the text of a file.
     pub(super) fn text(&self, path: &str) -> Result<&str> {
         self.texts.get(path).map(String::as_str).with_context(|| format!("{path} is missing"))
     }
 
-    /// The paths and texts of the files that a rule chooses.
+    /// Returns the paths and texts of the files that a rule chooses.
     pub(super) fn texts(&self, is_chosen: impl Fn(&str) -> bool) -> impl Iterator<Item = (&str, &str)> {
         let texts = self.texts.iter().map(|(path, text)| (path.as_str(), text.as_str()));
         texts.filter(move |(path, _)| is_chosen(path))
@@ -87,34 +87,34 @@ impl<'a> Source<'a> {
         LIBRARIES.iter().any(|name| self.path.starts_with(&format!("crates/{name}/src/")))
     }
 
-    /// The lines of the comment that the file begins with. Attributes of one line may precede it.
+    /// Returns the lines of the comment that the file begins with. Attributes of one line may precede it.
     pub(super) fn header(&self) -> impl Iterator<Item = &str> {
         let lines = self.text.lines().skip_while(|line| line.starts_with("#!["));
         lines.take_while(|line| line.starts_with("//!"))
     }
 
-    /// The code without the unit tests.
+    /// Returns the code without the unit tests.
     pub(super) fn code(&self) -> &[Token<'a>] {
         &self.tokens[..self.before_tests]
     }
 
-    /// The code of tests.
+    /// Returns the code of tests.
     pub(super) fn tests(&self) -> &[Token<'a>] {
         &self.tokens[self.before_tests..]
     }
 
-    /// The code of both.
+    /// Returns the code of both.
     pub(super) fn all_code(&self) -> &[Token<'a>] {
         &self.tokens
     }
 
-    /// The contents of strings outside tests, by numbered lines.
+    /// Returns the contents of strings outside tests, by numbered lines.
     pub(super) fn strings(&self) -> impl Iterator<Item = (usize, &'a str)> {
         let strings = self.code().iter().filter_map(|token| Some((token.line, token.string()?)));
         strings.flat_map(|(first, string)| (first..).zip(string.lines()))
     }
 
-    /// The lines of all comments with slashes.
+    /// Returns the lines of all comments with slashes.
     pub(super) fn comments(&self) -> impl Iterator<Item = Line<'_>> {
         let with_code = lines_of(self.all_code());
         numbered(&self.comments).filter_map(move |(number, line)| {
@@ -125,7 +125,7 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// The number of lines of code. Unit tests at the bottom do not count, but all lines of a test file do.
+    /// Returns the number of lines of code. Unit tests at the bottom do not count, but all lines of a test file do.
     pub(super) fn length(&self) -> usize {
         lines_of(if self.before_tests == 0 { &self.tokens } else { self.code() }).len()
     }
@@ -136,7 +136,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The lines of a text with their numbers.
+/// Returns the lines of a text with their numbers.
 pub(super) fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().map(|(index, line)| (index + 1, line))
 }
@@ -147,14 +147,14 @@ fn is_test_file(path: &str) -> bool {
         || path.starts_with("crates/leasehold-testkit/src/contract")
 }
 
-/// The lines that tokens begin and end on, in ascending order. The other lines of a string are text.
+/// Returns the lines that tokens begin and end on, in ascending order. The other lines of a string are text.
 fn lines_of(tokens: &[Token]) -> Vec<usize> {
     let mut lines: Vec<usize> = tokens.iter().flat_map(|token| [token.line, token.last_line()]).collect();
     lines.dedup();
     lines
 }
 
-/// The number of tokens before the unit tests of a file.
+/// Returns the number of tokens before the unit tests of a file.
 fn before_unit_tests(tokens: &[Token]) -> usize {
     let begins = |at: &usize| {
         let tokens = &tokens[*at..];
@@ -166,7 +166,7 @@ fn before_unit_tests(tokens: &[Token]) -> usize {
     (0..tokens.len()).find(begins).unwrap_or(tokens.len())
 }
 
-/// The paths of all files, sorted.
+/// Returns the paths of all files, sorted.
 fn walk(root: &Path) -> Result<Vec<String>> {
     let mut files = Vec::new();
     let mut folders = vec![String::new()];

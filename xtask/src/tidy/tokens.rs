@@ -31,13 +31,13 @@ pub(super) struct Token<'a> {
 }
 
 impl<'a> Token<'a> {
-    /// The content of a string, `None` for other tokens.
+    /// Returns the content of a string, `None` for other tokens.
     pub(super) fn string(&self) -> Option<&'a str> {
         let quoted = (self.kind == Kind::Literal).then(|| self.text.split_once('"'))?;
         Some(quoted?.1.rsplit_once('"')?.0)
     }
 
-    /// The last line of the token.
+    /// Returns the last line of the token.
     pub(super) fn last_line(&self) -> usize {
         let is_long = self.kind == Kind::Literal;
         self.line + if is_long { self.text.matches('\n').count() } else { 0 }
@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The byte at a place, whose column counts letters.
+    /// Returns the byte at a place, whose column counts letters.
     fn byte(&self, place: LineColumn) -> usize {
         let (begins, line) = self.lines[place.line - 1];
         let before = if line.is_ascii() {
@@ -131,7 +131,7 @@ pub(super) fn begin_with(tokens: &[Token], texts: &[&str]) -> bool {
         && tokens.iter().zip(texts).all(|(token, text)| token.text == *text)
 }
 
-/// The number of tokens of the first bracket and its content, or 1 for another token.
+/// Returns the number of tokens of the first bracket and its content, or 1 for another token.
 pub(super) fn group_length(tokens: &[Token]) -> usize {
     let mut depth = 0_usize;
     let closes = tokens.iter().position(|token| {
@@ -153,7 +153,7 @@ pub(super) fn after_attributes<'t, 'a>(mut tokens: &'t [Token<'a>]) -> &'t [Toke
     tokens
 }
 
-/// All paths of more than one part, and all imports. The tree of an import gives a path for each branch.
+/// Returns all paths of more than one part, and all imports. The tree of an import gives a path for each branch.
 pub(super) fn paths<'a>(tokens: &[Token<'a>]) -> Vec<Path<'a>> {
     let mut found = Vec::new();
     let mut at = 0;

@@ -96,7 +96,7 @@ impl Voice {
         Self { name: name.to_owned(), ..Self::default() }
     }
 
-    /// The broken rules, each with its figure and its worst lines.
+    /// Returns the broken rules, each with its figure and its worst lines.
     pub(super) fn findings(&self) -> Vec<String> {
         let mut findings = Vec::new();
         if self.clauses.len() * 100 > self.comments * CLAUSES_MAX {
@@ -155,7 +155,7 @@ impl Voice {
     }
 }
 
-/// The places that occur most, in the form `file:line`.
+/// Returns the places that occur most, in the form `file:line`.
 fn most_frequent(places: &[String]) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for place in places {
@@ -167,7 +167,7 @@ fn most_frequent(places: &[String]) -> String {
     listed.join(", ")
 }
 
-/// The folder of the crate that a file belongs to. The folder `examples` counts as one crate.
+/// Returns the folder of the crate that a file belongs to. The folder `examples` counts as one crate.
 fn crate_of(path: &str) -> Option<&str> {
     let (first, rest) = path.split_once('/')?;
     match first {
@@ -177,7 +177,7 @@ fn crate_of(path: &str) -> Option<&str> {
     }
 }
 
-/// The comments of a Lua script, without the lines of its header that have a fixed form.
+/// Returns the comments of a Lua script, without the lines of its header that have a fixed form.
 fn script_comments(text: &str) -> impl Iterator<Item = Line<'_>> {
     numbered(text).filter_map(|(number, line)| {
         let text = line.trim().strip_prefix("--")?.trim();
@@ -214,7 +214,7 @@ fn paragraphs<'a>(lines: impl Iterator<Item = Line<'a>>) -> Vec<Vec<(usize, &'a 
     found
 }
 
-/// The words of a paragraph with the numbers of their lines, without code spans.
+/// Returns the words of a paragraph with the numbers of their lines, without code spans.
 fn words<'a>(paragraph: &[(usize, &'a str)]) -> Vec<(usize, &'a str)> {
     let mut in_span = false;
     let mut found = Vec::new();
@@ -230,7 +230,7 @@ fn words<'a>(paragraph: &[(usize, &'a str)]) -> Vec<(usize, &'a str)> {
     found
 }
 
-/// The line of each indefinite pronoun.
+/// Returns the line of each indefinite pronoun.
 fn pronouns(words: &[(usize, &str)]) -> impl Iterator<Item = usize> {
     let is = |at: usize, pronoun: &str| {
         let word = words.get(at).and_then(|(_, word)| word.split('\'').next());

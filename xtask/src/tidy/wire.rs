@@ -45,13 +45,13 @@ fn heading(line: &str) -> Option<&str> {
     line.strip_prefix('#').map(|rest| rest.trim_start_matches('#').trim())
 }
 
-/// The number at the start of a heading: `5` of `5. Lock`, `5.1` of `5.1 Acquire`.
+/// Returns the number at the start of a heading: `5` of `5. Lock`, `5.1` of `5.1 Acquire`.
 fn number(heading: &str) -> Option<&str> {
     let number = heading.split(' ').next()?.trim_end_matches('.');
     number.split('.').all(|part| part.parse::<u32>().is_ok()).then_some(number)
 }
 
-/// The anchor that a Markdown page gives to a heading.
+/// Returns the anchor that a Markdown page gives to a heading.
 fn anchor(heading: &str) -> String {
     let kept =
         heading.chars().filter(|&letter| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_'));

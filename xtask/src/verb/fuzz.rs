@@ -82,7 +82,7 @@ fn read(arguments: &[String]) -> Result<Wanted> {
     Ok(wanted)
 }
 
-/// The targets, which are the programs of the fuzz crate.
+/// Returns the targets, which are the programs of the fuzz crate.
 fn targets(fuzz: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(fuzz.join("fuzz_targets")).context("cannot list the targets")? {
@@ -105,7 +105,7 @@ fn build(fuzz: &Path) -> Result<PathBuf> {
     Ok(target.join(host).join("release"))
 }
 
-/// The machine's own target, as the compiler names it.
+/// Returns the machine's own target, as the compiler names it.
 fn host() -> Result<String> {
     let printed = crate::shell::output(Command::new("rustc").arg("-vV"))?;
     let host = printed.lines().find_map(|line| line.strip_prefix("host: "));
@@ -152,7 +152,7 @@ fn figures(printed: &str) -> Option<String> {
     Some(format!("{runs:>12}{pace:>12}{:>8}{:>10}", last("cov:")?, last("ft:")?))
 }
 
-/// The path of the input that failed, relative to the root of the checkout.
+/// Returns the path of the input that failed, relative to the root of the checkout.
 fn artifact(printed: &str) -> Option<&str> {
     let path = printed.lines().find_map(|line| line.split_once("Test unit written to "))?.1.trim();
     Some(path.find("fuzz/artifacts").map_or(path, |at| &path[at..]))

@@ -53,7 +53,7 @@ const SINCE: [((u32, u32), &str); 14] = [
     ((4, 4), "javas_non_reentrant_lock_is_handed_over_in_both_directions"),
 ];
 
-/// The tests that the test program skips with a release.
+/// Returns the tests that the test program skips with a release.
 fn left_out(release: &str) -> Vec<&'static str> {
     let mut numbers = release.split('.').map(|number| number.parse().unwrap_or(0));
     let mut next = || numbers.next().unwrap_or(0);
@@ -62,7 +62,8 @@ fn left_out(release: &str) -> Vec<&'static str> {
     missing.flat_map(|(_, test)| ["--skip", *test]).collect()
 }
 
-/// Builds the Java process and runs the tests with it. Arguments go to the test program, as in `cargo x interop lock::`.
+/// Builds the Java process and runs the tests with it. Arguments go to the test program, as in `cargo x interop
+/// lock::`.
 /// `--all` runs every release. `--redisson 3.50.0` before other arguments runs one of them.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     match run_or_skip(arguments)? {

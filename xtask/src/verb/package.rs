@@ -23,8 +23,8 @@ const KEPT: [&str; 3] = ["tests/", "benches/", "examples/"];
 /// The largest number of keywords and of categories that the index accepts.
 const WORDS_MAX: usize = 5;
 
-/// The release of cargo-semver-checks, which no package index has built. It reads the output of the rustdoc of its time.
-/// A newer Rust may need a newer release, and then the check fails with a message.
+/// The release of cargo-semver-checks, which no package index has built. It reads the output of the rustdoc of its
+/// time. A newer Rust may need a newer release, and then the check fails with a message.
 const SEMVER_CHECKS: &str = "0.51.0";
 
 /// The manifest of a user's project.
@@ -178,7 +178,7 @@ fn outward(package: &Package) -> Result<Vec<String>> {
     Ok(findings)
 }
 
-/// The lines with an include that goes up more than `depth` folders.
+/// Returns the lines with an include that goes up more than `depth` folders.
 fn leads_out(text: &str, depth: usize) -> impl Iterator<Item = usize> {
     let up = "../".repeat(depth + 1);
     let includes = ["include_str!(\"", "include_bytes!(\"", "include!(\""].map(|call| format!("{call}{up}"));

@@ -51,7 +51,8 @@ fn find_server() -> Part {
     })
 }
 
-/// Runs all tests but the model check: finds the server, compiles, runs the tests and the examples of the documentation.
+/// Runs all tests but the model check: finds the server, compiles, runs the tests and the examples of the
+/// documentation.
 ///
 /// This is `cargo x test` without arguments and without its last part, and the test part of `cargo x verify`.
 pub(crate) fn everything() -> Vec<Part> {
@@ -80,7 +81,7 @@ fn at_once(command: &mut Command) -> &mut Command {
     command.env(THREADS, threads(env::var_os(THREADS), cores))
 }
 
-/// The number of tests that run at once: the caller's, or [`THREADS_PER_CORE`] for each core.
+/// Returns the number of tests that run at once: the caller's, or [`THREADS_PER_CORE`] for each core.
 fn threads(of_caller: Option<OsString>, cores: usize) -> OsString {
     of_caller.unwrap_or_else(|| (THREADS_PER_CORE * cores).to_string().into())
 }

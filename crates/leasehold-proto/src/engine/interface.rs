@@ -162,7 +162,7 @@ pub struct Grant {
 pub enum AcquireFailure {
     /// Another owner holds the lock, and the wait is over.
     Contended,
-    /// The owner's present hold, which this acquire would have re-entered, is lost.
+    /// The owner's current hold, which this acquire would have re-entered, is lost.
     Lost(LostReason),
     /// The store failed and certainly did not run the script.
     Failed(StoreError),

@@ -41,7 +41,7 @@ impl Engine {
         self.attempt_unless_held_here(now, &subject);
     }
 
-    /// Ends a minimum hold, extends its lease, or only sets its timer, as the present time requires.
+    /// Ends a minimum hold, extends its lease, or only sets its timer, as the current time requires.
     pub(super) fn advance_min_hold(&mut self, now: Moment, wire: WireOwner) {
         let Some(min_hold) = self.min_holds.get_mut(&wire) else {
             return;

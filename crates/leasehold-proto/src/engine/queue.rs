@@ -7,7 +7,7 @@
 //!
 //! # How it works
 //! A waiter makes an attempt. When it is refused, it listens, and tries again once the subscription is confirmed, since
-//! an earlier wake-up is lost. Then it sleeps until a wake-up, the end of the present hold, or the polling interval. A
+//! an earlier wake-up is lost. Then it sleeps until a wake-up, the end of the current hold, or the polling interval. A
 //! request with `Wait::Once` makes its attempt outside the wait queue. While this client itself holds the name, the
 //! head makes no attempts, because the engine sees the release itself. The head still listens. A message may then mean
 //! that the hold was taken away by force, so the head makes one attempt.
@@ -372,7 +372,7 @@ impl Engine {
         }
     }
 
-    /// Sleeps until a wake-up, until the present hold should have ended, or for the polling interval.
+    /// Sleeps until a wake-up, until the current hold should have ended, or for the polling interval.
     fn sleep(&mut self, now: Moment, id: Id, remaining: Duration) {
         let seed = self.last_owner.wrapping_mul(31).wrapping_add(id.0) ^ self.client.seed();
         let Some((request, waiter)) = self.waiting(id) else { return };

@@ -253,7 +253,7 @@ impl Engine {
 }
 
 impl Release {
-    /// The time by which the key is gone even if no release ever arrives.
+    /// Returns the time by which the key is gone even if no release ever arrives.
     pub(super) const fn gone_by(&self) -> Moment {
         self.gone_by
     }

@@ -122,7 +122,7 @@ pub struct Recipe {
     /// Returns the channels on which a waiter of the name and the other names listens, which are none when the
     /// primitive has no wake-ups and its waiters only poll.
     pub channels: fn(&Name, &[Name], WireOwner) -> Vec<Channel>,
-    /// The companion: the recipe of the same name under which the owner's present hold matters to this recipe. A
+    /// The companion: the recipe of the same name under which the owner's current hold matters to this recipe. A
     /// writer, for example, may read.
     pub companion: Option<&'static Self>,
     /// The recipe of the same name whose holder must not wait for this recipe, since it would wait for itself.
@@ -192,7 +192,7 @@ impl LockCalls {
 /// The result of an inspection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inspection {
-    /// The time that the present hold has left, or `None` when the lock is free.
+    /// The time that the current hold has left, or `None` when the lock is free.
     pub remaining: Option<Remaining>,
     /// The hold count of the inspected owner.
     pub hold_count: u32,

@@ -35,7 +35,7 @@ pub(crate) struct View {
     pub(super) heard_since: Option<Duration>,
 }
 
-/// The pauses of a process: the past pauses, and the begin of the present pause.
+/// The pauses of a process: the past pauses, and the start of the current pause.
 #[derive(Clone, Default)]
 pub(super) struct Pauses {
     pub(super) past: Vec<(Duration, Duration)>,

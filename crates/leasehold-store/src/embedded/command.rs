@@ -62,7 +62,7 @@ impl Command {
         Self { name, arity, traits, handler: Handler::Data(handler), words: &[] }
     }
 
-    /// A command whose second word selects a subcommand.
+    /// Returns a command whose second word selects a subcommand.
     pub(super) const fn of_words(
         name: &'static str,
         traits: u8,

@@ -1,4 +1,4 @@
-//! Redis's protocol (RESP2) in front of a server in the process, over any stream.
+//! Redis's protocol (RESP2) in front of an in-process server, over any stream.
 //!
 //! Invariant: replies and messages of one connection leave in the order in which the server made them. The bytes of a
 //! peer can end its connection, and nothing else.

@@ -1,4 +1,4 @@
-//! A database with several clients, in the process and over streams.
+//! A database with several clients, in-process and over streams.
 //!
 //! Invariant: commands are executed one after the other, and a subscriber receives its messages in that order.
 
@@ -23,7 +23,7 @@ pub(super) type Deliver = Box<dyn Fn(&Message) + Send>;
 type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
 type Observer = Box<dyn Fn(&[Vec<u8>], &Frame) + Send + Sync>;
 
-/// A server in the process.
+/// An in-process server.
 pub struct Server {
     clock: Clock,
     observer: Option<Observer>,
@@ -107,7 +107,7 @@ impl Server {
         self.database(|database| database.set_condition(condition));
     }
 
-    /// Returns the present keys, sorted.
+    /// Returns all keys, sorted.
     pub fn entries(&self) -> Vec<Entry> {
         let now_ms = (self.clock)();
         self.database(|database| database.entries(now_ms))

@@ -1,4 +1,4 @@
-//! A server in the process, as a store.
+//! An in-process server, as a store.
 //!
 //! Invariant: the first poll of a call's future executes the call and completes, unless the test has set a fault.
 
@@ -22,7 +22,7 @@ use crate::tokio_runtime::pause;
 /// The named servers. A server stays here while it has users.
 static NAMED: Mutex<BTreeMap<String, Weak<Server>>> = Mutex::new(BTreeMap::new());
 
-/// A store in the process: a server and this client's connection to that server.
+/// An in-process store: a server and this client's connection to that server.
 ///
 /// A clone is the same client. [`another_client`](Self::another_client) makes another client of the same server, with
 /// its own connection. Faults belong to the connection, so one client may be cut off while another works.

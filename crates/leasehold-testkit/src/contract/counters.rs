@@ -36,12 +36,12 @@ fn client() -> ClientId {
     ClientId::from_random([7; 16])
 }
 
-/// The operation with this number.
+/// Returns the operation with this number.
 pub(super) fn operation(number: u64) -> Operation {
     Operation::new(client(), Id(number), &Settings::default())
 }
 
-/// The id of the first permit of the acquisition with this number.
+/// Returns the id of the first permit of the acquisition with this number.
 pub(super) fn id(number: u64) -> PermitId {
     PermitId::of(WireOwner::new(client(), number), 1).next().expect("there is one")
 }
@@ -114,13 +114,13 @@ impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
             .await
     }
 
-    /// The calls of an acquire, and of the release after its grant.
+    /// Returns the calls of an acquire, and of the release after its grant.
     pub(super) fn acquire_and_release(&self, recipe: &'static Recipe, who: (u64, u32)) -> (Call, Call) {
         let acquire = self.call(recipe, who, 30_000, FRESH, |execute| (recipe.acquire)(execute));
         (acquire, self.call(recipe, who, 30_000, GRANTED, |execute| (recipe.release)(execute)))
     }
 
-    /// The number under the counter's own key, empty without the key.
+    /// Returns the number under the counter's own key, empty without the key.
     pub(super) fn value(&self) -> String {
         self.harness.run_command(&["GET", self.name.as_str()])
     }
@@ -133,17 +133,17 @@ impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
         self.harness.run_command(&["PTTL", key]).parse().expect("it is a number")
     }
 
-    /// The marker of the acquisition with this number.
+    /// Returns the marker of the acquisition with this number.
     pub(super) fn marker(&self, number: u64) -> String {
         format!("{}:{}", self.name.prefixed("leasehold_permit"), WireOwner::new(client(), number))
     }
 
-    /// The key of an expirable semaphore's permit ids.
+    /// Returns the key of an expirable semaphore's permit ids.
     pub(super) fn ids(&self) -> String {
         format!("{}:timeout", self.name.tagged())
     }
 
-    /// A helper key with this prefix.
+    /// Returns a helper key with this prefix.
     pub(super) fn key(&self, prefix: &str) -> String {
         self.name.prefixed(prefix).to_string()
     }
@@ -203,7 +203,8 @@ impl<S: Store, A: Admin> Listener<'_, S, A> {
         assert_eq!(next(&mut self.heard).await, Heard::Message(self.channel.clone(), message.into()));
     }
 
-    /// Checks that the channel had no message since the last message read. Publishes a message, which must arrive first.
+    /// Checks that the channel had no message since the last message read. Publishes a message, which must arrive
+    /// first.
     pub(super) async fn receives_nothing(&mut self) {
         self.harness.run_command(&["PUBLISH", self.channel.as_str(), "now"]);
         self.receives("now").await;

@@ -62,7 +62,7 @@ impl<'a, S: Store, A: Admin> Queue<'a, S, A> {
             * 1_000
     }
 
-    /// The time that is left until the deadline in Redisson's set.
+    /// Returns the time that is left until the deadline in Redisson's set.
     pub(super) fn due_in(&self, member: &str) -> i64 {
         let score = self.run_command(&["ZSCORE", &self.key("redisson_lock_timeout"), member]);
         score.parse::<f64>().expect("it has a deadline") as i64 - self.now_ms()
@@ -81,7 +81,7 @@ impl<'a, S: Store, A: Admin> Queue<'a, S, A> {
         self.run_command(&["ZADD", &self.key("leasehold_lock_seen"), &seen, &owner(number).to_string()]);
     }
 
-    /// The time since the last poll of a waiter, to the second.
+    /// Returns the time since the last poll of a waiter, to the second.
     fn seen_ago(&self, number: u64) -> i64 {
         let seen =
             self.run_command(&["ZSCORE", &self.key("leasehold_lock_seen"), &owner(number).to_string()]);

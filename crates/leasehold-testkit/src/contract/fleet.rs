@@ -243,7 +243,7 @@ async fn a_shortened_permit_has_expired_at_the_first_renewal_after_its_end<S: St
     assert_eq!(pe.release(&EXPIRABLE_SEMAPHORE, (2, 1), GRANTED).await, Reply::Int(1));
 }
 
-/// A Lua string literal with any bytes.
+/// Returns a Lua string literal with any bytes.
 fn lua_text(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("\\{byte:03}")).collect()
 }

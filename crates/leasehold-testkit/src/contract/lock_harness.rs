@@ -21,7 +21,7 @@ pub(super) struct LockHarness<'a, S, A> {
     pub(super) subject: Subject,
 }
 
-/// The wire owner with this number.
+/// Returns the wire owner with this number.
 pub(super) fn owner(number: u64) -> WireOwner {
     WireOwner::new(ClientId::from_random([7; 16]), number)
 }
@@ -31,7 +31,7 @@ impl<'a, S: Store, A: Admin> LockHarness<'a, S, A> {
         Self { harness, subject: Subject::new(&name(harness, ":1"), recipe) }
     }
 
-    /// A lock of several names.
+    /// Returns a lock of several names.
     pub(super) fn many(harness: &'a Harness<'a, S, A>, recipe: &'static Recipe) -> Self {
         let others = Arc::from([name(harness, ":2"), name(harness, ":3")]);
         Self { harness, subject: Subject { others, ..Subject::new(&name(harness, ":1"), recipe) } }
@@ -91,12 +91,12 @@ impl<'a, S: Store, A: Admin> LockHarness<'a, S, A> {
         self.harness.run_command(&["PTTL", key]).parse().expect("it is a number")
     }
 
-    /// The holders and their hold counts.
+    /// Returns the holders and their hold counts.
     pub(super) fn fields(&self, key: &str) -> String {
         self.numbers(&self.harness.run_command(&["HGETALL", key]))
     }
 
-    /// The server's answer in one line, with owners as their numbers.
+    /// Returns the server's answer in one line, with owners as their numbers.
     pub(super) fn numbers(&self, said: &str) -> String {
         let client = format!("{}:", ClientId::from_random([7; 16]));
         said.replace(&client, "").lines().collect::<Vec<_>>().join(" ")

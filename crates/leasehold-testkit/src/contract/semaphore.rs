@@ -32,7 +32,7 @@ behaviors! {
     an_expirable_semaphore_is_rejected,
 }
 
-/// Both kinds of semaphore, each with a counter of its own.
+/// Returns both kinds of semaphore, each with a counter of its own.
 fn both<'a, S: Store, A: Admin>(harness: &'a Harness<'a, S, A>) -> [(Counter<'a, S, A>, &'static Recipe); 2] {
     [(Counter::new(harness, "sc"), &SEMAPHORE), (Counter::new(harness, "fifo"), &FIFO_SEMAPHORE)]
 }

@@ -206,7 +206,7 @@ impl Shared {
         self.lock().links.get(&id).is_none_or(|link| link.is_cut)
     }
 
-    /// The number of connections.
+    /// Returns the number of connections.
     pub(super) fn connections(&self) -> usize {
         self.lock().links.len()
     }

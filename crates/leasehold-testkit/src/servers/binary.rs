@@ -20,10 +20,10 @@ pub(crate) struct Binary {
 }
 
 impl Binary {
-    /// The server of this test run.
+    /// Returns the server of this test run.
     ///
     /// # Panics
-    /// When there is none, with the command that provides it.
+    /// Panics if there is none, with the command that provides it.
     pub(crate) fn find() -> &'static Self {
         static FOUND: OnceLock<Binary> = OnceLock::new();
         FOUND.get_or_init(|| match env::var_os(SERVER_VARIABLE) {
@@ -49,7 +49,7 @@ impl Binary {
         Some(Self { path: path.to_owned(), is_valkey, major })
     }
 
-    /// The program to run.
+    /// Returns the program to run.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -59,7 +59,7 @@ impl Binary {
         self.is_valkey || self.major >= 7
     }
 
-    /// The command line clients that may talk to this server, the likeliest first.
+    /// Returns the command line clients that may talk to this server, the likeliest first.
     pub(crate) fn cli_candidates(&self) -> Vec<OsString> {
         let beside = |name: &str| self.path.parent().map(|folder| folder.join(name).into_os_string());
         let names = if self.is_valkey { ["valkey-cli", "redis-cli"] } else { ["redis-cli", "valkey-cli"] };

@@ -33,7 +33,7 @@ impl Monitor {
     /// Starts to collect.
     ///
     /// # Panics
-    /// When the server does not answer.
+    /// Panics if the server does not answer.
     #[must_use]
     #[track_caller]
     pub fn start(server: &RedisServer) -> Self {
@@ -60,12 +60,13 @@ impl Monitor {
         Ok((monitor, socket, marks))
     }
 
-    /// All lines so far, as the server writes them: `1700000000.123456 [0 127.0.0.1:50000] "set" "key" "value"`.
+    /// Returns all lines so far, as the server writes them: `1700000000.123456 [0 127.0.0.1:50000] "set" "key"
+    /// "value"`.
     ///
     /// Commands that scripts call are among them, marked `[0 lua]`.
     ///
     /// # Panics
-    /// When the server does not answer.
+    /// Panics if the server does not answer.
     #[must_use]
     #[track_caller]
     pub fn lines(&self) -> Vec<String> {
@@ -81,12 +82,13 @@ impl Monitor {
         seen().iter().filter(|line| !line.contains(MARKER)).cloned().collect()
     }
 
-    /// The commands of clients so far, word by word, without the commands that scripts called: `["evalsha", ...]`.
+    /// Returns the commands of clients so far, word by word, without the commands that scripts called: `["evalsha",
+    /// ...]`.
     ///
     /// Words are as the client wrote them, so compare names without regard to case.
     ///
     /// # Panics
-    /// When the server does not answer.
+    /// Panics if the server does not answer.
     #[must_use]
     #[track_caller]
     pub fn commands(&self) -> Vec<Vec<String>> {
@@ -104,7 +106,7 @@ impl Drop for Monitor {
     }
 }
 
-/// The words of a line, or `None` if a script made the call.
+/// Returns the words of a line, or `None` if a script made the call.
 fn parse_command(line: &str) -> Option<Vec<String>> {
     let (_, rest) = line.split_once(" [")?;
     let (origin, mut rest) = rest.split_once("] ")?;

@@ -6,8 +6,8 @@
 //! and ends up connected to itself. So this module tries ports below the usual ranges (32768 on Linux, 49152
 //! elsewhere), and low enough that the bus port of a cluster (10000 above) exists too.
 //!
-//! Invariant: a process never gives out one port twice before it has tried all of them. The caller tries another port if
-//! a different process takes this port first.
+//! Invariant: a process never gives out one port twice before it has tried all of them. The caller tries another port
+//! if a different process takes this port first.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::process;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const FIRST: u32 = 12_000;
 const COUNT: u32 = 20_000;
 
-/// A port of the loopback interface without a listener.
+/// Returns a port of the loopback interface without a listener.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     // A stride far larger than the distance of neighboring process ids, so concurrent test processes rarely collide.

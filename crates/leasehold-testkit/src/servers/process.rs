@@ -55,7 +55,7 @@ impl Settings {
         }
     }
 
-    /// The value of `--requirepass`.
+    /// Returns the value of `--requirepass`.
     pub(crate) fn password(&self) -> Option<&str> {
         let name = self.arguments.iter().position(|argument| argument == "--requirepass")?;
         self.arguments.get(name + 1).map(String::as_str)

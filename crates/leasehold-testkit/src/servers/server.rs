@@ -26,7 +26,7 @@ impl RedisServer {
     /// Starts a server and waits until it answers.
     ///
     /// # Panics
-    /// When there is no server program (the message says how to get one), or it does not start (with its log).
+    /// Panics if there is no server program (the message says how to get one), or it does not start (with its log).
     #[must_use]
     #[track_caller]
     pub fn start() -> Self {
@@ -56,13 +56,14 @@ impl RedisServer {
         panic!("{PORTS_TRIED} ports in a row were taken by others before the server could bind them");
     }
 
-    /// The address without a password: `redis://127.0.0.1:port`.
+    /// Returns the address without a password: `redis://127.0.0.1:port`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// The address with the password of `--requirepass`, if any. The password is inserted unescaped, so keep it plain.
+    /// Returns the address with the password of `--requirepass`, if any. The password is inserted unescaped, so keep it
+    /// plain.
     #[must_use]
     pub fn url_with_password(&self) -> String {
         match self.password() {
@@ -71,22 +72,22 @@ impl RedisServer {
         }
     }
 
-    /// The port on 127.0.0.1, which a restart keeps.
+    /// Returns the port on 127.0.0.1, which a restart keeps.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The value of `--requirepass`.
+    /// Returns the value of `--requirepass`.
     #[must_use]
     pub fn password(&self) -> Option<&str> {
         self.settings.password()
     }
 
-    /// The process id, which a restart changes.
+    /// Returns the process id, which a restart changes.
     ///
     /// # Panics
-    /// When the server was killed.
+    /// Panics if the server was killed.
     #[must_use]
     #[track_caller]
     pub fn pid(&self) -> u32 {
@@ -96,7 +97,7 @@ impl RedisServer {
     /// Freezes the process (SIGSTOP). Connections stay open and get no answer. Returns when the process is stopped.
     ///
     /// # Panics
-    /// When the server was killed.
+    /// Panics if the server was killed.
     #[track_caller]
     pub fn freeze(&self) {
         self.running().freeze();
@@ -105,7 +106,7 @@ impl RedisServer {
     /// Thaws a frozen process (SIGCONT).
     ///
     /// # Panics
-    /// When the server was killed.
+    /// Panics if the server was killed.
     #[track_caller]
     pub fn thaw(&self) {
         self.running().thaw();
@@ -122,7 +123,7 @@ impl RedisServer {
     /// same.
     ///
     /// # Panics
-    /// When it does not start again, with its log.
+    /// Panics if it does not start again, with its log.
     #[track_caller]
     pub fn restart(&mut self) {
         self.kill();
@@ -143,7 +144,7 @@ impl RedisServer {
     /// An error reply is returned as text like any other. A frozen server makes it hang.
     ///
     /// # Panics
-    /// When there is no command line client, or it cannot reach the server.
+    /// Panics if there is no command line client, or it cannot reach the server.
     #[must_use]
     #[track_caller]
     pub fn cli(&self, arguments: &[&str]) -> String {
@@ -163,13 +164,13 @@ impl RedisServer {
         printed
     }
 
-    /// The calls of each command since the start or [`reset_stats`](Self::reset_stats).
+    /// Returns the calls of each command since the start or [`reset_stats`](Self::reset_stats).
     ///
     /// The names are the names of `INFO commandstats`, such as `evalsha` or `client|setinfo`. Calls by scripts count
     /// too, and so do the kit's own commands (`info`, `config|resetstat`, `auth`).
     ///
     /// # Panics
-    /// When the server does not answer.
+    /// Panics if the server does not answer.
     #[must_use]
     #[track_caller]
     pub fn commandstats(&self) -> BTreeMap<String, u64> {
@@ -179,7 +180,7 @@ impl RedisServer {
     /// Sets all statistics of the server to zero.
     ///
     /// # Panics
-    /// When the server does not answer.
+    /// Panics if the server does not answer.
     #[track_caller]
     pub fn reset_stats(&self) {
         self.send_command(&["CONFIG", "RESETSTAT"]);

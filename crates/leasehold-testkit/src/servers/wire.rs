@@ -41,7 +41,7 @@ impl Wire {
         self.read_reply()
     }
 
-    /// The next line, without its ending, or an error at the end of the stream.
+    /// Returns the next line, without its ending, or an error at the end of the stream.
     pub(crate) fn read_line(&mut self) -> io::Result<String> {
         let mut line = Vec::new();
         if self.stream.read_until(b'\n', &mut line)? == 0 {
@@ -50,7 +50,7 @@ impl Wire {
         Ok(String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']).to_owned())
     }
 
-    /// A second handle of the socket, to end a blocked read from another thread.
+    /// Returns a second handle of the socket, to end a blocked read from another thread.
     pub(crate) fn socket(&self) -> io::Result<TcpStream> {
         self.stream.get_ref().try_clone()
     }

@@ -90,7 +90,7 @@ impl<K: Kind> Lock<K> {
         wait fn force_unlock(&self) -> Result<bool, InspectError>;
         /// Returns true if an owner holds the lock, as the server reports it.
         wait fn is_locked(&self) -> Result<bool, InspectError>;
-        /// Returns the remaining lease of the present hold, by the server's clock, or `None` if the lock is free.
+        /// Returns the remaining lease of the current hold, by the server's clock, or `None` if the lock is free.
         wait fn remaining(&self) -> Result<Option<Duration>, InspectError>;
         /// Returns true if this owner holds the lock, as the server reports it. [`blocking::owner`](super::owner) is
         /// the owner of the calling thread.

@@ -250,7 +250,7 @@ mod tests {
     fn the_page_lists_exactly_the_settings_that_exist() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
         let page = std::fs::read_to_string(page).expect("a checkout has the page");
-        let (_, page) = page.split_once("\n## For all\n").expect("the settings come after the rules");
+        let (_, page) = page.split_once("\n## Top-level keys\n").expect("the settings come after the rules");
         let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
         let settings = Settings::default().rows();
         assert_eq!(rows.len(), settings.len(), "one row for each setting");

@@ -57,7 +57,7 @@ pub enum AcquireErrorKind {
         /// The error of the call.
         source: StoreError,
     },
-    /// The owner's present hold, which this acquire would have re-entered or upgraded, is lost. Drop its guards first.
+    /// The owner's current hold, which this acquire would have re-entered or upgraded, is lost. Drop its guards first.
     Lost(LostReason),
     /// The key has no expiry, so it would block forever. The key is unchanged. No lock of the family leaves such a key
     /// behind. Find its writer, or free the lock with [`Lock::force_unlock`](crate::Lock::force_unlock).

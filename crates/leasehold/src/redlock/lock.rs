@@ -5,8 +5,8 @@
 //!
 //! # How it works
 //! The lock sends one attempt to every node at the same time, each within its client's timeout. After a majority of
-//! grants, the hold (`guard`) completes the attempts still in flight. [`quorum::Round`] counts the votes and decides when
-//! a round ends, at which node to wait, and which votes to give up before.
+//! grants, the hold (`guard`) completes the attempts still in flight. [`quorum::Round`] counts the votes and decides
+//! when a round ends, at which node to wait, and which votes to give up before.
 
 use std::fmt;
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub struct QuorumLock {
 struct Ballot {
     round: quorum::Round,
     votes: Vec<Option<Guard>>,
-    /// The errors of the present round, which a failed acquire reports.
+    /// The errors of the current round, which a failed acquire reports.
     errors: Vec<Option<NodeError>>,
 }
 

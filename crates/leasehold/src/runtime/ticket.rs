@@ -14,7 +14,7 @@ use leasehold_proto::engine::{Event, Id, Outcome, Wait};
 use crate::error::Forked;
 use crate::runtime::shared::Handle;
 
-/// A future of the outcome of one event, which its first poll brings to the engine.
+/// A future of the outcome of one event. Its first poll sends the event to the engine.
 pub(crate) struct Ticket {
     handle: Arc<Handle>,
     id: Id,

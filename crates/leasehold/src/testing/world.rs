@@ -180,7 +180,8 @@ impl World {
         }
         let poll = self.next_number();
         let mut state = self.lock();
-        if let Some(panic) = state.standstill.is_stalled(wait).then(|| state.reproach(wait.0, self)).flatten()
+        if let Some(panic) =
+            state.standstill.is_stalled(wait).then(|| state.stall_message(wait.0, self)).flatten()
         {
             drop(state);
             panic!("{what} {panic}");
@@ -279,7 +280,7 @@ impl State {
     }
 
     /// Returns the message of a stalled wait, with its time and the missing call, or `None` if this party has no timer.
-    fn reproach(&self, of: Party, world: &World) -> Option<String> {
+    fn stall_message(&self, of: Party, world: &World) -> Option<String> {
         let ((until, _), _) = self.timers.iter().find(|(_, (party, _))| *party == of)?;
         let (until, now) = (Rounded::up(until.since(BEGINNING)), Rounded::down(world.elapsed()));
         let forgotten = match self.wanted {

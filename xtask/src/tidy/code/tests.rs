@@ -4,7 +4,7 @@
 
 use super::*;
 
-/// The lines of a rule's findings.
+/// Returns the lines of a rule's findings.
 fn lines(rule: fn(&Source) -> Vec<String>, path: &str, source: &str) -> Vec<usize> {
     let findings = rule(&Source::new(path, source).unwrap());
     findings.iter().map(|finding| finding.split(':').nth(1).unwrap().parse().unwrap()).collect()

@@ -44,12 +44,12 @@ impl Tree {
         Ok(Self { root, copy })
     }
 
-    /// The root of the copy.
+    /// Returns the root of the copy.
     pub(super) fn path(&self) -> &Path {
         &self.copy
     }
 
-    /// The target folder of every build in the copy.
+    /// Returns the target folder of every build in the copy.
     pub(super) fn target(&self) -> PathBuf {
         self.copy.with_file_name("target")
     }

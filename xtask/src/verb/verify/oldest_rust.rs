@@ -64,7 +64,7 @@ fn without_it() -> Result<()> {
     run(&mut cargo(&items)?)
 }
 
-/// The packages that declare a Rust newer than `oldest`.
+/// Returns the packages that declare a Rust newer than `oldest`.
 fn newer(packages: Vec<&Package>, oldest: &str) -> Result<Vec<String>> {
     let oldest = release(oldest)?;
     let mut found = Vec::new();
@@ -85,7 +85,7 @@ fn release(version: &str) -> Result<[u32; 3]> {
     Ok([next()?, next()?, next()?])
 }
 
-/// The installed toolchain of this version, which may be called `1.88-host` or `1.88.0-host`.
+/// Returns the installed toolchain of this version, which may be called `1.88-host` or `1.88.0-host`.
 fn toolchain_of<'a>(version: &str, installed: &'a str) -> Option<&'a str> {
     let names = installed.lines().filter_map(|line| line.split(' ').next());
     names.into_iter().find(|name| name.strip_prefix(version).is_some_and(|rest| rest.starts_with(['-', '.'])))

@@ -22,7 +22,7 @@ pub(super) struct Rw<'a, S, A> {
     pub(super) name: Name,
 }
 
-/// The wire owner with this number.
+/// Returns the wire owner with this number.
 pub(super) fn owner(number: u64) -> WireOwner {
     WireOwner::new(ClientId::from_random([7; 16]), number)
 }
@@ -33,7 +33,7 @@ impl<'a, S: Store, A: Admin> Rw<'a, S, A> {
         Self { harness, name: Name::with_hash_tag(tag, ":rw").expect("a behavior's name is a tag") }
     }
 
-    /// The call that `write` builds from the arguments of this owner.
+    /// Returns the call that `write` builds from the arguments of this owner.
     pub(super) fn call(&self, number: u64, lease_ms: u64, write: impl FnOnce(CallArgs<'_>) -> Call) -> Call {
         let subject = Subject::new(&self.name, &READ_LOCK);
         let lease = Lease::new(Duration::from_millis(lease_ms)).expect("it is a lease");
@@ -62,7 +62,7 @@ impl<'a, S: Store, A: Admin> Rw<'a, S, A> {
         self.harness.execute(self.call(number, LONG, |execute| (recipe.release)(&execute.count(left)))).await
     }
 
-    /// The lock's hash, with owners as their numbers.
+    /// Returns the lock's hash, with owners as their numbers.
     pub(super) fn fields(&self) -> BTreeMap<String, String> {
         let printed = self.harness.run_command(&["HGETALL", self.name.as_str()]);
         let lines: Vec<&str> = printed.lines().filter(|line| !line.is_empty()).collect();
@@ -74,7 +74,7 @@ impl<'a, S: Store, A: Admin> Rw<'a, S, A> {
         self.fields() == fields.iter().map(|&(field, value)| (field.to_owned(), value.to_owned())).collect()
     }
 
-    /// The key of a read hold's lease.
+    /// Returns the key of a read hold's lease.
     pub(super) fn timeout(&self, number: u64, hold: u32) -> String {
         format!("{}:{}:rwlock_timeout:{hold}", self.name.tagged(), owner(number))
     }
@@ -110,7 +110,7 @@ impl<'a, S: Store, A: Admin> Rw<'a, S, A> {
         (subscription, heard)
     }
 
-    /// The next message, or the message that this function publishes itself if there is no other.
+    /// Returns the next message, or the message that this function publishes itself if there is no other.
     pub(super) async fn messages(&self, heard: &mut UnboundedReceiver<Heard>) -> String {
         self.harness.run_command(&["PUBLISH", self.channel().as_str(), "now"]);
         let Heard::Message(_, message) = next(heard).await else {

@@ -108,7 +108,7 @@ fn run_releases(older: &[&str]) -> Result<()> {
 fn run_with(release: &str, words: &[&str]) -> Result<()> {
     let class_path = class_path(release)?;
     println!("interop with Redisson {release}");
-    let tests = ["test", "--locked", "-p", "leasehold", "--all-features", "--test", "interop", "--"];
+    let tests = ["test", "--locked", "--workspace", "--all-features", "--test", "interop", "--"];
     // More threads than processors would wait for each other and for the Java process.
     let mut command = cargo(&tests)?;
     command

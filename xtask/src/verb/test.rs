@@ -14,14 +14,16 @@ use crate::shell::{Part, cargo, run as run_command, summary};
 
 /// The tests of the model check.
 const MODEL: &str = "model::";
-/// The test programs of the model check, each with its package: the plain lock over the engine alone, and the family
-/// over engines and databases.
-const MODELS: [[&str; 2]; 2] = [["leasehold-proto", "engine"], ["leasehold-sim", "models"]];
+/// The test programs of the model check: the plain lock over the engine alone, and the family over engines and
+/// databases.
+const MODELS: [&str; 2] = ["engine", "models"];
 /// The variable that says how many tests of one program run at once.
 const THREADS: &str = "RUST_TEST_THREADS";
 /// The tests that run at once, per core. They spend most of their time on leases, pauses and replies: with one test per
 /// core, two cores have a load of 0.5. Three leave room for the few that compute.
 const THREADS_PER_CORE: usize = 3;
+/// The selection of all test commands. With one selection cargo builds each dependency once, because another selection
+/// has other features.
 const EVERYTHING: [&str; 2] = ["--workspace", "--all-features"];
 
 /// Finds or installs a server, then runs the tests and prints the time of each part.
@@ -88,13 +90,14 @@ fn threads(of_caller: Option<OsString>, cores: usize) -> OsString {
 
 /// Runs the model checks, which print the number of explored states.
 pub(crate) fn model_check() -> Result<()> {
-    MODELS.iter().try_for_each(run_model)
+    MODELS.into_iter().try_for_each(run_model)
 }
 
-/// Runs one package's model checks, one after the other, because each uses all cores.
-fn run_model([package, target]: &[&str; 2]) -> Result<()> {
-    let model = ["test", "--locked", "-p", package, "--test", target, MODEL];
-    run_command(cargo(&model)?.args(["--", "--nocapture", "--test-threads", "1"]))
+/// Runs the model checks of one program, one after the other, because each uses all cores.
+fn run_model(target: &str) -> Result<()> {
+    let mut model = cargo(&["test", "--locked"])?;
+    model.args(EVERYTHING).args(["--test", target, MODEL]);
+    run_command(model.args(["--", "--nocapture", "--test-threads", "1"]))
 }
 
 /// Returns the first words of the command for chosen tests. A chosen package replaces the whole workspace.

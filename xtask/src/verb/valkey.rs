@@ -35,7 +35,7 @@ pub(crate) fn run_or_skip() -> Result<Done> {
         },
     };
     println!("{server}");
-    let contract = ["test", "--locked", "-p", "leasehold-store", "--all-features", "--test", "it", CONTRACT];
+    let contract = ["test", "--locked", "--workspace", "--all-features", "--test", "it", CONTRACT];
     run_command(cargo(&contract)?.env(server::VARIABLE, server.path()))?;
     Ok(Done::Fully)
 }

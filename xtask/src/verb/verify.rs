@@ -86,7 +86,7 @@ fn clippy() -> Result<()> {
     let everything = ["clippy", "--locked", "--workspace", "--all-targets", "--all-features"];
     run_command(cargo(&everything)?.args(["--", "-D", "warnings"]))?;
     // The target has `test = false`, and `--all-targets` leaves it out.
-    let interop = ["clippy", "--locked", "-p", "leasehold", "--all-features", "--test", "interop"];
+    let interop = ["clippy", "--locked", "--workspace", "--all-features", "--test", "interop"];
     run_command(cargo(&interop)?.args(["--", "-D", "warnings"]))
 }
 

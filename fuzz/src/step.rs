@@ -35,7 +35,7 @@ pub fn step(data: &[u8]) {
             break;
         }
     }
-    watch.come_to_rest();
+    watch.quiesce();
 }
 
 fn begin(u: &mut Unstructured<'_>) -> Result<Watch> {
@@ -82,7 +82,7 @@ fn event(u: &mut Unstructured<'_>, watch: &mut Watch) -> Result<()> {
         9 | 10 => watch.execute(u.arbitrary()?),
         11 | 12 => answer(u, watch)?,
         13 => watch.hear(u.arbitrary()?),
-        14 => stranger(u, watch)?,
+        14 => other_client(u, watch)?,
         _ => rare(u, watch)?,
     }
     Ok(())
@@ -111,7 +111,7 @@ fn answer(u: &mut Unstructured<'_>, watch: &mut Watch) -> Result<()> {
 }
 
 /// Brings an action of other clients, on the server or on the channels.
-fn stranger(u: &mut Unstructured<'_>, watch: &mut Watch) -> Result<()> {
+fn other_client(u: &mut Unstructured<'_>, watch: &mut Watch) -> Result<()> {
     let name = *u.choose(&NAMES)?;
     match u.int_in_range(0..=3)? {
         0 => {
@@ -184,5 +184,5 @@ fn span(u: &mut Unstructured<'_>) -> Result<Duration> {
 /// Chooses one of these ids, or an unknown id.
 fn known(u: &mut Unstructured<'_>, ids: Vec<Id>, watch: &Watch) -> Result<Id> {
     let place = usize::from(u.arbitrary::<u8>()?);
-    Ok(if ids.is_empty() || place == 255 { watch.nobody() } else { ids[place % ids.len()] })
+    Ok(if ids.is_empty() || place == 255 { watch.unused_id() } else { ids[place % ids.len()] })
 }

@@ -26,7 +26,7 @@ impl Report {
     }
 
     /// Writes a message for operators who asked for verbose messages.
-    pub(crate) fn tell(self, message: fmt::Arguments<'_>) {
+    pub(crate) fn verbose(self, message: fmt::Arguments<'_>) {
         if self.verbose {
             self.warn(message);
         }

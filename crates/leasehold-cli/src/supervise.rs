@@ -173,7 +173,7 @@ impl<H: Hold> Supervisor<'_, H> {
             self.resume();
         } else {
             self.send(signal);
-            self.report.tell(format_args!("{signal} forwarded to the command"));
+            self.report.verbose(format_args!("{signal} forwarded to the command"));
         }
     }
 

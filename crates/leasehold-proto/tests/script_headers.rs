@@ -83,7 +83,7 @@ impl Script {
     }
 
     /// Returns the text after this word in its header line.
-    fn says(&self, word: &str) -> Option<&str> {
+    fn header_value(&self, word: &str) -> Option<&str> {
         self.header().into_iter().find_map(|line| line.strip_prefix(word)?.strip_prefix(' '))
     }
 
@@ -184,11 +184,11 @@ fn every_header_has_all_required_parts() {
             script.at()
         );
         for word in ["returns", "calls", "wire"] {
-            let said = script.says(word).unwrap_or_default();
+            let said = script.header_value(word).unwrap_or_default();
             assert!(!said.trim().is_empty(), "{}: says nothing of `{word}`", script.at());
         }
         assert!(
-            script.says("wire").unwrap().contains(|c: char| c.is_ascii_digit()),
+            script.header_value("wire").unwrap().contains(|c: char| c.is_ascii_digit()),
             "{}: names a section",
             script.at()
         );
@@ -246,7 +246,7 @@ fn every_input_is_bound_to_a_local_of_its_declared_name() {
 fn the_declared_calls_are_the_calls() {
     for script in Script::all() {
         let declared: BTreeSet<String> =
-            script.says("calls").unwrap().split_whitespace().map(str::to_owned).collect();
+            script.header_value("calls").unwrap().split_whitespace().map(str::to_owned).collect();
         let declared = if declared.contains("nothing") { BTreeSet::new() } else { declared };
         assert_eq!(script.called(), declared, "{}", script.at());
     }

@@ -24,7 +24,7 @@ impl Clock {
 
     /// Returns the reading of the clock at a true time.
     #[must_use]
-    pub(crate) fn says(&self, truth: Duration) -> Duration {
+    pub(crate) fn reading(&self, truth: Duration) -> Duration {
         let passed = nanos(truth) * i128::from(1_000_000 + self.rate_ppm) / 1_000_000;
         span(self.zero + passed + i128::from(self.jumped_ns.load(Ordering::Relaxed)))
     }
@@ -62,8 +62,8 @@ mod tests {
             for says in [1_000_000_000_011_u64, 1_000_123_456_789, 2_000_000_000_000] {
                 let says = Duration::from_nanos(says);
                 let truth = clock.truth_of(says);
-                assert!(clock.says(truth) >= says);
-                assert!(clock.says(truth - Duration::from_nanos(2)) < says, "not later than need be");
+                assert!(clock.reading(truth) >= says);
+                assert!(clock.reading(truth - Duration::from_nanos(2)) < says, "not later than need be");
             }
         }
     }
@@ -72,6 +72,6 @@ mod tests {
     fn a_jump_moves_every_clone() {
         let clock = Clock::new(Duration::from_secs(1), 0);
         clock.clone().jump(-500_000_000);
-        assert_eq!(clock.says(Duration::from_secs(1)), Duration::from_millis(1_500));
+        assert_eq!(clock.reading(Duration::from_secs(1)), Duration::from_millis(1_500));
     }
 }

@@ -178,7 +178,7 @@ impl Recorder {
             };
             let remaining = live.remaining();
             live.held = !remaining.is_zero();
-            live.valid_until = state.view.clocks[process].says(now) + remaining;
+            live.valid_until = state.view.clocks[process].reading(now) + remaining;
             state.view.holds.insert(hold, live);
             claimed.push((hold, wire, token));
         }
@@ -331,7 +331,7 @@ impl State {
             let remaining = hold.remaining();
             hold.held = !remaining.is_zero();
             if hold.held {
-                hold.valid_until = clocks[hold.process].says(*now) + remaining;
+                hold.valid_until = clocks[hold.process].reading(*now) + remaining;
             }
         }
     }

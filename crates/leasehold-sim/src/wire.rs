@@ -34,7 +34,7 @@ impl Witness {
 
     /// Returns the time on the server's clock, in Unix milliseconds.
     pub(crate) fn now_ms(&self, now: Duration) -> u64 {
-        u64::try_from(self.clock.says(now).as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(self.clock.reading(now).as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Executes a command. Records a script on names of the plan, once for each name.

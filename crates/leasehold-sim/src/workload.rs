@@ -25,7 +25,7 @@ use self::user::User;
 pub(crate) async fn live(env: Env) {
     let Some(client) = env.client.clone() else { return };
     let mut user = User::new(env, client);
-    while user.goes_on() {
+    while user.may_continue() {
         user.think().await;
         let name = Arc::clone(user.env.rng.choice(&user.env.plan.names).expect("there are names"));
         if multi::is_chosen(&mut user) {

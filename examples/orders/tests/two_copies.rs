@@ -83,7 +83,7 @@ fn hammer(copies: &[Copy; 2], orders: std::ops::RangeInclusive<i64>, times: usiz
     let answers = requests.into_iter().map(|request| request.join().unwrap().unwrap());
     let paid_now = |answer: support::copy::Answer| {
         assert_eq!(answer.status, 200, "{answer:?}");
-        answer.says("outcome", "\"paid_now\"")
+        answer.has_field("outcome", "\"paid_now\"")
     };
     answers.map(paid_now).filter(|now| *now).count()
 }
@@ -141,7 +141,7 @@ fn a_copy_killed_in_mid_payment(database: &Database) {
     let answer = other.pay(42);
     assert!(killed.elapsed() < LEASE + LEASE, "it took {:?}", killed.elapsed());
     assert_eq!(answer.status, 200, "{answer:?}");
-    assert!(answer.says("outcome", "\"paid_now\"") && answer.says("token", "2"), "{answer:?}");
+    assert!(answer.has_field("outcome", "\"paid_now\"") && answer.has_field("token", "2"), "{answer:?}");
     assert_paid_once_each(database, 42..=42);
     // The second copy cannot know of the charge, so it asks the provider again with the same key.
     assert_eq!(database.count("charge_requests", "1 = 1"), 2);
@@ -166,14 +166,14 @@ fn a_copy_paused_in_mid_payment(database: &Database) {
 
     let answer = overtaken.join().unwrap().unwrap();
     assert_eq!(answer.status, 409, "{answer:?}");
-    assert!(answer.says("error", "\"stale\"") && answer.body.contains("with token 2"), "{answer:?}");
+    assert!(answer.has_field("error", "\"stale\"") && answer.body.contains("with token 2"), "{answer:?}");
     let answer = newer.join().unwrap().unwrap();
-    assert!(answer.says("outcome", "\"paid_now\"") && answer.says("token", "2"), "{answer:?}");
+    assert!(answer.has_field("outcome", "\"paid_now\"") && answer.has_field("token", "2"), "{answer:?}");
     let states = ["charging", "charging", "paid"].map(str::to_owned);
     assert_eq!(database.history(42), [1, 2, 2].into_iter().zip(states).collect::<Vec<_>>());
     assert_paid_once_each(database, 42..=42);
     let again = one.pay(42);
-    assert!(again.says("outcome", "\"paid_before\"") && again.says("token", "3"), "{again:?}");
+    assert!(again.has_field("outcome", "\"paid_before\"") && again.has_field("token", "3"), "{again:?}");
 }
 
 fn the_nightly_job_runs_on_one_copy(database: &Database) {
@@ -184,11 +184,11 @@ fn the_nightly_job_runs_on_one_copy(database: &Database) {
     let begun: Vec<_> = (0..5).flat_map(|_| copies.iter().map(Copy::begin_to_settle)).collect();
     let answers: Vec<_> = begun.into_iter().map(|request| request.join().unwrap().unwrap()).collect();
     assert!(answers.iter().all(|answer| answer.status == 200), "{answers:?}");
-    assert_eq!(answers.iter().filter(|answer| answer.says("ran", "true")).count(), 1, "{answers:?}");
+    assert_eq!(answers.iter().filter(|answer| answer.has_field("ran", "true")).count(), 1, "{answers:?}");
     assert_eq!(database.count("settlements", "orders = 1 AND amount_cents = 1999"), 1);
     assert_eq!(database.count("settlements", "1 = 1"), 1);
     // The run is over, and `min_hold` keeps the lock closed.
-    assert!(copies[1].begin_to_settle().join().unwrap().unwrap().says("ran", "false"));
+    assert!(copies[1].begin_to_settle().join().unwrap().unwrap().has_field("ran", "false"));
 }
 
 #[expect(clippy::disallowed_methods, reason = "test code: real time")]

@@ -98,7 +98,7 @@ impl Watch {
         Id(self.last_id)
     }
 
-    pub(super) fn nobody(&self) -> Id {
+    pub(super) fn unused_id(&self) -> Id {
         Id(u64::MAX)
     }
 
@@ -290,9 +290,9 @@ impl Watch {
 
     fn bring_and_settle(&mut self, event: Event, asker: Option<Id>) -> Option<Outcome> {
         let mut settled = None;
-        self.tell(&event);
+        self.trace(&event);
         for action in self.engine.step(self.now, event) {
-            self.tell(&action);
+            self.trace(&action);
             match action {
                 Action::Run(id, call, limit) => {
                     assert!(limit > Duration::ZERO, "a call has time for an answer");
@@ -320,7 +320,7 @@ impl Watch {
         settled
     }
 
-    fn tell(&self, what: &dyn std::fmt::Debug) {
+    fn trace(&self, what: &dyn std::fmt::Debug) {
         if self.told {
             eprintln!("{:?}: {what:?}", self.now);
         }
@@ -370,7 +370,7 @@ impl Watch {
 
     /// Cancels half of the tickets, polls the others to their end, and answers every call. Every wait must end, and the
     /// client must finish.
-    pub(super) fn come_to_rest(&mut self) {
+    pub(super) fn quiesce(&mut self) {
         if Moment::NEVER.since(self.now) < NEAR_THE_END {
             return;
         }

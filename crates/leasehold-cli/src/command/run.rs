@@ -77,21 +77,22 @@ async fn locked(
     report: Report,
 ) -> Result<u8, Failure> {
     let (name, since) = (&arguments.name, now());
-    report.tell(format_args!("waiting for the lock {name:?}"));
+    report.verbose(format_args!("waiting for the lock {name:?}"));
     let acquired = tokio::select! {
         biased;
         signal = signals.next() => {
-            report.tell(format_args!("{signal} while waiting for the lock {name:?}; the command was not run"));
+            report.verbose(format_args!("{signal} while waiting for the lock {name:?}; the command was not run"));
             return Ok(exit::by_signal(signal as i32));
         }
         acquired = acquire(arguments, client, report) => acquired?,
     };
     let Some(acquired) = acquired else {
         let waited = shown(now() - since);
-        report.tell(format_args!("the lock {name:?} was not acquired in {waited}; the command was not run"));
+        report
+            .verbose(format_args!("the lock {name:?} was not acquired in {waited}; the command was not run"));
         return Ok(arguments.conflict_exit_code);
     };
-    report.tell(format_args!("acquired the lock {name:?} after {}", shown(now() - since)));
+    report.verbose(format_args!("acquired the lock {name:?} after {}", shown(now() - since)));
     let since = now();
     let finished = supervised(arguments, &acquired, signals, report).await;
     let guard = Arc::into_inner(acquired.guard).expect("the watcher's thread, which had it too, has ended");
@@ -150,7 +151,7 @@ async fn release(guard: Guard, name: &str, since: Instant, report: Report) -> Op
         Ok(released) => {
             if released == ReleaseOutcome::Released {
                 let held = shown(now() - since);
-                report.tell(format_args!("released the lock {name:?} after {held}"));
+                report.verbose(format_args!("released the lock {name:?} after {held}"));
             }
             Some(released)
         }

@@ -34,7 +34,7 @@ impl Runtime for FastRuntime {
     type Alarm = FastAlarm;
 
     fn now(&self) -> Moment {
-        Moment::default() + self.clock.says(self.timeline.now())
+        Moment::default() + self.clock.reading(self.timeline.now())
     }
 
     fn random(&self) -> [u8; 16] {

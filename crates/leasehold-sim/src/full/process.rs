@@ -126,7 +126,7 @@ impl Process {
 
     /// Returns the time on the clock of the process.
     pub(super) fn now(&self) -> Moment {
-        Moment::default() + self.clock.says(self.truth.now())
+        Moment::default() + self.clock.reading(self.truth.now())
     }
 
     /// Returns the true time until the clock shows `at`, unless it jumps.

@@ -31,7 +31,7 @@ impl Breaches {
             Event::Fault { index, kind, begins: true } if kind.breaks_assumptions() => match kind {
                 Kind::Delete | Kind::ForceRelease => {
                     let name = Arc::clone(&view.plan.faults[*index].name);
-                    if !is_taken_away(&view.plan.faults[*index]) {
+                    if !removes_its_name(&view.plan.faults[*index]) {
                         return;
                     }
                     let holds = view.holds.values();
@@ -60,7 +60,7 @@ impl Breaches {
     pub(super) fn forget_changed<T>(keys: &mut BTreeMap<Arc<str>, T>, event: &Event, view: &View) {
         match event {
             Event::Fault { index, kind: Kind::Delete | Kind::ForceRelease, begins: true }
-                if is_taken_away(&view.plan.faults[*index]) =>
+                if removes_its_name(&view.plan.faults[*index]) =>
             {
                 keys.remove(&view.plan.faults[*index].name);
             }
@@ -86,7 +86,7 @@ impl Breaches {
 }
 
 /// Returns true if a fault takes its name away. A forced release affects locks only.
-pub(super) fn is_taken_away(fault: &Fault) -> bool {
+pub(super) fn removes_its_name(fault: &Fault) -> bool {
     fault.kind == Kind::Delete || Primitive::of(&fault.name).is_lock()
 }
 
@@ -95,7 +95,7 @@ pub(super) fn is_taken_away(fault: &Fault) -> bool {
 fn outlasts_trust(view: &View, wire: &str, state: &NameState) -> bool {
     let Some(until_ms) = state.holder(wire).and_then(|holder| holder.until_ms) else { return true };
     let expires_at = Duration::from_millis(until_ms);
-    let kept = expires_at.saturating_sub(view.server_clock.says(view.now));
+    let kept = expires_at.saturating_sub(view.server_clock.reading(view.now));
     let mut holds = view.holds.values().filter(|hold| *hold.wire == *wire);
-    holds.all(|hold| hold.valid_until.saturating_sub(view.clock_says(hold.process)) <= kept)
+    holds.all(|hold| hold.valid_until.saturating_sub(view.clock_reading(hold.process)) <= kept)
 }

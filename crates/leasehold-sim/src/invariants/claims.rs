@@ -49,7 +49,7 @@ impl Invariant for Claims {
                 after,
                 ..
             } if !before.is_held_by(wire) && after.is_held_by(wire) => {
-                let says = view.server_clock.says(view.now);
+                let says = view.server_clock.reading(view.now);
                 let until_ms = after.holder(wire).and_then(|holder| holder.until_ms).unwrap_or(u64::MAX);
                 let lease = Duration::from_millis(until_ms).saturating_sub(says);
                 let trip = view.plan.latency_max * 8 + Duration::from_millis(50);
@@ -75,7 +75,7 @@ impl Invariant for Claims {
         for (wire, Grant { name, process, at, within }) in &self.unclaimed {
             let took = view.now - *at;
             let disturbed = !view.is_quiet_for(took + view.plan.timeout + Duration::from_secs(2));
-            if took > *within && !disturbed && !stands_still(view, *process, *at) {
+            if took > *within && !disturbed && !was_paused(view, *process, *at) {
                 return Err(format!(
                     "{} has had {name} for {took:?}, and nobody has claimed it",
                     short(wire)
@@ -87,7 +87,7 @@ impl Invariant for Claims {
 }
 
 /// Returns true if a process was paused since `since`. A pause of its users alone does not count.
-fn stands_still(view: &View, process: usize, since: Duration) -> bool {
+fn was_paused(view: &View, process: usize, since: Duration) -> bool {
     let mut pauses =
         view.plan.faults.iter().filter(|fault| fault.kind == Kind::Pause && fault.process == process);
     pauses.any(|fault| fault.begins <= view.now && fault.ends() >= since)

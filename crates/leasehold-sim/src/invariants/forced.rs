@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::breaches::is_taken_away;
+use super::breaches::removes_its_name;
 use super::invariant::Invariant;
 use crate::fault::Kind;
 use crate::history::{Event, Hold};
@@ -24,7 +24,7 @@ impl Invariant for Forced {
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
         if let Event::Fault { index, kind: Kind::Delete | Kind::ForceRelease, begins: true } = event {
             let fault = &view.plan.faults[*index];
-            if !is_taken_away(fault) {
+            if !removes_its_name(fault) {
                 return Ok(());
             }
             let near = view.plan.longest_lease();

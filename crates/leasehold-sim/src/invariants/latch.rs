@@ -78,7 +78,8 @@ impl Invariant for Latch {
             let Some((open, told)) = self.open.get(name).filter(|(open, _)| open >= since) else { continue };
             let took = view.now - *open;
             let behind = took + Duration::from_secs(2) + view.plan.timeout;
-            let within = if *told && view.hears_for(behind) { trip } else { trip + view.plan.poll_interval };
+            let within =
+                if *told && view.has_wake_ups_for(behind) { trip } else { trip + view.plan.poll_interval };
             let disturbed = !view.is_quiet_for(behind) || !view.paused_since(*process, *since).is_zero();
             if took > within && !disturbed {
                 return Err(format!("K4: {name} has been zero for {took:?}, and op {} still waits", op.0));

@@ -56,7 +56,7 @@ impl Invariant for Losses {
 
 /// Checks that a loss is not reported too late.
 fn in_time(view: &View, id: Hold, hold: &LiveHold, watched: Duration) -> Result<(), String> {
-    let late = view.clock_says(hold.process).saturating_sub(hold.valid_until);
+    let late = view.clock_reading(hold.process).saturating_sub(hold.valid_until);
     // A wait that begins after the deadline resolves at once.
     let late = late.min((view.now - watched).mul_f64(1.01));
     // A pause since the deadline is not a delay of the library. Only the clock of the process knows the time since the

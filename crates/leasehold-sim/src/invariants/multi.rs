@@ -22,7 +22,8 @@ impl Invariant for Multi {
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
         let Event::ClaimedTogether { op, holds, remaining } = event else { return Ok(()) };
         let holds = holds.iter().filter_map(|hold| view.holds.get(hold));
-        let shortest = holds.map(|hold| hold.valid_until.saturating_sub(view.clock_says(hold.process))).min();
+        let shortest =
+            holds.map(|hold| hold.valid_until.saturating_sub(view.clock_reading(hold.process))).min();
         match shortest {
             Some(shortest) if shortest.is_zero() => {
                 Err(format!("op {} was given several locks, one of which is over", op.0))

@@ -40,7 +40,7 @@ impl Invariant for Validity {
                 ..
             } => {
                 let drift = *lease / 100 + Duration::from_millis(2);
-                let until = view.clock_says(*process) + lease.saturating_sub(drift);
+                let until = view.clock_reading(*process) + lease.saturating_sub(drift);
                 self.requested.insert(*call, (Arc::clone(wire), until));
             }
             Event::Returned { call, applied, .. } => {

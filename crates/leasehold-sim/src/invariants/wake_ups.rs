@@ -81,7 +81,7 @@ impl Invariant for WakeUps {
     }
 
     fn check_time(&mut self, view: &View) -> Result<(), String> {
-        let says = u64::try_from(view.server_clock.says(view.now).as_millis()).unwrap_or(u64::MAX);
+        let says = u64::try_from(view.server_clock.reading(view.now).as_millis()).unwrap_or(u64::MAX);
         for (name, expires_at_ms) in &self.expires {
             if expires_at_ms.is_some_and(|at| at < says) {
                 self.ran_out.entry(Arc::clone(name)).or_insert(view.now);
@@ -94,7 +94,7 @@ impl Invariant for WakeUps {
         let more = |name: &str| self.dead_in(name) * GONE_WITHIN;
         for (name, freed_at) in &self.freed {
             // Polling finds a release whose wake-up was lost.
-            let within = if view.hears_for(behind(view, *freed_at)) { trip } else { poll };
+            let within = if view.has_wake_ups_for(behind(view, *freed_at)) { trip } else { poll };
             // A spinning waiter gets no wake-up.
             let within = if Primitive::of(name) == Primitive::Spin { poll + SPINS_WITHIN } else { within };
             self.granted_within(view, name, *freed_at, within + more(name))?;

@@ -108,7 +108,7 @@ impl View {
     /// every step.
     #[must_use]
     pub(crate) fn seems_valid(&self, hold: &LiveHold) -> bool {
-        hold.held && self.clock_says(hold.process) < hold.valid_until
+        hold.held && self.clock_reading(hold.process) < hold.valid_until
     }
 
     /// Returns the holds of a name that seem valid now.
@@ -128,7 +128,7 @@ impl View {
 
     /// Returns true if no wake-ups are lost now, and none were within the given time.
     #[must_use]
-    pub(crate) fn hears_for(&self, span: Duration) -> bool {
+    pub(crate) fn has_wake_ups_for(&self, span: Duration) -> bool {
         self.messages_lost == 0 && self.heard_since.is_none_or(|since| self.now.saturating_sub(since) >= span)
     }
 
@@ -144,12 +144,12 @@ impl View {
     /// Returns the time on the server's clock, in milliseconds.
     #[must_use]
     pub(crate) fn now_ms(&self) -> u64 {
-        u64::try_from(self.server_clock.says(self.now).as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(self.server_clock.reading(self.now).as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Returns the time on the clock of a process.
     #[must_use]
-    pub(crate) fn clock_says(&self, process: usize) -> Duration {
-        self.clocks[process].says(self.now)
+    pub(crate) fn clock_reading(&self, process: usize) -> Duration {
+        self.clocks[process].reading(self.now)
     }
 }

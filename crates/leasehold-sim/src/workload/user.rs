@@ -45,7 +45,7 @@ impl User {
         Self { owner: client.owner(), number, env, client, closed: false }
     }
 
-    pub(super) fn goes_on(&self) -> bool {
+    pub(super) fn may_continue(&self) -> bool {
         self.env.now() < self.env.plan.stop_at && !self.closed
     }
 

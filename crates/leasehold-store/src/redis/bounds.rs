@@ -182,7 +182,7 @@ impl Framing {
         while let Some((&byte, rest)) = bytes.split_first() {
             match &mut self.place {
                 Place::Kind => {
-                    self.place = Place::Line(Line::begin(byte).ok_or_else(|| stranger(bytes))?);
+                    self.place = Place::Line(Line::begin(byte).ok_or_else(|| foreign_server(bytes))?);
                     self.grow(1, size_max)?;
                     bytes = rest;
                 }
@@ -289,7 +289,7 @@ impl Line {
 }
 
 /// Identifies a server by bytes that it sent in place of a value.
-fn stranger(bytes: &[u8]) -> Breach {
+fn foreign_server(bytes: &[u8]) -> Breach {
     match bytes {
         [b'H', b'T', b'T', b'P', ..] => Breach::Http,
         // An alert or a handshake of TLS 1.0 to 1.3.

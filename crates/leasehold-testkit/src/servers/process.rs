@@ -137,7 +137,7 @@ impl Process {
         let mut exited = false;
         let ready = holds_within(START_WITHIN, || {
             exited = matches!(self.child.try_wait(), Ok(Some(_)));
-            exited || says(port, settings.password(), &expected)
+            exited || replies_with(port, settings.password(), &expected)
         });
         if ready && !exited {
             return Ok(());
@@ -164,7 +164,7 @@ impl Drop for Process {
     }
 }
 
-fn says(port: u16, password: Option<&str>, expected: &str) -> bool {
+fn replies_with(port: u16, password: Option<&str>, expected: &str) -> bool {
     Wire::open(port, password, PROBE_WITHIN)
         .and_then(|mut wire| {
             wire.send_command(&["PING"])?;

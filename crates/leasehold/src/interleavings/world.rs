@@ -151,7 +151,7 @@ impl Keys {
                 let freed = held.count == 0;
                 if freed {
                     self.holds.remove(&key);
-                    self.tell(call);
+                    self.publish(call);
                 }
                 Reply::Int(i64::from(freed))
             }
@@ -165,7 +165,7 @@ impl Keys {
     }
 
     /// Publishes a message.
-    fn tell(&self, call: &Call) {
+    fn publish(&self, call: &Call) {
         let channel = call.argument("channel").map(Channel::new);
         for (listened, hear) in self.listeners.values() {
             if Some(listened) == channel.as_ref() {

@@ -34,7 +34,7 @@ pub(super) struct GivenUp(Mutex<BTreeSet<Woken>>);
 
 /// Lets the woken tasks run, and the tasks that those wake.
 pub(super) async fn settle(world: &World, given_up: &GivenUp, woken: impl Fn() -> Vec<Woken>) {
-    let (mut quiet, mut seen) = (0, world.turns());
+    let (mut quiet, mut seen) = (0, world.work_count());
     loop {
         if quiet >= QUIET_TURNS {
             let awaited = woken();
@@ -47,8 +47,8 @@ pub(super) async fn settle(world: &World, given_up: &GivenUp, woken: impl Fn() -
             }
             thread::yield_now();
         }
-        turn().await;
-        let turns = world.turns();
+        yield_to_ready_tasks().await;
+        let turns = world.work_count();
         quiet = if turns == seen { quiet + 1 } else { 0 };
         seen = turns;
     }
@@ -68,7 +68,7 @@ impl GivenUp {
 }
 
 /// Yields to every task that is ready.
-async fn turn() {
+async fn yield_to_ready_tasks() {
     let mut given = false;
     poll_fn(|cx| {
         if std::mem::replace(&mut given, true) {

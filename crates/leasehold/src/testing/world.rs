@@ -100,7 +100,7 @@ impl World {
     }
 
     /// Returns the number of times that the drivers got work.
-    pub(super) fn turns(&self) -> u64 {
+    pub(super) fn work_count(&self) -> u64 {
         self.lock().turns
     }
 

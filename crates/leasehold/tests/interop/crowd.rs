@@ -26,7 +26,7 @@ where
     let crowds = [crowd, crowd].map(str::to_owned);
     both_sides(harness, &tally, &crowds, section).await;
     assert_eq!(tally.value().await, 2 * CLIENTS as u64 * SECTIONS, "no addition was lost");
-    assert!(tally.turns() > 0, "the two sides took turns");
+    assert!(tally.handover_count() > 0, "the two sides took turns");
 }
 
 /// Runs the crowds on a read/write lock. On each side one client writes and one client reads. A writer must meet no

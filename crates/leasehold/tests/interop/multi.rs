@@ -36,14 +36,14 @@ fn list(names: &[String; 2]) -> String {
 }
 
 /// The commands for this list. Waiters listen at its first name.
-fn turns_of(list: &str, first: &str) -> LockCommands {
+fn lock_commands_for(list: &str, first: &str) -> LockCommands {
     let channel =
         if first.contains('{') { format!("redisson_lock__channel:{first}") } else { channel(first) };
     LockCommands { name: first.to_owned(), ..LockCommands::of_lock("multi", list, Some(channel)) }
 }
 
 fn lock_commands(names: &[String; 2]) -> LockCommands {
-    turns_of(&list(names), &names[0])
+    lock_commands_for(&list(names), &names[0])
 }
 
 fn both(client: &Client, names: &[String; 2]) -> MultiLock {
@@ -84,7 +84,7 @@ async fn members_of_several_kinds_are_handed_over_in_both_directions(harness: Ha
         client.rw_lock(&*prices).write_lock().into(),
     ]);
     let list = format!("lock:{plain},fair:{fair},write:{prices}");
-    let lock_commands = turns_of(&list, &plain);
+    let lock_commands = lock_commands_for(&list, &plain);
     let waiting = lock.clone();
     let acquire = async move { waiting.lock().await.unwrap() };
     let guard = java_hands_over_to_rust(&harness, &lock_commands, &peer.thread("a"), acquire).await;

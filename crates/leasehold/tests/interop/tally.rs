@@ -61,7 +61,7 @@ impl Tally {
     }
 
     /// The number of times that [`count`](Self::count) found counts of other clients.
-    pub(crate) fn turns(&self) -> u64 {
+    pub(crate) fn handover_count(&self) -> u64 {
         self.seen.turns.load(Ordering::Relaxed)
     }
 

@@ -192,7 +192,7 @@ async fn client_without(server: &RedisServer, taken: &str) -> Client {
 }
 
 /// The messages of an error and of its causes.
-fn story(error: &dyn std::error::Error) -> String {
+fn error_chain(error: &dyn std::error::Error) -> String {
     let mut told = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -222,10 +222,10 @@ async fn a_user_without_channels_gets_an_error_on_the_first_call_that_needs_one(
             );
             let refused =
                 format!("may not use {lacks} on the channel 'redisson_lock__channel:{{{}}}'", error.key);
-            assert!(story(&error).contains(&refused), "{}", story(&error));
+            assert!(error_chain(&error).contains(&refused), "{}", error_chain(&error));
         }
         let outcome = client.semaphore("seats").try_set_permits(1).await.unwrap_err();
-        assert!(story(&outcome).contains("redisson_sc:{seats}"), "{}", story(&outcome));
+        assert!(error_chain(&outcome).contains("redisson_sc:{seats}"), "{}", error_chain(&outcome));
         assert_eq!(server.cli(&["DBSIZE"]), "0", "{taken}");
         assert!(!lock.is_locked().await.unwrap(), "what needs no channel works");
     }

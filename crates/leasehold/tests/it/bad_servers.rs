@@ -25,7 +25,7 @@ fn not_acquired(outcome: Result<Option<leasehold::Guard>, AcquireError>) -> Stor
 }
 
 /// The messages and debug texts of an error and of all its causes.
-fn everything_said(error: &(dyn std::error::Error + 'static)) -> String {
+fn all_texts(error: &(dyn std::error::Error + 'static)) -> String {
     let mut said = format!("{error} {error:?} {error:#?}");
     let mut source = error.source();
     while let Some(cause) = source {
@@ -56,7 +56,7 @@ async fn a_wrong_password_is_an_error_that_never_shows_it() {
     {
         let (kind, error) = refused(Client::connect(&url).await);
         assert_eq!(kind, StoreErrorKind::AuthenticationFailed);
-        let said = everything_said(&error) + &everything_said(&leasehold::Error::from(error));
+        let said = all_texts(&error) + &all_texts(&leasehold::Error::from(error));
         assert!(!said.contains("canary") && said.contains("***"), "{said}");
     }
     let (kind, _) = refused(Client::connect(&server.url()).await);
@@ -85,7 +85,7 @@ async fn no_failing_url_or_server_reveals_a_password() {
     ];
     for url in &urls[..urls.len() - 1] {
         let error = soon("the failure", Client::connect(url)).await.unwrap_err();
-        let said = everything_said(&error);
+        let said = all_texts(&error);
         assert!(!said.contains(CANARY), "{said}");
     }
 }
@@ -132,8 +132,8 @@ async fn a_server_that_is_not_redis_has_its_own_error() {
         let (kind, error) = refused(connecting);
         let text = String::from_utf8_lossy(says);
         assert_eq!(kind, StoreErrorKind::Malformed, "{text:?}");
-        assert!(everything_said(&error).contains("the server is neither Redis nor Valkey"), "{error:?}");
-        assert_eq!(everything_said(&error).contains("a web server"), says.starts_with(b"HTTP"));
+        assert!(all_texts(&error).contains("the server is neither Redis nor Valkey"), "{error:?}");
+        assert_eq!(all_texts(&error).contains("a web server"), says.starts_with(b"HTTP"));
     }
     let mute = Client::builder().timeout(ms(200)).connect(&impostor(b"", true)).await;
     assert_eq!(refused(mute).0, StoreErrorKind::Timeout);

@@ -41,7 +41,7 @@ fn toml(text: &str) -> Result<Config, ConfigError> {
 
 /// Checks the whole message, and that no cause repeats it.
 #[track_caller]
-fn says(error: &ConfigError, message: &str) {
+fn assert_message(error: &ConfigError, message: &str) {
     assert_eq!(error.to_string(), message);
     assert!(std::error::Error::source(error).is_none(), "the cause is in the message");
 }

@@ -31,7 +31,7 @@ const REFUSED: Is = Is { unavailable: true, ..MISTAKE };
 
 /// Checks the whole message in a log and from `main`, that no cause repeats it, and the service's predicates.
 #[track_caller]
-fn says(error: impl Into<Error>, message: &str, is: &Is) {
+fn assert_message(error: impl Into<Error>, message: &str, is: &Is) {
     let error = error.into();
     assert_eq!(error.to_string(), message);
     assert_eq!(format!("{error:?}"), message, "what `main` prints");
@@ -70,20 +70,32 @@ async fn a_server_that_is_down_is_reported() {
             }
         }
     });
-    says(refused.await, said, &DOWN);
+    assert_message(refused.await, said, &DOWN);
     let error = direct.lock("order:42").run(async |_guard| ()).await.unwrap_err();
-    says(error, &format!("the body did not run: {said}"), &DOWN);
+    assert_message(error, &format!("the body did not run: {said}"), &DOWN);
     let error = direct.semaphore("seats").try_set_permits(3).await.unwrap_err();
-    says(error, "semaphore \"seats\" not changed: the server cannot be reached (connection refused)", &DOWN);
+    assert_message(
+        error,
+        "semaphore \"seats\" not changed: the server cannot be reached (connection refused)",
+        &DOWN,
+    );
     let error = direct.lock("order:42").is_locked().await.unwrap_err();
-    says(error, "lock \"order:42\" not inspected: the server cannot be reached (connection refused)", &DOWN);
+    assert_message(
+        error,
+        "lock \"order:42\" not inspected: the server cannot be reached (connection refused)",
+        &DOWN,
+    );
     let error = direct.lock("order:42").force_unlock().await.unwrap_err();
-    says(error, "lock \"order:42\" not unlocked: the server cannot be reached (connection refused)", &DOWN);
+    assert_message(
+        error,
+        "lock \"order:42\" not unlocked: the server cannot be reached (connection refused)",
+        &DOWN,
+    );
     let error = Client::connect(&url).await.unwrap_err();
     let said = format!(
         "no connection to redis://127.0.0.1:{port}: the server cannot be reached (connection refused)"
     );
-    says(error, &said, &DOWN);
+    assert_message(error, &said, &DOWN);
     drop(client);
 }
 
@@ -96,7 +108,7 @@ async fn a_wrong_password_is_reported() {
         "no connection to redis://:***@127.0.0.1:{port}: the server refused the user or password (server reply \
          \"WRONGPASS invalid username-password pair or user is disabled.\")"
     );
-    says(error, &said, &REFUSED);
+    assert_message(error, &said, &REFUSED);
 }
 
 #[tokio::test]
@@ -116,7 +128,7 @@ async fn a_port_of_another_service_is_reported() {
     let said = format!(
         "no connection to redis://127.0.0.1:{port}: the server is neither Redis nor Valkey (a web server answers on this port)"
     );
-    says(error, &said, &REFUSED);
+    assert_message(error, &said, &REFUSED);
     serving.abort();
 }
 
@@ -125,12 +137,12 @@ async fn a_key_of_another_type_is_reported(server: Fixture) {
     run_command(&server, &["SET", "order:42", "precious"]);
     let kind = "another kind of object has this name on the server; that object is unchanged";
     let error = client.fair_lock("order:42").lock().await.unwrap_err();
-    says(error, &format!("fair lock \"order:42\" not acquired: {kind}"), &MISTAKE);
+    assert_message(error, &format!("fair lock \"order:42\" not acquired: {kind}"), &MISTAKE);
     run_command(&server, &["RPUSH", "import", "precious"]);
     let error = client.count_down_latch("import").count_down().await.unwrap_err();
-    says(error, &format!("count-down latch \"import\" not changed: {kind}"), &MISTAKE);
+    assert_message(error, &format!("count-down latch \"import\" not changed: {kind}"), &MISTAKE);
     let error = client.count_down_latch("import").wait().await.unwrap_err();
-    says(error, &format!("wait for count-down latch \"import\" failed: {kind}"), &MISTAKE);
+    assert_message(error, &format!("wait for count-down latch \"import\" failed: {kind}"), &MISTAKE);
 }
 
 async fn a_key_without_expiry_is_reported(server: Fixture) {
@@ -139,26 +151,34 @@ async fn a_key_without_expiry_is_reported(server: Fixture) {
     let error = client.lock("order:42").lock().await.unwrap_err();
     let said = "lock \"order:42\" not acquired: its key has no expiry and blocks forever; find its writer, or delete \
                 the key with force_unlock";
-    says(error, said, &MISTAKE);
+    assert_message(error, said, &MISTAKE);
     let error = client.lock("order:42").remaining().await.unwrap_err();
-    says(error, "lock \"order:42\" not inspected: its key has no expiry and blocks forever", &MISTAKE);
+    assert_message(
+        error,
+        "lock \"order:42\" not inspected: its key has no expiry and blocks forever",
+        &MISTAKE,
+    );
 }
 
 async fn an_invalid_name_or_invalid_terms_are_reported(server: Fixture) {
     let client = connect(&server).await;
     let error = client.lock("a\u{7}{b}").lock().await.unwrap_err();
     let said = "lock \"a\\u{7}{b}\" not acquired: the name has a control character ('\\u{7}') at byte 1";
-    says(error, said, &MISTAKE);
+    assert_message(error, said, &MISTAKE);
     let error = client.lock("order:42").lease(ms(1)).lock().await.unwrap_err();
     let said = "lock \"order:42\" not acquired: a lease of 1ms is below the minimum of 3ms";
-    says(error, said, &MISTAKE);
+    assert_message(error, said, &MISTAKE);
     let bounded = client.lock("order:42").max_hold(60 * SECOND).min_hold(300 * SECOND);
     let said = "lock \"order:42\" not acquired: min_hold of 5m exceeds the maximum hold time of 1m";
-    says(bounded.lock().await.unwrap_err(), said, &MISTAKE);
+    assert_message(bounded.lock().await.unwrap_err(), said, &MISTAKE);
     let error = MultiLock::of([bounded.into(), client.lock("b").into()]).lock().await.unwrap_err();
-    says(error, said, &MISTAKE);
+    assert_message(error, said, &MISTAKE);
     let error = client.lock("order:42").max_hold(Duration::from_nanos(2_999_999)).lock().await.unwrap_err();
-    says(error, "lock \"order:42\" not acquired: max_hold of 2.9ms is below the minimum of 3ms", &MISTAKE);
+    assert_message(
+        error,
+        "lock \"order:42\" not acquired: max_hold of 2.9ms is below the minimum of 3ms",
+        &MISTAKE,
+    );
 }
 
 async fn a_busy_lock_is_reported_where_contention_is_an_error(server: Fixture) {
@@ -166,9 +186,13 @@ async fn a_busy_lock_is_reported_where_contention_is_an_error(server: Fixture) {
     let _guard = client.lock("order:42").lock().await.unwrap();
     let section = client.lock("order:42").section();
     let error = section.clone().wait(ms(300)).run(async |_guard| ()).await.unwrap_err();
-    says(error, "the body did not run: lock \"order:42\" was busy for the whole wait of 300ms", &BUSY);
+    assert_message(
+        error,
+        "the body did not run: lock \"order:42\" was busy for the whole wait of 300ms",
+        &BUSY,
+    );
     let error = section.wait(Duration::ZERO).run(async |_guard| ()).await.unwrap_err();
-    says(error, "the body did not run: lock \"order:42\" is busy", &BUSY);
+    assert_message(error, "the body did not run: lock \"order:42\" is busy", &BUSY);
 }
 
 async fn an_owner_that_already_holds_the_lock_gets_an_error(server: Fixture) {
@@ -177,24 +201,28 @@ async fn an_owner_that_already_holds_the_lock_gets_an_error(server: Fixture) {
     let lock = client.lock("order:42").owned_by(&owner).non_reentrant();
     let _guard = lock.lock().await.unwrap();
     let said = "lock \"order:42\" not acquired: its owner already holds it, and the lock is non-reentrant";
-    says(lock.lock().await.unwrap_err(), said, &BUSY);
+    assert_message(lock.lock().await.unwrap_err(), said, &BUSY);
     let prices = client.rw_lock("prices").owned_by(&owner);
     let _reader = prices.read().await.unwrap();
     let said = "write lock \"prices\" not acquired: the wait would deadlock; the holder is this caller or waits for this \
                 caller";
-    says(prices.write().await.unwrap_err(), said, &MISTAKE);
+    assert_message(prices.write().await.unwrap_err(), said, &MISTAKE);
 }
 
 async fn a_closed_client_is_reported(server: Fixture) {
     let client = connect(&server).await;
     let guard = client.lock("order:42").lock().await.unwrap();
     client.close().await;
-    says(guard.ensure(SECOND).await.unwrap_err(), "lock \"order:42\" is lost: the client was closed", &LOST);
+    assert_message(
+        guard.ensure(SECOND).await.unwrap_err(),
+        "lock \"order:42\" is lost: the client was closed",
+        &LOST,
+    );
     let closed = Is { unavailable: true, ..MISTAKE };
     let error = client.lock("order:42").lock().await.unwrap_err();
-    says(error, "lock \"order:42\" not acquired: the client is closed", &closed);
+    assert_message(error, "lock \"order:42\" not acquired: the client is closed", &closed);
     let error = client.count_down_latch("import").wait().await.unwrap_err();
-    says(error, "wait for count-down latch \"import\" failed: the client is closed", &closed);
+    assert_message(error, "wait for count-down latch \"import\" failed: the client is closed", &closed);
 }
 
 #[tokio::test]
@@ -207,7 +235,7 @@ async fn a_frozen_server_is_reported() {
     // The sum of the lease, the drift, and the rest of the timeout in which the call may still arrive.
     let said = "lock \"order:42\" may or may not be acquired: no reply within the timeout; any effect of this attempt is \
                 gone within 10.2s";
-    says(error, said, &DOWN);
+    assert_message(error, said, &DOWN);
     let error = guard.release().await.unwrap_err().to_string();
     let begin = "release of lock \"held\" not confirmed: no reply within the timeout; the client keeps trying, and the \
                  hold ends within 1h";
@@ -254,7 +282,7 @@ async fn each_loss_has_its_reason() {
         let said = format!(
             "lock \"order:42\" was lost while the body ran: {said}; any result of the body is dropped"
         );
-        says(error, &said, &LOST);
+        assert_message(error, &said, &LOST);
         server.advance(120 * SECOND).await;
     }
 }
@@ -268,7 +296,7 @@ async fn a_lock_taken_over_is_reported() {
     let _next = other.lock("order:42").lock().await.unwrap();
     server.advance(SECOND).await;
     let said = "lock \"order:42\" is lost: another owner holds it, or another kind of object has its name";
-    says(guard.ensure(29 * SECOND).await.unwrap_err(), said, &LOST);
+    assert_message(guard.ensure(29 * SECOND).await.unwrap_err(), said, &LOST);
 }
 
 #[tokio::test]
@@ -279,17 +307,17 @@ async fn an_unconfirmed_renewal_is_reported() {
     server.advance(SECOND).await;
     server.set_reachable(false);
     let said = "renewal of lock \"order:42\" not confirmed: the server cannot be reached; the hold is valid for another 28.6s";
-    says(guard.ensure(29 * SECOND).await.unwrap_err(), said, &DOWN);
+    assert_message(guard.ensure(29 * SECOND).await.unwrap_err(), said, &DOWN);
     let said = "lock \"order:42\" can be ensured for at most 29.6s";
-    says(guard.ensure(31 * SECOND).await.unwrap_err(), said, &MISTAKE);
+    assert_message(guard.ensure(31 * SECOND).await.unwrap_err(), said, &MISTAKE);
 }
 
 #[tokio::test]
 async fn a_missing_installed_client_is_reported() {
     let said =
         "no client is installed; call `leasehold::install` at the start of the program, or name a client";
-    says(leasehold::installed().unwrap_err(), said, &MISTAKE);
-    says(RunError::from(NotInstalled), &format!("the body did not run: {said}"), &MISTAKE);
+    assert_message(leasehold::installed().unwrap_err(), said, &MISTAKE);
+    assert_message(RunError::from(NotInstalled), &format!("the body did not run: {said}"), &MISTAKE);
 }
 
 #[tokio::test]
@@ -305,7 +333,7 @@ async fn a_failed_majority_is_reported() {
         "redlock \"order:42\" not acquired: no majority of the nodes works: {node} granted; {node}: the server cannot be \
          reached; {node}: the server cannot be reached"
     );
-    says(error, &said, &DOWN);
+    assert_message(error, &said, &DOWN);
 }
 
 #[test]

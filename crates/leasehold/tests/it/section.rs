@@ -163,7 +163,7 @@ async fn callees_of_the_body_re_enter_at_any_depth(server: Fixture) {
 }
 
 /// Makes several round trips. Every earlier request of this client, on its one connection, has its answer by then.
-async fn others_have_asked(client: &Client) {
+async fn flush_earlier_requests(client: &Client) {
     for _ in 0..5 {
         client.lock("somewhere else").is_locked().await.unwrap();
     }
@@ -175,7 +175,7 @@ async fn branches_of_a_body_exclude_each_other(server: Fixture) {
     let branch = async || {
         let critical = async |_: &leasehold::Guard| {
             most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-            others_have_asked(&client).await;
+            flush_earlier_requests(&client).await;
             inside.fetch_sub(1, Ordering::SeqCst);
         };
         client.lock("item").run(critical).await.unwrap();
@@ -292,7 +292,7 @@ async fn permits_limit_concurrent_bodies(server: Fixture) {
             assert_eq!(permits.count(), 1);
             most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             eventually("a second one", || most.load(Ordering::SeqCst) >= 2).await;
-            others_have_asked(&client).await;
+            flush_earlier_requests(&client).await;
             inside.fetch_sub(1, Ordering::SeqCst);
         };
         section.run(critical).await.unwrap();

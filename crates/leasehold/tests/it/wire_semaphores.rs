@@ -104,7 +104,7 @@ fn name(name: &str) -> Name {
 }
 
 /// Checks that the channel had no message since the last message read.
-fn hears_nothing(server: &impl TestServer, heard: &mut Subscriber, channel: &str) {
+fn receives_nothing(server: &impl TestServer, heard: &mut Subscriber, channel: &str) {
     run_command(server, &["PUBLISH", channel, "marker"]);
     assert_eq!(heard.message(), "marker");
 }
@@ -173,7 +173,7 @@ async fn the_expirable_semaphores_vector_of_the_protocol_page_holds(server: Fixt
     assert_eq!(heard.message(), "1");
     assert_eq!(a.release(&server), "0");
     assert_eq!(b.release(&server), "0", "it had ended");
-    hears_nothing(&server, &mut heard, SC);
+    receives_nothing(&server, &mut heard, SC);
     assert_eq!(server.cli(&["GET", "s"]), "1");
     assert_eq!(server.cli(&["ZRANGE", "{s}:timeout", "0", "-1"]), c.id());
 }
@@ -339,7 +339,7 @@ fn reduced_permits_are_reported_as_negative_totals(server: Fixture) {
     let mut heard = Subscriber::start(&server, "redisson_sc:{e}");
     assert_eq!(asked.acquire(&server), "-1", "nothing is left that could end");
     assert_eq!(server.cli(&["GET", "e"]), "-4", "what had ended is taken back");
-    hears_nothing(&server, &mut heard, "redisson_sc:{e}");
+    receives_nothing(&server, &mut heard, "redisson_sc:{e}");
 }
 
 /// Pseudo-random numbers, the same in every run.

@@ -17,7 +17,7 @@ pub(crate) struct Answer {
 
 impl Answer {
     /// Returns true if the JSON body has this field with this value.
-    pub(crate) fn says(&self, field: &str, value: &str) -> bool {
+    pub(crate) fn has_field(&self, field: &str, value: &str) -> bool {
         self.body.contains(&format!("\"{field}\":{value}"))
     }
 }

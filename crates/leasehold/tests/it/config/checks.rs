@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold::config::{Config, ConfigError, Conflict};
 use leasehold::error::UrlError;
 
-use super::{Folder, read, refused, says, toml};
+use super::{Folder, assert_message, read, refused, toml};
 
 /// The two keys in conflict, and the reason.
 #[track_caller]
@@ -187,7 +187,7 @@ fn an_invalid_prefix_is_rejected() {
     let set_by_program = Config::builder().set("url", "memory://").set("key_prefix", "leasehold_");
     let message = "set by the program: `key_prefix` cannot begin a name: the name begins with `leasehold_`, which is \
                 reserved for helper keys";
-    says(&refused(set_by_program.build()), message);
+    assert_message(&refused(set_by_program.build()), message);
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn an_invalid_url_or_address_is_rejected() {
     assert!(matches!(&error, ConfigError::Url { cause: UrlError::BadPort, .. }), "{error:?}");
     let set_by_program = Config::builder().set("url", "redis://h:99999");
     let message = "set by the program: `url` cannot be used: the URL's port is not a number from 1 to 65535";
-    says(&refused(set_by_program.build()), message);
+    assert_message(&refused(set_by_program.build()), message);
 }
 
 /// Servers that this version cannot connect to, each with the missing part that the error names.
@@ -276,7 +276,7 @@ fn an_unreadable_configuration_file_is_an_error() {
         Config::builder().set("standalone.address", "a").set("standalone.password_file", "/nowhere/password");
     let message = "set by the program: the file of `standalone.password_file` cannot be read: No such file or directory (os \
                 error 2)";
-    says(&refused(set_by_program.build()), message);
+    assert_message(&refused(set_by_program.build()), message);
     let error = refused(toml(&format!("[standalone]\naddress = 'a'\npassword_file = '{}'", empty.display())));
     assert!(error.to_string().contains("a password that is not empty"), "{error}");
 }

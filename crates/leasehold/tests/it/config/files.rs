@@ -3,7 +3,7 @@
 use leasehold::config::{Config, ConfigError, Source};
 use proptest::prelude::*;
 
-use super::{Folder, read, refused, says, toml};
+use super::{Folder, assert_message, read, refused, toml};
 
 const TOML: &str = r#"
 timeout = "2s"
@@ -131,7 +131,7 @@ fn a_value_outside_its_bounds_is_rejected_with_the_bounds() {
     }
     let set_by_program =
         Config::builder().url("memory://").set("lock.lease", std::time::Duration::from_millis(1));
-    says(
+    assert_message(
         &refused(set_by_program.build()),
         "set by the program: `lock.lease` is 1ms; it must be from 3ms to 365d",
     );
@@ -156,7 +156,7 @@ fn a_file_in_another_format_is_rejected_with_the_position() {
     }
     assert!(matches!(refused(read("app.ini", "")), ConfigError::Format { .. }));
     let gone = refused(Config::from_file("/nowhere/app.toml"));
-    says(&gone, "/nowhere/app.toml cannot be read: No such file or directory (os error 2)");
+    assert_message(&gone, "/nowhere/app.toml cannot be read: No such file or directory (os error 2)");
 }
 
 /// Settings that do not conflict.

@@ -9,7 +9,7 @@ use leasehold::config::{Config, ConfigBuilder, ConfigError, Source};
 use super::{Folder, refused};
 
 /// The printed line of a key.
-fn line(config: &Config, key: &str) -> String {
+fn printed_line(config: &Config, key: &str) -> String {
     let printed = config.to_string();
     let found = printed.lines().find(|line| line.starts_with(&format!("{key} = ")));
     found.unwrap_or_else(|| panic!("no {key} in\n{printed}")).to_owned()
@@ -29,11 +29,14 @@ fn the_program_overrides_environment_then_files_then_defaults() {
         .file(&second)
         .build()
         .unwrap();
-    assert_eq!(line(&config, "timeout"), format!("timeout = \"11s\" # {}", first.display()));
-    assert_eq!(line(&config, "poll_interval"), format!("poll_interval = \"12s\" # {}", second.display()));
-    assert_eq!(line(&config, "watchdog"), "watchdog = \"13s\" # LEASEHOLD_WATCHDOG");
-    assert_eq!(line(&config, "client_name"), "client_name = \"code\" # set by the program");
-    assert_eq!(line(&config, "sharded_pubsub"), "sharded_pubsub = \"auto\" # default");
+    assert_eq!(printed_line(&config, "timeout"), format!("timeout = \"11s\" # {}", first.display()));
+    assert_eq!(
+        printed_line(&config, "poll_interval"),
+        format!("poll_interval = \"12s\" # {}", second.display())
+    );
+    assert_eq!(printed_line(&config, "watchdog"), "watchdog = \"13s\" # LEASEHOLD_WATCHDOG");
+    assert_eq!(printed_line(&config, "client_name"), "client_name = \"code\" # set by the program");
+    assert_eq!(printed_line(&config, "sharded_pubsub"), "sharded_pubsub = \"auto\" # default");
 }
 
 #[test]
@@ -54,8 +57,8 @@ fn every_kind_of_value_can_be_a_variable() {
         .build()
         .unwrap();
     assert!(config.is_quorum());
-    assert!(line(&config, "addresses").starts_with("addresses = [\"a:1\", \"b:1\", \"c:1\"]"));
-    assert!(line(&config, "key_prefix").starts_with("key_prefix = \"true\""));
+    assert!(printed_line(&config, "addresses").starts_with("addresses = [\"a:1\", \"b:1\", \"c:1\"]"));
+    assert!(printed_line(&config, "key_prefix").starts_with("key_prefix = \"true\""));
 }
 
 #[test]

@@ -26,10 +26,10 @@ async fn without_a_kind_the_lock_is_reentrant(server: Fixture) {
     assert_eq!(held.values().collect::<Vec<_>>(), ["1"]);
     assert_eq!(server.cli(&["DBSIZE"]), "0");
     #[locked(name = "job", kind = reentrant, client = client)]
-    async fn said(client: &Client, look: impl FnOnce() -> u32) -> Result<u32, RunError> {
+    async fn reentrant(client: &Client, look: impl FnOnce() -> u32) -> Result<u32, RunError> {
         Ok(look())
     }
-    assert_eq!(said(&client, || count(&server, "job")).await, Ok(1));
+    assert_eq!(reentrant(&client, || count(&server, "job")).await, Ok(1));
 }
 
 #[locked(name = "job", kind = fair, client = client)]

@@ -77,7 +77,7 @@ async fn a_wait_is_served_after_the_release(server: Fixture) {
 }
 
 #[locked(name = "job", wait = "0s", client = client)]
-async fn asks_once(client: &Client) -> Result<(), RunError> {
+async fn tries_once(client: &Client) -> Result<(), RunError> {
     Ok(())
 }
 
@@ -85,7 +85,7 @@ async fn a_zero_wait_makes_one_attempt(server: Fixture) {
     let client = connect(&server).await;
     hold_as_redisson(&server, "job", MINUTE);
     let before = scripts_run(&server);
-    assert!(matches!(asks_once(&client).await, Err(RunError::Busy { wait, .. }) if wait == Duration::ZERO));
+    assert!(matches!(tries_once(&client).await, Err(RunError::Busy { wait, .. }) if wait == Duration::ZERO));
     assert_eq!(scripts_run(&server), before + 1);
 }
 

@@ -164,7 +164,7 @@ impl<H: Hold> Supervisor<'_, H> {
     /// Sends a signal to the whole group, and reports a forbidden signal, as when the command runs as another user.
     fn send(&self, signal: Signal) {
         if let Err(error) = self.child.signal(signal) {
-            self.report.warn(format_args!("{signal} does not reach the command: {error}"));
+            self.report.warn(format_args!("{signal} cannot be sent to the command: {error}"));
         }
     }
 

@@ -163,7 +163,7 @@ fn there_are_scripts_and_each_is_one_that_a_recipe_sends() {
     assert!(!scripts.is_empty());
     for script in &scripts {
         let senders = sent.iter().filter(|source| source.contains(script.text.as_str())).count();
-        assert!(senders > 0, "{}: nobody sends it", script.at());
+        assert!(senders > 0, "{}: no recipe sends it", script.at());
     }
     for source in sent {
         let parts: Vec<&str> =

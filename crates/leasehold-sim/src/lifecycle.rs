@@ -73,10 +73,10 @@ fn wind_down(world: &mut impl World, plan: &Plan) {
     }
     let (keys, channels) = world.left_over();
     if !keys.is_empty() {
-        violate(world, "G4", format!("nobody is left, and these keys are: {keys:?}"));
+        violate(world, "G4", format!("no client is left, and these keys are: {keys:?}"));
     }
     if !channels.is_empty() {
-        violate(world, "G4", format!("nobody is left, and somebody listens to {channels:?}"));
+        violate(world, "G4", format!("no client is left, and these channels have subscribers: {channels:?}"));
     }
 }
 

@@ -130,7 +130,7 @@ impl fmt::Display for NameState {
         match self.expires_at_ms {
             Some(at) => write!(f, " until {at}")?,
             None if self.holders.is_empty() => {}
-            None => f.write_str(" for ever")?,
+            None => f.write_str(" forever")?,
         }
         for (what, who) in [("queue", &self.queue), ("marks", &self.marks), ("burnt", &self.undone)] {
             if !who.is_empty() {

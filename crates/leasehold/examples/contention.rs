@@ -18,11 +18,11 @@ struct Ledger(Mutex<Vec<u64>>);
 
 impl Ledger {
     fn has(&self, order: u64) -> bool {
-        self.0.lock().expect("nobody panics under this lock").contains(&order)
+        self.0.lock().expect("no thread panics under this lock").contains(&order)
     }
 
     fn add(&self, order: u64) {
-        self.0.lock().expect("nobody panics under this lock").push(order);
+        self.0.lock().expect("no thread panics under this lock").push(order);
     }
 }
 
@@ -59,7 +59,7 @@ async fn main() -> Result<(), Error> {
     let ledger = Ledger::default();
     println!("two clients want to charge order 42 at the same time:\n");
     tokio::try_join!(charge("one", &one, 42, &ledger), charge("the other", &other, 42, &ledger))?;
-    assert_eq!(*ledger.0.lock().expect("nobody panics under this lock"), [42], "charged once");
+    assert_eq!(*ledger.0.lock().expect("no thread panics under this lock"), [42], "charged once");
     assert!(!one.lock("order:42").is_locked().await?);
     println!("\nthe order was charged once, and its lock is free again");
     Ok(())

@@ -13,7 +13,7 @@ use leasehold::{Client, Error};
 static PRICES: RwLock<(u64, u64)> = RwLock::new((0, 100));
 
 fn prices() -> (u64, u64) {
-    *PRICES.read().expect("nobody panics under this lock")
+    *PRICES.read().expect("no thread panics under this lock")
 }
 
 /// Reads the price of a day; the first reader of the day sets it.
@@ -28,7 +28,7 @@ async fn price(client: &Client, who: &str, today: u64) -> Result<u64, Error> {
         // The read hold continues, so no writer changed the price since it was read.
         match lock.upgrade(&reader).await {
             Ok(writer) => {
-                *PRICES.write().expect("nobody panics under this lock") = (today, price + 10);
+                *PRICES.write().expect("no thread panics under this lock") = (today, price + 10);
                 println!("  {who} has set the price of day {today}");
                 writer.release().await?;
             }

@@ -34,7 +34,7 @@ impl Server {
     /// Takes a key for another client, if it is free.
     pub(super) fn take(&mut self, key: &str, lease: Duration, now: Moment) {
         self.0.retain(|_, hold| hold.expires_at > now);
-        let stranger = Hold { owner: "somebody else".to_owned(), count: 1, expires_at: now + lease };
+        let stranger = Hold { owner: "another client".to_owned(), count: 1, expires_at: now + lease };
         self.0.entry(key.into()).or_insert(stranger);
     }
 

@@ -96,7 +96,7 @@ fn the_watcher_ignores_the_signals_that_stop_a_service() {
     let (command, child) = (number(&running.out(), "pid"), number(&running.out(), "child"));
     let watcher = watcher_of(&running, command);
     let environment = fs::read_to_string(format!("/proc/{watcher}/environ")).unwrap();
-    assert!(!environment.contains("LEASEHOLD_URL"), "no secrets where nobody needs them");
+    assert!(!environment.contains("LEASEHOLD_URL"), "no secrets where no program needs them");
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1] {
         kill(watcher, signal).unwrap();
     }

@@ -106,7 +106,7 @@ fn a_signal_undoes_a_grant_in_flight() {
     eventually(LIMIT, "a waiter that listens", || server.cli(&["PUBSUB", "CHANNELS"]).contains(NAME));
     proxy.hold_replies(true);
     delete(&server);
-    eventually(LIMIT, "a grant that nobody knows of", || is_locked(&server));
+    eventually(LIMIT, "a grant that no client received", || is_locked(&server));
     running.signal(Signal::SIGTERM);
     running.wait_for_output("while waiting for the lock");
     proxy.hold_replies(false);

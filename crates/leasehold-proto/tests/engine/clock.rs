@@ -103,7 +103,7 @@ fn a_hold_is_lost_exactly_at_its_lease_minus_the_drift() {
         assert!(harness.engine.is_held(Id(1), ms(end - 1)));
         assert!(!harness.engine.is_held(Id(1), ms(end)), "by the clock, before the engine has seen it");
         assert_eq!(wait(&mut harness), end, "one lease at the most");
-        assert_eq!(harness.woken, [Id(1)], "whoever waits for the loss is woken then");
+        assert_eq!(harness.woken, [Id(1)], "a task that waits for the loss is woken then");
         assert_eq!(harness.engine.lost(Id(1), ms(end)), Some(LostReason::Expired));
     }
 }

@@ -53,7 +53,7 @@ impl Start {
         let idle = |client: &Client| client.users.iter().all(|user| *user == User::Idle);
         match world.broken {
             Some(rule) => Err(rule.to_owned()),
-            None if !world.clients.iter().all(idle) => Err("a caller waits for ever".to_owned()),
+            None if !world.clients.iter().all(idle) => Err("a caller waits forever".to_owned()),
             None if !world.is_quiescent() => Err("a key or a call is left".to_owned()),
             None => Ok(()),
         }

@@ -86,7 +86,7 @@ fn a_close_reports_unconfirmed_releases() {
     assert_eq!(harness.claim(4, 5), None, "it goes on being tried");
     harness.step(3_010, Event::Tick);
     let Some(Outcome::Closed(CloseReport { released, unconfirmed, .. })) = harness.claim(3_011, 5) else {
-        panic!("nobody was told");
+        panic!("no outcome was reported");
     };
     assert_eq!((released, unconfirmed), (1, 1));
 }

@@ -496,7 +496,7 @@ impl World {
             self.broken.get_or_insert("D3: a renewal was sent after the release");
         }
         if !claimed.contains(&owner) {
-            self.broken.get_or_insert("G5: a renewal was sent for a hold that nobody has claimed");
+            self.broken.get_or_insert("G5: a renewal was sent for an unclaimed hold");
         }
     }
 

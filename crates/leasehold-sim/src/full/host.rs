@@ -39,7 +39,7 @@ pub(super) struct Host {
 impl Host {
     /// Creates a new process in place of the previous process.
     pub(super) fn begin(&self) -> (Arc<Process>, u64) {
-        let mut starts = self.starts.lock().expect("nobody panics with it");
+        let mut starts = self.starts.lock().expect("no thread panics with the lock");
         *starts += 1;
         let incarnation = (self.number as u64) << 32 | *starts;
         let identity = stream(self.plan.seed ^ incarnation, "identity");

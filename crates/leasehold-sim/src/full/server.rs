@@ -218,7 +218,7 @@ pub(super) async fn run_host(server: Arc<Server>) -> turmoil::Result {
 /// Accepts connections even while the server is frozen, because its operating system does that.
 async fn accept(server: Arc<Server>) {
     let listener =
-        TcpListener::bind(("0.0.0.0", PORT)).await.expect("nobody else listens on the server's host");
+        TcpListener::bind(("0.0.0.0", PORT)).await.expect("no other program listens on the server's host");
     while let Ok((stream, peer)) = listener.accept().await {
         let name = turmoil::reverse_lookup(peer.ip()).expect("every host has a name");
         let number = name.strip_prefix(PROCESS).and_then(|number| number.parse().ok());

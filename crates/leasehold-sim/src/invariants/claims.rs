@@ -76,10 +76,7 @@ impl Invariant for Claims {
             let took = view.now - *at;
             let disturbed = !view.is_quiet_for(took + view.plan.timeout + Duration::from_secs(2));
             if took > *within && !disturbed && !was_paused(view, *process, *at) {
-                return Err(format!(
-                    "{} has had {name} for {took:?}, and nobody has claimed it",
-                    short(wire)
-                ));
+                return Err(format!("{} has had {name} for {took:?} without a claim", short(wire)));
             }
         }
         Ok(())

@@ -139,7 +139,7 @@ impl Run<'_> {
         let Self { verb, name, after, .. } = self;
         let list: BTreeSet<&Wire> = after.queue.iter().collect();
         if list.len() != after.queue.len() {
-            return Err(format!("F2: after {verb} somebody stands twice in the queue of {name}: {after}"));
+            return Err(format!("F2: after {verb} a waiter is twice in the queue of {name}: {after}"));
         }
         let deadlines: BTreeSet<&Wire> = after.redisson_deadlines.iter().map(|(wire, _)| wire).collect();
         let seen: BTreeSet<&Wire> = after.last_seen.iter().map(|(wire, _)| wire).collect();

@@ -94,7 +94,7 @@ impl Invariant for LeakedHolds {
             let within = view.plan.timeout + UNDONE_WITHIN;
             if view.now - since > within && view.is_quiet_for(within) && !is_paused(view, process, within) {
                 let age = view.now - since;
-                return Err(format!("{} stands on {name} for nobody since {age:?}", short(&wire)));
+                return Err(format!("{} is on {name} without a client since {age:?}", short(&wire)));
             }
         }
         Ok(())

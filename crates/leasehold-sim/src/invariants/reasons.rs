@@ -38,7 +38,7 @@ impl Invariant for Reasons {
                 let process = self.process_of.remove(op).unwrap_or_default();
                 if *outcome == Outcome::Closed && !self.closing.contains(&process) {
                     return Err(format!(
-                        "op {} was told that its client is closed, and nobody has closed it",
+                        "op {} was told that its client is closed, and no user has closed it",
                         op.0
                     ));
                 }
@@ -56,7 +56,7 @@ impl Invariant for Reasons {
                     _ => true,
                 };
                 if !excused {
-                    return Err(format!("hold {} was told that {reason}, which nobody did", hold.0));
+                    return Err(format!("hold {} was told that {reason}, which did not happen", hold.0));
                 }
             }
             _ => {}

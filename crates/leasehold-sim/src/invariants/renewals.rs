@@ -103,7 +103,7 @@ impl Invariant for Renewals {
 impl Renewals {
     fn sent(&mut self, view: &View, process: usize, call: u64, wire: &Wire) -> Result<(), String> {
         if !self.claimed.contains(wire) {
-            return Err(format!("G5: {} is renewed, and nobody has claimed it", short(wire)));
+            return Err(format!("G5: {} is renewed without a claim", short(wire)));
         }
         if self.released.contains(wire) {
             return Err(format!("D3: {} is renewed after its release was sent", short(wire)));

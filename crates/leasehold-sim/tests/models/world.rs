@@ -442,7 +442,7 @@ impl<L: Ledger> World<L> {
             !client.alive || (client.waiting.is_none() && client.next(plan).is_none())
         };
         if !world.clients.iter().zip(scene.plans).all(finished) {
-            return Err("L: somebody waits for ever");
+            return Err("L: a client waits forever");
         }
         L::at_end(&world)
     }

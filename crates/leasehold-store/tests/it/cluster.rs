@@ -107,7 +107,7 @@ async fn in_a_cluster_sharded_messages_travel_in_both_directions() {
         eventually(LIMIT, "only us to listen", || server.cli(&["SPUBLISH", CHANNEL, "0"]) == "1");
         expect_event(&mut news, &message());
         drop(subscription);
-        eventually(LIMIT, "nobody to listen", || {
+        eventually(LIMIT, "no subscriber to be left", || {
             server.cli(&["PUBSUB", "SHARDNUMSUB", CHANNEL]).lines().last() == Some("0")
         });
     }

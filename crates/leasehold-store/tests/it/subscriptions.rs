@@ -98,7 +98,7 @@ async fn two_listeners_share_one_subscription() {
     assert_eq!(publish(&server, "c", "1"), "1");
     second.receives("1");
     drop(second);
-    eventually(LIMIT, "nobody is subscribed", || subscribers(&server, "c") == "0");
+    eventually(LIMIT, "no client is subscribed", || subscribers(&server, "c") == "0");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -109,7 +109,7 @@ async fn a_subscription_dropped_outside_a_runtime_is_ended_on_the_server() {
     listener.is_listening();
     let Listener { subscription, .. } = listener;
     thread::spawn(move || drop(subscription)).join().unwrap();
-    eventually(LIMIT, "nobody is subscribed", || subscribers(&server, "c") == "0");
+    eventually(LIMIT, "no client is subscribed", || subscribers(&server, "c") == "0");
     let mut again = Listener::new(&store, "c");
     again.is_listening();
     assert_eq!(subscribers(&server, "c"), "1");

@@ -224,7 +224,7 @@ async fn the_lock_lives_as_long_as_its_longest_reader<S: Store, A: Admin>(harnes
     harness.run_command(&["DEL", &rw.timeout(2, 3)]);
     assert_eq!(rw.release(&READ_LOCK, 4, 0).await, Reply::Int(0));
     assert!((5_001..=9_000).contains(&rw.remaining()));
-    assert_eq!(rw.messages(&mut heard).await, "now", "nobody is told while somebody reads");
+    assert_eq!(rw.messages(&mut heard).await, "now", "no waiter is told while a reader holds");
 }
 
 async fn a_dead_reader_is_removed_while_others_read<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
@@ -281,7 +281,7 @@ async fn a_readers_release_does_not_change_the_writers_lease<S: Store, A: Admin>
     }
     assert!(rw.is(&[("mode", "write"), ("1:write", "1")]));
     assert!(!rw.has(&rw.timeout(2, 1)));
-    assert_eq!(rw.messages(&mut heard).await, "now", "nobody may come in yet");
+    assert_eq!(rw.messages(&mut heard).await, "now", "no waiter may acquire yet");
 }
 
 async fn a_writer_that_downgrades_admits_and_wakes_readers<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
@@ -443,7 +443,7 @@ async fn keys_of_other_types_are_rejected_unchanged<S: Store, A: Admin>(harness:
         harness.run_command(&["HSET", rw.name.as_str(), field, "1"]);
         for (recipe, lock) in recipes.into_iter().take(2) {
             let acquire = rw.call(1, LONG, |execute| (recipe.acquire)(&execute));
-            let refused = harness.run(acquire).await.expect_err("the hash is somebody else's");
+            let refused = harness.run(acquire).await.expect_err("the hash belongs to another program");
             assert_eq!(refused.kind, StoreErrorKind::WrongType, "{field}");
             assert_eq!(harness.execute((lock.force_release)(&rw.name)).await, Reply::Int(0));
         }

@@ -42,7 +42,7 @@ const REFUSED: Reply = Reply::Int(0);
 
 async fn permits_are_acquired_when_enough_are_available<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
     for (sc, recipe) in both(harness) {
-        assert_eq!(sc.acquire(recipe, (1, 1), ONCE).await, REFUSED, "nobody has set their number");
+        assert_eq!(sc.acquire(recipe, (1, 1), ONCE).await, REFUSED, "their number was never set");
         assert_eq!(harness.run_command(&["EXISTS", sc.name.as_str()]), "0");
         sc.set("3");
         assert_eq!(sc.acquire(recipe, (2, 2), FRESH).await, TAKEN);

@@ -89,7 +89,7 @@ async fn a_subscription_ends_when_it_is_dropped<S: Store, A: Admin>(harness: &Ha
     let (listening, mut heard) = harness.listen().await;
     assert_eq!(harness.listeners(), "1");
     drop(listening);
-    until("the server to count nobody", async || (harness.listeners() == "0").then_some(())).await;
+    until("the server to count no subscriber", async || (harness.listeners() == "0").then_some(())).await;
     harness.run_command(&["PUBLISH", &harness.channel().to_string(), "0"]);
     assert!(heard.try_recv().is_err());
 }

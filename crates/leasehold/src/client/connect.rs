@@ -200,7 +200,7 @@ mod tests {
         let silent = client.lock("silent");
         let all = join3(guard.lost(), silent.lock(), silent.is_locked());
         let (lost, acquired, inspected) =
-            tokio::time::timeout(SOON, all).await.expect("no call waits for ever");
+            tokio::time::timeout(SOON, all).await.expect("no call waits forever");
         assert_eq!(lost, LostReason::Closed);
         assert_eq!(acquired.unwrap_err(), AcquireErrorKind::Closed);
         assert_eq!(inspected.map_err(|error| error.kind), Err(InspectErrorKind::Closed));

@@ -218,7 +218,7 @@ impl Watch {
     /// Waits until a client waits. The client has subscribed and tried once more since, so only a wake-up, the end of
     /// the hold or a poll makes it try again.
     pub(crate) async fn wait_for_waiter(&self) {
-        eventually("somebody to wait", || self.has_waiter()).await;
+        eventually("a waiter", || self.has_waiter()).await;
     }
 
     /// The messages that scripts have published on this channel so far.

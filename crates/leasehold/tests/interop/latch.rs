@@ -163,7 +163,7 @@ async fn a_deletion_by_rust_ends_rust_waits_while_java_waits_for_the_next_count(
     );
     assert!(deleted.elapsed() < PROMPTLY, "it took {:?}", deleted.elapsed());
     assert!(latch.try_set_count(1).await.unwrap());
-    assert!(theirs.is_pending(), "Redisson tells nobody of a deletion");
+    assert!(theirs.is_pending(), "Redisson tells no waiter of a deletion");
     assert_eq!(latch.count_down().await.unwrap(), 0);
     assert_eq!(soon("the next count", theirs.ok()).await, "true");
 }

@@ -44,7 +44,7 @@ async fn a_killed_java_waiter_blocks_no_client(harness: Harness) {
     java.kill();
     assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
     let released = Instant::now();
-    let guard = soon("a lock that nobody has", client.lock(&*name).lock()).await.unwrap();
+    let guard = soon("a free lock", client.lock(&*name).lock()).await.unwrap();
     assert!(released.elapsed() < PROMPTLY, "it took {:?}", released.elapsed());
     assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
     assert!(is_free(harness.server(), &name));

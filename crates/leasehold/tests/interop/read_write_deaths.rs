@@ -57,7 +57,7 @@ async fn a_killed_java_process_blocks_rust_for_at_most_one_lease(harness: Harnes
     assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
 
     assert_eq!(holder.release().await.unwrap(), ReleaseOutcome::Released);
-    let guard = soon("what nobody alive waits for", lock(&waited).write()).await.unwrap();
+    let guard = soon("a lock without a living waiter", lock(&waited).write()).await.unwrap();
     assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
     assert!(is_free(harness.server(), &waited));
 }

@@ -70,7 +70,7 @@ impl Tally {
         let before = self.value().await;
         assert!(before.is_multiple_of(2), "a writer found another one inside at {before}");
         self.set(before + 1).await;
-        assert_eq!(self.value().await, before + 1, "nobody else writes");
+        assert_eq!(self.value().await, before + 1, "no other client writes");
         self.set(before + 2).await;
     }
 
@@ -78,7 +78,7 @@ impl Tally {
     pub(crate) async fn read(&self) {
         let first = self.value().await;
         assert!(first.is_multiple_of(2), "a reader found a writer inside at {first}");
-        assert_eq!(self.value().await, first, "nobody writes while somebody reads");
+        assert_eq!(self.value().await, first, "no client writes while another reads");
     }
 
     /// Records the token of a section, which must be larger than all earlier tokens of all clients.

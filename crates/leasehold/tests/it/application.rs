@@ -183,7 +183,7 @@ async fn a_disconnected_service_does_not_charge_an_order_of_another_service() {
     server.connection(&one.locks).set_reachable(false);
     let paid = other.start(42);
     server.advance(29 * SECOND).await;
-    assert!(held_up.is_held() && !paid.is_finished(), "nobody else is let in while it is trusted");
+    assert!(held_up.is_held() && !paid.is_finished(), "no other owner acquires while the hold is trusted");
     server.advance(SECOND).await;
     assert!(!held_up.is_held(), "it stops trusting before the other begins");
     server.advance(HOUR).await;
@@ -204,7 +204,7 @@ async fn a_lost_reply_costs_time_and_no_second_charge() {
     let Payment::NotNow(AcquireError { kind: AcquireErrorKind::Unknown { free_within, .. }, .. }) =
         payment.await.unwrap()
     else {
-        panic!("nobody can know")
+        panic!("the outcome is unknown")
     };
     server.lose_replies(false);
     server.advance(free_within.bound().expect("the lease bounds it")).await;

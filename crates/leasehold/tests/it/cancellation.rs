@@ -39,9 +39,10 @@ async fn drop_everything_everywhere(begin: impl Fn(&Proxy), end: impl Fn(&Proxy)
             let wait = waiting.wait(proxy.url(), client, lock, guard);
             let outcome = soon("the wait to end", poll_times(polls, wait)).await;
             end(&proxy);
-            let guard = soon("nobody to be in the way", other.lock("job").lock()).await.unwrap();
+            let guard = soon("a free lock", other.lock("job").lock()).await.unwrap();
             guard.release().await.unwrap();
-            let writer = soon("nobody to read or write", other.rw_lock("sides").write()).await.unwrap();
+            let writer =
+                soon("a lock without readers and writers", other.rw_lock("sides").write()).await.unwrap();
             writer.release().await.unwrap();
             if outcome.is_some() {
                 break;
@@ -58,7 +59,7 @@ async fn drop_everything_everywhere(begin: impl Fn(&Proxy), end: impl Fn(&Proxy)
             let outcome = soon(case.method, poll_times(polls, wait)).await;
             end(&proxy);
             for name in ["job", "fair"] {
-                let guard = soon("nobody to be in the way", other.lock(name).lock()).await.unwrap();
+                let guard = soon("a free lock", other.lock(name).lock()).await.unwrap();
                 guard.release().await.unwrap();
             }
             if outcome.is_some() {

@@ -371,7 +371,7 @@ async fn many_count_downs_and_waits_meet_at_zero() {
             left.push(soon("the count-down", counter).await.unwrap());
         }
         left.sort_unstable();
-        assert_eq!(left, (0..60).collect::<Vec<_>>(), "each count is somebody's");
+        assert_eq!(left, (0..60).collect::<Vec<_>>(), "each count belongs to one caller");
         for waiter in waiters {
             soon("it to go on", waiter).await.unwrap().unwrap();
         }

@@ -91,7 +91,7 @@ async fn a_free_lock_is_granted_and_leaves_no_queue(server: Fixture) {
     let lock = connect(&server).await.fair_lock("job");
     let guard = lock.lock().await.unwrap();
     assert!(guard.is_held());
-    assert_eq!(server.cli(&["KEYS", "*"]), "job", "the queue's keys are not there when nobody waits");
+    assert_eq!(server.cli(&["KEYS", "*"]), "job", "the queue has no keys without waiters");
     guard.release().await.unwrap();
     assert!(is_free(&server, "job"));
     assert_eq!(server.cli(&["KEYS", "*"]), "");
@@ -131,7 +131,7 @@ async fn a_release_wakes_only_the_queue_head(server: Fixture) {
 async fn a_try_does_not_overtake_waiters(server: Fixture) {
     java_waits(&server, "java:1", 300_000);
     let lock = connect(&server).await.fair_lock("job");
-    assert!(lock.try_lock().await.unwrap().is_none(), "the lock is free, and somebody waits for it");
+    assert!(lock.try_lock().await.unwrap().is_none(), "the lock is free, and a waiter is queued");
     assert_eq!(queue(&server), ["java:1"]);
 }
 

@@ -261,7 +261,7 @@ async fn closing_refuses_waiters_and_everything_later(server: Fixture) {
     );
     assert_eq!(lock.is_locked().await.map_err(|error| error.kind), Err(InspectErrorKind::Closed));
     assert_eq!(lock.force_unlock().await.map_err(|error| error.kind), Err(InspectErrorKind::Closed));
-    assert_eq!(keys(&server), 1, "somebody else's hold stays");
+    assert_eq!(keys(&server), 1, "another owner's hold stays");
     assert_eq!(soon("a second close", client.close()).await.unconfirmed, 0);
 }
 

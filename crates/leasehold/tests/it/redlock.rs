@@ -87,7 +87,7 @@ async fn many_clients_acquire_one_after_another() {
         })
         .collect();
     for task in tasks {
-        tokio::time::timeout(Duration::from_secs(60), task).await.expect("nobody starves").unwrap();
+        tokio::time::timeout(Duration::from_secs(60), task).await.expect("no waiter starves").unwrap();
     }
     assert_eq!(count.load(std::sync::atomic::Ordering::SeqCst), 30);
 }

@@ -194,7 +194,7 @@ async fn an_owner_granted_write_while_waiting_to_read_holds_both(server: Fixture
         soon("both", both).await.unwrap();
         drop(soon("the one before", before).await.unwrap());
         eventually("the releases", || keys(&server) == 0).await;
-        eventually("nobody to listen", || listeners(&server) == 0).await;
+        eventually("no subscriber to be left", || listeners(&server) == 0).await;
     }
 }
 
@@ -303,7 +303,7 @@ async fn the_release_of_a_writer_admits_all_readers_at_once(server: Fixture) {
         assert!(readers.iter().all(leasehold::Guard::is_held), "all at once");
         drop((readers, kept));
         eventually("the releases", || keys(&server) == 0).await;
-        eventually("nobody to listen", || listeners(&server) == 0).await;
+        eventually("no subscriber to be left", || listeners(&server) == 0).await;
     }
 }
 
@@ -371,7 +371,7 @@ async fn a_forced_release_affects_only_the_side_that_holds_the_lock(server: Fixt
         assert_eq!(reader.release().await, Ok(ReleaseOutcome::NotHeld));
     }
 
-    assert!(!other.read_lock().force_unlock().await.unwrap(), "somebody writes");
+    assert!(!other.read_lock().force_unlock().await.unwrap(), "another owner writes");
     assert!(writer.is_held());
     assert!(other.write_lock().force_unlock().await.unwrap());
     assert_eq!(keys(&server), 0);

@@ -124,7 +124,7 @@ async fn an_upgrade_tries_once_or_for_a_while(server: Fixture) {
     let lock = client.rw_lock("job");
     let (mine, others) = (lock.read().await.unwrap(), other.rw_lock("job").read().await.unwrap());
     assert!(lock.try_upgrade(&mine).await.unwrap().is_none());
-    assert!(is_free(&server, UPGRADE), "who does not wait keeps nobody out");
+    assert!(is_free(&server, UPGRADE), "a single attempt keeps no other owner out");
     assert!(lock.try_upgrade_for(&mine, ms(300)).await.unwrap().is_none());
     eventually("the mark to go", || is_free(&server, UPGRADE)).await;
     assert!(mine.is_held());
@@ -322,7 +322,7 @@ async fn readers_starve_a_writer_unless_it_is_preferred(server: Fixture) {
     let over = Arc::new(AtomicBool::new(false));
     let yielding = readers.rw_lock("job").prefer_writers();
     let stream = stream_of_readers(&yielding, &over);
-    eventually("somebody to read", || !is_free(&server, "job")).await;
+    eventually("a reader", || !is_free(&server, "job")).await;
     assert!(writer.rw_lock("job").try_write_for(ms(200)).await.unwrap().is_none(), "one that is not waits");
     for _ in 0..3 {
         let guard = soon("its turn", writer.rw_lock("job").prefer_writers().write()).await.unwrap();
@@ -356,7 +356,7 @@ async fn a_dead_preferred_writer_excludes_readers_for_seconds(server: Fixture) {
     run_command(&server, &["SET", WRITER, "6f3b2c1e-0d4a-4b7e-9c55-1a2b3c4d5e6f:42", "PX", "700"]);
     let lock = client.rw_lock("job").prefer_writers();
     assert!(lock.try_read().await.unwrap().is_none());
-    soon("the mark's end, though nobody says so", lock.read()).await.unwrap().release().await.unwrap();
+    soon("the mark's end, which no message announces", lock.read()).await.unwrap().release().await.unwrap();
 }
 
 async fn a_reader_re_enters_before_a_preferred_writer(server: Fixture) {

@@ -127,7 +127,7 @@ async fn no_body_starts_after_a_loss(server: Fixture) {
         let entered = section.enter().await.unwrap();
         run_command(&server, &["DEL", "job"]);
         assert_eq!(soon("the loss", entered.guard().lost()).await, LostReason::Deleted);
-        let outcome = entered.run(async { unreachable!("nobody holds the lock") }).await;
+        let outcome = entered.run(async { unreachable!("the lock is free") }).await;
         assert!(matches!(outcome, Err(RunError::Lost { reason: LostReason::Deleted, .. })));
     }
 }
@@ -310,7 +310,7 @@ async fn an_invalid_name_is_reported(server: Fixture) {
     let outcome = client.lock("").run(async |_| ()).await;
     let Err(RunError::Acquire(error)) = outcome else { panic!("{outcome:?}") };
     assert_eq!(error, AcquireErrorKind::Name(NameError::Empty));
-    assert_eq!(leasehold::installed().unwrap_err(), NotInstalled, "nobody has, in this process");
+    assert_eq!(leasehold::installed().unwrap_err(), NotInstalled, "no client is installed in this process");
 }
 
 async fn a_section_guard_can_be_spawned(server: Fixture) {

@@ -207,7 +207,7 @@ async fn zero_permits_are_always_granted(server: Fixture) {
 
 async fn permits_are_returned_by_number(server: Fixture) {
     let seats = connect(&server).await.semaphore("seats");
-    assert_eq!(seats.release(3).await.unwrap(), 3, "as in Redisson, also when nobody has set their number");
+    assert_eq!(seats.release(3).await.unwrap(), 3, "as in Redisson, also when their number was never set");
     assert_eq!(left(&server), 3);
     assert!(seats.try_acquire_many(3).await.unwrap().is_some());
 }
@@ -226,7 +226,7 @@ async fn a_detached_guard_leaves_its_permits_acquired(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
     seats(&one, 2).await.acquire_many(2).await.unwrap().detach();
     one.close().await;
-    assert_eq!(left(&server), 0, "nobody has returned them");
+    assert_eq!(left(&server), 0, "no client has returned them");
     assert_eq!(other.semaphore("seats").release(2).await.unwrap(), 2);
 }
 

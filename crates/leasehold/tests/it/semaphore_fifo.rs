@@ -116,7 +116,10 @@ async fn a_single_attempt_does_not_overtake_the_queue(server: Fixture) {
         "one is free, and it is not its turn"
     );
     assert_eq!(queued(&server), 1, "it does not stand there itself");
-    assert!(other.semaphore("seats").try_acquire().await.unwrap().is_some(), "whoever is not fair passes");
+    assert!(
+        other.semaphore("seats").try_acquire().await.unwrap().is_some(),
+        "a semaphore that is not fifo passes"
+    );
     waiting.abort();
 }
 
@@ -159,7 +162,7 @@ async fn an_empty_queue_is_deleted(server: Fixture) {
     let waiting = acquire_in_task(&seats, 1);
     eventually("it to stand in the queue", || queued(&server) == 1).await;
     for key in ["leasehold_sc_queue:{seats}", "leasehold_sc_seen:{seats}"] {
-        assert!((1..=10_000).contains(&pttl(&server, key)), "{key} outlives nobody for long");
+        assert!((1..=10_000).contains(&pttl(&server, key)), "{key} expires soon after its last waiter");
     }
     permit.release().await.unwrap();
     drop(soon("its turn", waiting).await.unwrap().unwrap());

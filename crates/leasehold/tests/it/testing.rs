@@ -171,10 +171,10 @@ async fn a_waiter_gives_up_at_its_deadline_and_not_before() {
 async fn the_next_renewal_detects_an_expired_lease() {
     let server = Server::new();
     let guard = server.client().await.unwrap().lock("job").lock().await.unwrap();
-    assert!(!server.expire("other"), "nobody holds it");
+    assert!(!server.expire("other"), "no client holds it");
     assert!(server.expire("job"));
     assert_eq!(server.holder("job"), None);
-    assert!(guard.is_held(), "nobody has told it yet");
+    assert!(guard.is_held(), "no message has told the guard yet");
     server.advance(10 * SECOND).await;
     assert_eq!(poll_once(guard.lost()).await, Some(LostReason::Deleted));
     assert_eq!(guard.release().await, Ok(ReleaseOutcome::NotHeld));
@@ -389,7 +389,7 @@ async fn an_unpolled_future_does_not_stop_time() {
     let mut acquiring = Box::pin(lock.lock());
     assert!(poll_once(acquiring.as_mut()).await.is_none());
     server.advance(HOUR).await;
-    assert_eq!(server.holder("job"), None, "it was granted, and given back since nobody took it");
+    assert_eq!(server.holder("job"), None, "it was granted, and undone because no caller claimed it");
     assert!(acquiring.await.unwrap().is_held(), "asked again");
     assert_eq!(server.elapsed(), HOUR);
 }

@@ -84,7 +84,7 @@ async fn a_plain_message_of_redisson_wakes_a_waiter(server: Fixture) {
     let waiting = wait_in_task(&client, "job");
     sleeps(&server, "job", 0).await;
     run_command(&server, &["DEL", "job"]);
-    assert!(!waiting.is_finished(), "nobody has told it");
+    assert!(!waiting.is_finished(), "no message has told the waiter");
     run_command(&server, &["PUBLISH", &crate::support::channel("job"), "0"]);
     drop(soon("the wake-up", waiting).await.unwrap().unwrap());
 }

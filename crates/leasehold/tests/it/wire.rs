@@ -210,7 +210,7 @@ fn a_late_duplicate_of_any_call_does_not_affect_a_newer_owner(server: Fixture) {
     assert_eq!(fields(&server, "lk"), held_by(2, 1));
     assert!(pttl(&server, "lk") <= 5000);
     run_command(&server, &["PUBLISH", CHANNEL, "marker"]);
-    assert_eq!(heard.message(), "marker", "nobody was woken");
+    assert_eq!(heard.message(), "marker", "no waiter was woken");
 }
 
 fn invalid_arguments_are_rejected_before_the_first_write(server: Fixture) {

@@ -230,7 +230,7 @@ fn the_vector_of_mixed_kinds_is_refused(server: Fixture) {
     run_command(&server, &["DEL", "rw"]);
     Side::reader(2, 30_000).acquire(&server);
     let answer = acquire();
-    assert!(answer.contains("WRONGTYPE"), "refused there as somebody else's: {answer}");
+    assert!(answer.contains("WRONGTYPE"), "refused there as another kind of object: {answer}");
 }
 
 async fn names_with_a_hash_tag_have_the_keys_and_the_channel_that_redisson_gives_them(server: Fixture) {

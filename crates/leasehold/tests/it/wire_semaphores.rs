@@ -222,7 +222,7 @@ fn a_late_duplicate_of_an_undone_acquire_takes_nothing(server: Fixture) {
     for (number, recipe) in [(1, &SEMAPHORE as &Recipe), (2, &FIFO_SEMAPHORE)] {
         let undone_first = Asked::new(recipe, 10 * number, 2);
         assert_eq!(undone_first.undo(&server), "0");
-        assert_eq!(undone_first.acquire(&server), "0", "it arrives when nobody wants it any more");
+        assert_eq!(undone_first.acquire(&server), "0", "it arrives after its caller has given up");
         // The client sent two attempts, and one is still in flight when the caller returns the other's permits.
         let released = Asked::new(recipe, 10 * number + 1, 2);
         assert_eq!(released.acquire_again(&server), "1");
@@ -437,7 +437,7 @@ fn late_calls_neither_lose_nor_create_permits() {
             run(&server, &call);
         }
         assert_eq!(server.cli(&["GET", "s"]), PERMITS.to_string(), "seed {seed}");
-        assert_eq!(server.cli(&["EXISTS", "leasehold_sc_queue:{s}"]), "0", "seed {seed}: somebody is queued");
+        assert_eq!(server.cli(&["EXISTS", "leasehold_sc_queue:{s}"]), "0", "seed {seed}: a waiter is queued");
     }
     assert!(granted > 2000, "hardly anything was granted: {granted}");
 }

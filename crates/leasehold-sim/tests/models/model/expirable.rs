@@ -51,7 +51,7 @@ impl Ledger for Rules {
         let ids = world.server().sorted_set("{x}:timeout");
         let now_ms = f64::from(u32::try_from(world.now_ms).unwrap());
         let taken = ids.is_some_and(|ids| ids.iter().any(|(_, ends)| ends > now_ms));
-        if taken { Err("G4: a permit is taken that nobody holds") } else { Ok(()) }
+        if taken { Err("G4: a permit is acquired that no client holds") } else { Ok(()) }
     }
 }
 

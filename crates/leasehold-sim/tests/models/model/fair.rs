@@ -76,7 +76,7 @@ impl Ledger for Queue {
             (Verb::Acquire, Ok(Reply::Nil)) => {
                 let was_held = seen.before.has_field("x", &owner);
                 if !was_held && queue.0.first().is_some_and(|(head, _)| *head != owner) {
-                    return Err("F1, F5: somebody passed the head of the queue by");
+                    return Err("F1, F5: a waiter passed the head of the queue");
                 }
                 queue.leave(&owner);
             }

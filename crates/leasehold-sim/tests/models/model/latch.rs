@@ -58,7 +58,7 @@ impl Ledger for Counts {
             Outcome::Acquired(Ok(_)) if what == OPEN && !world.ledger.opened => {
                 Err("K3: a wait ended though the count was never zero")
             }
-            Outcome::Acquired(Err(AcquireFailure::Deleted)) => Err("E: nobody has deleted it"),
+            Outcome::Acquired(Err(AcquireFailure::Deleted)) => Err("E: no client has deleted it"),
             _ => Ok(()),
         }
     }
@@ -79,7 +79,7 @@ impl Ledger for Counts {
         }
         let refused = world.clients[2].ended(OPEN, End::Refused);
         if refused && counts.applied.len() == 2 && !counts.set_again {
-            return Err("K4: somebody waits though the count is zero");
+            return Err("K4: a client waits though the count is zero");
         }
         Ok(())
     }

@@ -425,7 +425,11 @@ impl Space for Rounds {
             return Err("L: a round has no end");
         }
         let left = world.net.servers.iter().any(|server| !server.entries().is_empty());
-        if left { Err("Q2: a node keeps what nobody holds") } else { world.broken.map_or(Ok(()), Err) }
+        if left {
+            Err("Q2: a node keeps a hold that no client has")
+        } else {
+            world.broken.map_or(Ok(()), Err)
+        }
     }
 
     fn wanted(&self, world: &World) -> bool {

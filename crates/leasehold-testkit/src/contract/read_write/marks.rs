@@ -99,7 +99,7 @@ async fn an_abandoned_upgrade_admits_readers_again<S: Store, A: Admin>(harness: 
         (UPGRADE.acquire)(&CallArgs { companion: Some(owner(1)), context, ..execute })
     });
     assert!(refused(&harness.execute(once).await, LONG));
-    assert!(!rw.has(&rw.upgrade_mark()), "who does not wait keeps nobody out");
+    assert!(!rw.has(&rw.upgrade_mark()), "a single attempt keeps no other owner out");
     rw.acquire_beside(&UPGRADE, 4, 1).await;
     assert_eq!(rw.release(&UPGRADE, 3, 0).await, Reply::Nil);
     assert!(rw.has(&rw.upgrade_mark()), "it is another's");

@@ -25,9 +25,9 @@ fn a_client_connects_in_every_way() {
     let client = settings.clone().sharded_pubsub(ShardedPubsub::Off).connect(&server.url()).unwrap();
     assert!(!client.lock("job").is_locked().unwrap());
     assert!(settings.clone().timeout(Duration::ZERO).connect(&server.url()).is_err(), "too short");
-    let nobody = "redis://127.0.0.1:1";
-    assert!(settings.clone().connect(nobody).is_err());
-    let lazy = settings.clone().lazy().connect(nobody).unwrap();
+    let no_server = "redis://127.0.0.1:1";
+    assert!(settings.clone().connect(no_server).is_err());
+    let lazy = settings.clone().lazy().connect(no_server).unwrap();
     assert!(matches!(
         lazy.lock("job").try_lock(),
         Err(AcquireError { kind: AcquireErrorKind::Store(_), .. })

@@ -99,7 +99,7 @@ fn each_job_of_a_thread_has_its_own_owner() {
     assert!(taken && again, "a job re-enters what it holds");
     let (second, taken, ..) = job(client.lock("job"));
     assert_eq!(first, second, "there is one thread");
-    assert!(!taken, "the next job is somebody else");
+    assert!(!taken, "the next job is another owner");
     drop(guard);
 }
 
@@ -129,7 +129,7 @@ fn a_named_owner_is_the_same_on_every_thread() {
     let outer = lock.lock().unwrap();
     let inner = elsewhere(move || lock.try_lock().unwrap().unwrap());
     assert_eq!(count(&server, "job"), 2);
-    assert!(client.lock("job").try_lock().unwrap().is_none(), "the thread itself is somebody else");
+    assert!(client.lock("job").try_lock().unwrap().is_none(), "the thread itself is another owner");
     drop((outer, inner));
 }
 

@@ -115,7 +115,7 @@ fn no_body_starts_after_a_loss() {
     for on_lost in [OnLost::Cancel, OnLost::Finish] {
         let entered = section.clone().on_lost(on_lost).enter().unwrap();
         entered.guard().lost();
-        let outcome = entered.run(|| unreachable!("nobody holds the lock"));
+        let outcome = entered.run(|| unreachable!("the lock is free"));
         assert!(matches!(outcome, Err::<(), _>(RunError::Lost { .. })), "{outcome:?}");
     }
 }

@@ -149,7 +149,7 @@ fn lasting(server: &RedisServer) -> Vec<String> {
     let is_marker = |key: &&str| key.starts_with("leasehold_permit:") || key.starts_with("leasehold_op:");
     for marker in printed.lines().filter(is_marker) {
         // The marker may have expired since the listing.
-        assert_ne!(pttl(server, marker), -1, "{marker} stays for ever");
+        assert_ne!(pttl(server, marker), -1, "{marker} stays forever");
     }
     let mut keys: Vec<String> = printed.lines().filter(|key| !is_marker(key)).map(str::to_owned).collect();
     keys.sort_unstable();

@@ -15,7 +15,7 @@ use crate::cancellation::waiting::ALL;
 
 /// Waiting methods without a case, each with the reason.
 const LEFT_OUT: &[(&str, &str)] = &[
-    ("Sealed::acquire", "nobody outside can call it, and `Section::enter` is little more"),
+    ("Sealed::acquire", "no other crate can call it, and `Section::enter` is little more"),
     ("Server::advance", "it is a test's own time, and acquires nothing"),
     ("Server::settle", "it is a test's own time, and acquires nothing"),
     ("Server::sleep", "it is a test's own time, and acquires nothing"),

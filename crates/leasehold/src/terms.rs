@@ -106,10 +106,10 @@ impl HoldTerms {
     /// If the release comes earlier, the server keeps the lock closed for the rest of this time, for its owner too.
     /// Use it for jobs that end too soon for other processes that start the same job at the same time.
     ///
-    /// If this process ends before that time, or its client is closed or dropped, the remaining lease ends the hold.
-    /// This end is not too early after an awaited release, or after a release that
-    /// [`Client::close`](crate::Client::close) has confirmed. It comes later than the minimum hold time if the lease is
-    /// longer.
+    /// If this process ends before that time, or its client is closed or dropped, the remaining lease ends the hold. It
+    /// ends later than the minimum hold time if the lease is longer. An awaited release has extended a lease that is too
+    /// short. [`Client::close`](crate::Client::close) extends it by at most one call for each hold, and does not report
+    /// the result.
     ///
     /// A lost hold has no minimum. An acquire therefore refuses a fixed [`lease`](Self::lease) that is shorter than
     /// the minimum hold.

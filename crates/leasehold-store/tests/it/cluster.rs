@@ -162,13 +162,14 @@ async fn a_user_without_sharded_publish_uses_plain_channels() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_cluster_channels_are_plain_unless_configured() {
-    let server = RedisServer::start();
     for (setting, command) in [
         (ShardedPubsub::Auto, "PUBLISH"),
         (ShardedPubsub::Off, "PUBLISH"),
         // A standalone server of Redis 7 has sharded channels, too.
         (ShardedPubsub::On, "SPUBLISH"),
     ] {
+        // A server of its own: it counts subscribers, and that of another setting may still be there.
+        let server = RedisServer::start();
         let store = connect(&server, setting).await;
         let (_subscription, mut news) = listen(&store);
         expect_event(&mut news, &listening());

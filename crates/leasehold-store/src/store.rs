@@ -19,7 +19,7 @@ pub trait Store: Send + Sync + 'static {
     /// The store sends the call at the first poll of the future, or as soon as there is a connection. It executes calls
     /// in the order of their first polls. `timeout` covers everything, connecting included. When it passes, the store
     /// closes the connection that carried the call with a reset. The network then never delivers the bytes that the
-    /// server's machine has not received. The bytes that the machine has received may still run.
+    /// server's machine has not received. A call that the machine has received may still run.
     ///
     /// # Cancel safety
     /// A call whose future is dropped may or may not run.

@@ -280,7 +280,7 @@ mod tests {
     const A_WHILE: Duration = Duration::from_millis(30);
     const LONG: Duration = Duration::from_secs(3600);
 
-    /// Polls once, without waiting.
+    /// Returns true if the first poll completes the future.
     async fn is_ready(future: impl Future<Output = ()>) -> bool {
         let mut future = pin!(future);
         poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_ready())).await

@@ -78,7 +78,7 @@ macro_rules! any_error {
                 }
             }
 
-            /// Returns true if the same call may succeed a little later and does nothing twice.
+            /// Returns true if the same call may succeed a little later, and a repeat has no second effect.
             #[must_use]
             pub fn is_retryable(&self) -> bool {
                 match self {

@@ -28,8 +28,8 @@
 //! | `is_lost` | the hold of the caller or of its token is gone, and its work may be half done | 503, or 409 if stale |
 //! | none of these | a mistake: a name, a lease, a key of another kind, a deadlock of two holds | 500 |
 //!
-//! `is_retryable` is independent of the other three. It is true if the same call may succeed a little later and does
-//! nothing twice, so a `Retry-After` makes sense.
+//! `is_retryable` is independent of the other three. It is true if the same call may succeed a little later, and a
+//! repeat has no second effect, so a `Retry-After` makes sense.
 //!
 //! ```
 //! # use leasehold::RunError;

@@ -111,7 +111,7 @@ impl Policy {
 
 /// The rules of one primitive, as a row of values and functions.
 ///
-/// A recipe that differs from another one in a few rules names these and takes the rest from it:
+/// A recipe like another one lists the rules that differ and takes the others from the other recipe:
 /// `Recipe { kind: "fair lock", acquire, ..REENTRANT }`.
 #[derive(Clone, Copy)]
 pub struct Recipe {

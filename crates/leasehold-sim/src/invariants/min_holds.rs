@@ -92,7 +92,7 @@ impl MinHolds {
         Some(min_hold).filter(|_| !others)
     }
 
-    /// A jump of the clock of the process or of the server ends the minimum hold time early.
+    /// Returns true if a clock jump or a breach explains the early end.
     fn excused(&self, view: &View, min_hold: &MinHold) -> bool {
         let jumps = |kind| matches!(kind, Kind::ClockForward);
         let mut faults = view.plan.faults.iter();

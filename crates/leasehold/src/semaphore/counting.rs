@@ -112,7 +112,7 @@ impl Semaphore {
     /// [`add_permits`](Self::add_permits) and [`drain`](Self::drain) remove the lifetime, as in Redisson.
     ///
     /// # Errors
-    /// As [`try_set_permits`](Self::try_set_permits).
+    /// Returns the errors of [`try_set_permits`](Self::try_set_permits).
     ///
     /// # Cancel safety
     /// Dropping the future does not cancel a call that was sent.
@@ -345,7 +345,7 @@ impl Semaphore {
     /// The result can be negative. That many permits then have to be returned before the next permit can be acquired.
     ///
     /// # Errors
-    /// As [`try_set_permits`](Self::try_set_permits).
+    /// Returns the errors of [`try_set_permits`](Self::try_set_permits).
     ///
     /// # Cancel safety
     /// Dropping the future does not cancel a call that was sent.
@@ -370,7 +370,7 @@ impl Semaphore {
     /// Redisson.
     ///
     /// # Errors
-    /// As [`try_set_permits`](Self::try_set_permits).
+    /// Returns the errors of [`try_set_permits`](Self::try_set_permits).
     ///
     /// # Cancel safety
     /// Dropping the future does not cancel a call that was sent.
@@ -398,7 +398,7 @@ impl Semaphore {
     /// work releases the permit.
     ///
     /// # Errors
-    /// As [`try_set_permits`](Self::try_set_permits).
+    /// Returns the errors of [`try_set_permits`](Self::try_set_permits).
     ///
     /// # Cancel safety
     /// Dropping the future does not cancel a call that was sent.

@@ -120,7 +120,7 @@ impl ExpirableSemaphore {
     /// The result can be negative. That many permits then have to be returned before the next permit can be acquired.
     ///
     /// # Errors
-    /// As [`try_set_permits`](Self::try_set_permits).
+    /// Returns the errors of [`try_set_permits`](Self::try_set_permits).
     ///
     /// # Cancel safety
     /// Dropping the future does not cancel a call that was sent.
@@ -145,7 +145,7 @@ impl ExpirableSemaphore {
     /// Adds permits, or removes them if `permits` is negative, and returns the number of available permits.
     ///
     /// # Errors
-    /// As [`try_set_permits`](Self::try_set_permits).
+    /// Returns the errors of [`try_set_permits`](Self::try_set_permits).
     ///
     /// # Cancel safety
     /// Dropping the future does not cancel a call that was sent.
@@ -383,7 +383,7 @@ impl ExpirableSemaphore {
     /// Use it for permits that [`Permits::detach`] or a Java client handed over.
     ///
     /// # Errors
-    /// As [`try_set_permits`](Self::try_set_permits), and [`PermitsError::TooMany`].
+    /// Returns the errors of [`try_set_permits`](Self::try_set_permits), and [`PermitsError::TooMany`].
     ///
     /// # Cancel safety
     /// Dropping the future does not cancel a call that was sent.
@@ -422,7 +422,7 @@ impl ExpirableSemaphore {
     /// Returns `false` if the permit is not acquired any more.
     ///
     /// # Errors
-    /// As [`try_set_permits`](Self::try_set_permits), and [`PermitsError::Lease`].
+    /// Returns the errors of [`try_set_permits`](Self::try_set_permits), and [`PermitsError::Lease`].
     ///
     /// # Cancel safety
     /// Dropping the future does not cancel a call that was sent.

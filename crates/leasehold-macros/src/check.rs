@@ -14,7 +14,7 @@ use crate::value::{Kind, OnBusy, OnFinish, OnLost, Span};
 
 /// Reports every conflict.
 pub(crate) fn check(options: &Options, function: &Function, problems: &mut Problems) {
-    if options.name.is_none() {
+    if options.name.is_none() && !options.is_cut_short {
         let message = "a lock needs a name: `#[locked(name = \"order:{order_id}\")]`";
         problems.add(syn::Error::new(proc_macro2::Span::call_site(), message));
     }

@@ -129,7 +129,7 @@ fn listed(known: &[String]) -> String {
         [] => "the function has no arguments".to_owned(),
         known => {
             let all: Vec<_> = known.iter().map(|name| format!("`{{{name}}}`")).collect();
-            format!("what can be used: {}", all.join(", "))
+            format!("available: {}", all.join(", "))
         }
     }
 }
@@ -201,7 +201,7 @@ mod tests {
             (r#""a{{b}}""#, "no braces"),
             (r#""a}b""#, "no braces"),
             (r#""a{order_id""#, "no closing brace"),
-            (r#""a:{}""#, "what can be used: `{self}`, `{order_id}`, `{sku}`, `{pair}`, `{r#type}`, `{N}`"),
+            (r#""a:{}""#, "available: `{self}`, `{order_id}`, `{sku}`, `{pair}`, `{r#type}`, `{N}`"),
             (r#""a:{0}""#, "names no argument"),
             (r#""a:{order}""#, "there is no argument `order`"),
             (r#""a:{order_id.id()}""#, "format!"),

@@ -53,6 +53,8 @@ pub(crate) struct Options {
     pub(crate) client: Option<Given<Expr>>,
     pub(crate) fence: Option<Given<Ident>>,
     pub(crate) library: Option<Given<Path>>,
+    /// True if the parser stopped at a problem, so the options after it are not known.
+    pub(crate) is_cut_short: bool,
 }
 
 /// Returns the value of an option that was given and has no problem.
@@ -75,7 +77,7 @@ impl Options {
             Ok(())
         };
         let read = all.parse2(tokens);
-        problems.ok(read);
+        options.is_cut_short = problems.ok(read).is_none();
         options
     }
 

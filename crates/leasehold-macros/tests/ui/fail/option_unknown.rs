@@ -25,4 +25,9 @@ async fn no_value() -> Result<(), leasehold::Error> {
     Ok(())
 }
 
+#[leasehold::locked(wait, name = "job")]
+async fn a_name_after_a_problem() -> Result<(), leasehold::Error> {
+    Ok(())
+}
+
 fn main() {}

@@ -130,8 +130,10 @@ pub enum StoreErrorKind {
     TryAgain,
     /// `NOPERM`, or a script's command that the user may not run.
     PermissionDenied,
-    /// `WRONGPASS` or `NOAUTH`.
+    /// `WRONGPASS`: the server refused the user or password.
     AuthenticationFailed,
+    /// `NOAUTH`: the server requires a password, and the client has none.
+    AuthenticationRequired,
     /// The server takes no more clients.
     TooManyClients,
     /// `WRONGTYPE`: a key of another type has the lock's name. The key was not touched.
@@ -181,6 +183,7 @@ impl StoreErrorKind {
             Self::TryAgain => "the keys are moving between cluster nodes",
             Self::PermissionDenied => "the server's user lacks a permission for this call",
             Self::AuthenticationFailed => "the server refused the user or password",
+            Self::AuthenticationRequired => "the server requires a password",
             Self::TooManyClients => "the server has its maximum number of clients",
             Self::WrongType => "a key of another type has this name; that key is unchanged",
             Self::Malformed => "the reply has an unexpected form",

@@ -30,7 +30,7 @@ const CODES: [(&str, Kind, Applied); 20] = [
     ("NOPERM", Kind::PermissionDenied, No),
     // A server in protected mode lets no client connect from another host until it has a password.
     ("DENIED", Kind::AuthenticationFailed, No),
-    ("NOAUTH", Kind::AuthenticationFailed, No),
+    ("NOAUTH", Kind::AuthenticationRequired, No),
     ("WRONGPASS", Kind::AuthenticationFailed, No),
     ("WRONGTYPE", Kind::WrongType, Unknown),
     // Our scripts check their own arguments before the first write.
@@ -139,7 +139,7 @@ mod tests {
             Kind::AuthenticationFailed,
             No,
         ),
-        ("NOAUTH Authentication required.", Kind::AuthenticationFailed, No),
+        ("NOAUTH Authentication required.", Kind::AuthenticationRequired, No),
         ("WRONGPASS invalid username-password pair or user is disabled.", Kind::AuthenticationFailed, No),
         (
             "WRONGTYPE Operation against a key holding the wrong kind of value script: c0ffee",

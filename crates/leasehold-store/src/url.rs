@@ -75,7 +75,7 @@ pub enum UrlError {
 }
 
 /// The schemes that are reserved for later versions.
-const LATER: [&str; 3] = ["rediss", "redis+sentinel", "redis+cluster"];
+const LATER: [&str; 5] = ["rediss", "redis+sentinel", "redis-sentinel", "sentinel", "redis+cluster"];
 
 impl Scheme {
     /// Splits a URL into its scheme and the text behind `://`.

@@ -60,7 +60,7 @@ impl Engine {
         let ReleaseTerms { lease, units, gone_by, cause, reports } = terms;
         // At most one acquire under a wire owner is in flight, and none once its release begins, so no grant arrives
         // behind its undo.
-        debug_assert!(!self.releases.contains_key(&wire), "{wire} parts twice");
+        debug_assert!(!self.releases.contains_key(&wire), "{wire} is released twice");
         let release = Release {
             subject: subject.clone(),
             lease,

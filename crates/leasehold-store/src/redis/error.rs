@@ -38,6 +38,8 @@ enum Cause {
 /// Returns the text of an I/O error, without the system's number and wording: `connection refused`.
 fn io_text(error: &io::Error) -> String {
     match error.raw_os_error() {
+        // The standard library writes "entity not found". Only the path of a socket can be missing here.
+        Some(_) if error.kind() == io::ErrorKind::NotFound => "no such file".to_owned(),
         Some(_) => error.kind().to_string(),
         None => error.to_string(),
     }
@@ -88,6 +90,7 @@ impl Failure {
             Kind::ReadOnly
                 | Kind::MasterDown
                 | Kind::AuthenticationFailed
+                | Kind::AuthenticationRequired
                 | Kind::ConnectionLost
                 | Kind::Malformed
         )

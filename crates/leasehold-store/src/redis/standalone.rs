@@ -46,8 +46,8 @@ impl Redis {
     ///
     /// # Errors
     /// Fails with `StoreErrorKind::Unreachable` when the address does not answer, `Timeout` when a peer accepts and
-    /// stays silent, `Malformed` when the peer is no Redis, `AuthenticationFailed`, `TooManyClients`, `Loading` or
-    /// another kind that the server's answer has. No error repeats the password.
+    /// stays silent, `Malformed` when the peer is no Redis, `AuthenticationRequired`, `AuthenticationFailed`,
+    /// `TooManyClients`, `Loading` or another kind that the server's answer has. No error repeats the password.
     pub async fn connect(url: &ServerUrl, options: ConnectOptions) -> Result<Self, StoreError> {
         Self::connect_through(url, options, Arc::new(RealSockets)).await
     }

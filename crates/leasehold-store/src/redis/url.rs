@@ -79,6 +79,8 @@ mod tests {
             ("http://h", UrlError::UnknownScheme { scheme: "http".into() }),
             ("rediss://h", UrlError::NotBuiltIn { scheme: "rediss", feature: None }),
             ("redis+sentinel://h", UrlError::NotBuiltIn { scheme: "redis+sentinel", feature: None }),
+            ("redis-sentinel://h", UrlError::NotBuiltIn { scheme: "redis-sentinel", feature: None }),
+            ("sentinel://h", UrlError::NotBuiltIn { scheme: "sentinel", feature: None }),
             ("redis+cluster://h", UrlError::NotBuiltIn { scheme: "redis+cluster", feature: None }),
             ("memory://", UrlError::NotBuiltIn { scheme: "memory", feature: Some("embedded") }),
             ("redis://", UrlError::NoHost),
@@ -121,7 +123,9 @@ mod tests {
             ("redis://h", "redis://h:6379"),
             ("redis://:hunter2@[::1]/4", "redis://:***@[::1]:6379/4"),
             ("redis://a%0Ab:hunter2@h:1", "redis://a%0Ab:***@h:1"),
-            ("unix:///s%0A?pass=hunter2&user=a", "unix:///s%0A?db=0&user=a&pass=***"),
+            ("unix:///s%0A?pass=hunter2&user=a", "unix:///s%0A?user=a&pass=***"),
+            ("unix:///s", "unix:///s"),
+            ("unix:///s?pass=hunter2&db=3", "unix:///s?db=3&user=&pass=***"),
         ] {
             let url = ServerUrl::parse(text).unwrap();
             assert_eq!(url.to_string(), shown);

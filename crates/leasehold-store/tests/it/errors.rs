@@ -214,12 +214,13 @@ async fn a_missing_or_wrong_password_fails_and_is_never_printed() {
     let server = RedisServer::with(&["--requirepass", "s3cret"]);
     connect(&server).await;
     let port = server.port();
-    for login in ["", ":hunter2@", "nobody:hunter2@"] {
+    for (login, kind) in [
+        ("", Kind::AuthenticationRequired),
+        (":hunter2@", Kind::AuthenticationFailed),
+        ("nobody:hunter2@", Kind::AuthenticationFailed),
+    ] {
         let error = connect_to(&format!("redis://{login}127.0.0.1:{port}")).await.unwrap_err();
-        assert_eq!(
-            (error.kind, error.applied, error.during),
-            (Kind::AuthenticationFailed, No, Verb::Connect)
-        );
+        assert_eq!((error.kind, error.applied, error.during), (kind, No, Verb::Connect));
         assert!(!error_chain(&error).contains("hunter2"), "{}", error_chain(&error));
     }
 }

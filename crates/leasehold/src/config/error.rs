@@ -137,7 +137,7 @@ pub enum ConfigError {
         why: &'static str,
     },
     /// Two values conflict.
-    #[error("{one} and {other} conflict: {why}")]
+    #[error("{one} and {other} conflict: {}", reason(one, other, why))]
     #[non_exhaustive]
     Conflict {
         /// The first value.
@@ -229,7 +229,7 @@ impl fmt::Display for Conflict {
         f.write_str(match self {
             Self::Either => "set one of them",
             Self::RenewalTooLate { least_lease, most_timeout } => {
-                f.write_str("a renewal that takes all its time is answered after the hold is over; ")?;
+                f.write_str("a slow renewal would be answered after the lease ends; ")?;
                 write!(f, "raise the lease to {}", exact(*least_lease))?;
                 return most_timeout.map_or(Ok(()), |most| write!(f, " or lower the timeout to {}", exact(most)));
             }
@@ -240,13 +240,21 @@ impl fmt::Display for Conflict {
                 "a server that restarted without its data would count before the lease of a lost hold is over; raise \
                  `quorum.longest_lease` in every client"
             }
-            Self::Order => "the first must not be more than the second",
+            Self::Order => "the first value must not exceed the second",
             Self::NeverRenewed => {
                 "a fixed lease is never renewed and bounds the hold by itself; set `watchdog` instead of `lease`, or leave \
                  out the other"
             }
             Self::NotUsed { instead } => instead,
         })
+    }
+}
+
+/// Returns the reason of a conflict in the words of its keys.
+fn reason(one: &GivenValue, other: &GivenValue, why: &Conflict) -> String {
+    match why {
+        Conflict::Order => format!("`{}` must not exceed `{}`", one.key, other.key),
+        why => why.to_string(),
     }
 }
 

@@ -108,7 +108,9 @@ impl Checked<'_> {
     fn check_url(&self, key: &str, url: &Url) -> Result<(), ConfigError> {
         check_url(url.expose()).map_err(|cause| match cause {
             UrlError::NotBuiltIn { scheme: "rediss", .. } => self.not_supported(key, "TLS"),
-            UrlError::NotBuiltIn { scheme: "redis+sentinel", .. } => self.not_supported(key, "Sentinel"),
+            UrlError::NotBuiltIn { scheme: "redis+sentinel" | "redis-sentinel" | "sentinel", .. } => {
+                self.not_supported(key, "Sentinel")
+            }
             UrlError::NotBuiltIn { scheme: "redis+cluster", .. } => self.not_supported(key, "Redis Cluster"),
             cause => ConfigError::Url { set_by: source(self.sources, key), key: key.to_owned(), cause },
         })

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use leasehold_proto::engine::{AcquireFailure, LostReason};
 use leasehold_proto::recipe::expirable::PERMITS_MAX;
-use leasehold_proto::{FreeWithin, LEASE_MIN, LeaseError, NameError, Rounded, StoreError, StoreErrorKind};
+use leasehold_proto::{
+    FreeWithin, LEASE_MAX, LEASE_MIN, LeaseError, NameError, Rounded, StoreError, StoreErrorKind,
+};
 
 use super::message::{FORKED, message_in_debug, unavailable};
 use super::subject::{BadName, Subject, of_a_subject};
@@ -104,8 +106,9 @@ impl fmt::Display for AcquireErrorKind {
                 write!(f, "max_hold of {given} is below the minimum of {least}")
             }
             Self::MinHold { given, most } => {
+                let bound = if *most == LEASE_MAX { "the longest lease" } else { "the fixed lease or max_hold" };
                 let (given, most) = (Rounded::up(*given), Rounded::down(*most));
-                write!(f, "min_hold of {given} exceeds the maximum hold time of {most}")
+                write!(f, "min_hold of {given} exceeds {bound} of {most}")
             }
             Self::Store(source) => source.reason().fmt(f),
             Self::Unknown { free_within, source } => {

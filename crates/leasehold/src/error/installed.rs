@@ -12,7 +12,7 @@ pub struct NotInstalled;
 impl fmt::Display for NotInstalled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "no client is installed; call `leasehold::install` at the start of the program, or name a client",
+            "no client is installed; call `leasehold::install` at the start of the program, or write `client = ..`",
         )
     }
 }

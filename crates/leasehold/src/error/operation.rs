@@ -133,7 +133,7 @@ pub enum FencedWriteError {
 }
 
 impl FencedWriteError {
-    /// Returns the key of the write.
+    /// Returns the subject of the write.
     #[must_use]
     pub const fn subject(&self) -> &Subject {
         match self {
@@ -386,6 +386,9 @@ impl fmt::Display for InspectError {
         write!(f, "{} {outcome}: ", self.subject)?;
         match &self.kind {
             InspectErrorKind::Name(error) => error.fmt(f),
+            InspectErrorKind::Store(source) if source.kind == StoreErrorKind::WrongType && !unknown => {
+                f.write_str(OTHER_KIND)
+            }
             InspectErrorKind::Store(source) => source.reason().fmt(f),
             InspectErrorKind::NoExpiry => f.write_str("its key has no expiry and blocks forever"),
             InspectErrorKind::Closed => f.write_str("the client is closed"),

@@ -198,8 +198,9 @@ async fn invalid_urls_are_rejected() {
             other => panic!("{url}: {other:?}"),
         }
     }
-    for url in ["rediss://127.0.0.1", "redis+sentinel://127.0.0.1", "redis+cluster://127.0.0.1"] {
-        let outcome = Client::connect(url).await;
+    for scheme in ["rediss", "redis+sentinel", "redis-sentinel", "sentinel", "redis+cluster"] {
+        let url = format!("{scheme}://127.0.0.1");
+        let outcome = Client::connect(&url).await;
         assert!(matches!(outcome, Err(ConnectError::Url(UrlError::NotBuiltIn { .. }))), "{url}: {outcome:?}");
     }
 }

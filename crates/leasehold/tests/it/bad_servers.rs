@@ -60,7 +60,7 @@ async fn a_wrong_password_is_an_error_that_never_shows_it() {
         assert!(!said.contains("canary") && said.contains("***"), "{said}");
     }
     let (kind, _) = refused(Client::connect(&server.url()).await);
-    assert_eq!(kind, StoreErrorKind::AuthenticationFailed, "no password at all");
+    assert_eq!(kind, StoreErrorKind::AuthenticationRequired, "no password at all");
     let client = Client::connect(&server.url_with_password()).await.unwrap();
     assert!(!format!("{client:?}").contains("right"));
     drop(client.lock("job").lock().await.unwrap());

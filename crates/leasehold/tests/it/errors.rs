@@ -112,6 +112,30 @@ async fn a_wrong_password_is_reported() {
 }
 
 #[tokio::test]
+async fn a_missing_password_is_reported() {
+    let server = RedisServer::with(&["--requirepass", "right"]);
+    let port = server.port();
+    let error = Client::connect(&server.url()).await.unwrap_err();
+    let said = format!(
+        "no connection to redis://127.0.0.1:{port}: the server requires a password (server reply \"NOAUTH Authentication \
+         required.\")"
+    );
+    assert_message(error, &said, &REFUSED);
+}
+
+#[tokio::test]
+async fn a_missing_socket_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("no.sock").display().to_string();
+    let error = Client::connect(&format!("unix://{path}")).await.unwrap_err();
+    let said = format!("no connection to unix://{path}: the server cannot be reached (no such file)");
+    assert_message(error, &said, &DOWN);
+    let error = Client::connect(&format!("unix://{path}?db=3")).await.unwrap_err();
+    let said = format!("no connection to unix://{path}?db=3: the server cannot be reached (no such file)");
+    assert_message(error, &said, &DOWN);
+}
+
+#[tokio::test]
 async fn a_port_of_another_service_is_reported() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -143,6 +167,10 @@ async fn a_key_of_another_type_is_reported(server: Fixture) {
     assert_message(error, &format!("count-down latch \"import\" not changed: {kind}"), &MISTAKE);
     let error = client.count_down_latch("import").wait().await.unwrap_err();
     assert_message(error, &format!("wait for count-down latch \"import\" failed: {kind}"), &MISTAKE);
+    let error = client.expirable_semaphore("order:42").permits().await.unwrap_err();
+    assert_message(error, &format!("expirable semaphore \"order:42\" not inspected: {kind}"), &MISTAKE);
+    let error = client.lock("order:42").force_unlock().await.unwrap_err();
+    assert_message(error, &format!("lock \"order:42\" not unlocked: {kind}"), &MISTAKE);
 }
 
 async fn a_key_without_expiry_is_reported(server: Fixture) {
@@ -169,10 +197,16 @@ async fn an_invalid_name_or_invalid_terms_are_reported(server: Fixture) {
     let said = "lock \"order:42\" not acquired: a lease of 1ms is below the minimum of 3ms";
     assert_message(error, said, &MISTAKE);
     let bounded = client.lock("order:42").max_hold(60 * SECOND).min_hold(300 * SECOND);
-    let said = "lock \"order:42\" not acquired: min_hold of 5m exceeds the maximum hold time of 1m";
+    let said = "lock \"order:42\" not acquired: min_hold of 5m exceeds the fixed lease or max_hold of 1m";
     assert_message(bounded.lock().await.unwrap_err(), said, &MISTAKE);
     let error = MultiLock::of([bounded.into(), client.lock("b").into()]).lock().await.unwrap_err();
     assert_message(error, said, &MISTAKE);
+    let fixed = client.lock("order:42").lease(SECOND).min_hold(5 * SECOND);
+    let said = "lock \"order:42\" not acquired: min_hold of 5s exceeds the fixed lease or max_hold of 1s";
+    assert_message(fixed.lock().await.unwrap_err(), said, &MISTAKE);
+    let endless = client.lock("order:42").min_hold(366 * 86_400 * SECOND);
+    let said = "lock \"order:42\" not acquired: min_hold of 366d exceeds the longest lease of 365d";
+    assert_message(endless.lock().await.unwrap_err(), said, &MISTAKE);
     let error = client.lock("order:42").max_hold(Duration::from_nanos(2_999_999)).lock().await.unwrap_err();
     assert_message(
         error,
@@ -314,8 +348,7 @@ async fn an_unconfirmed_renewal_is_reported() {
 
 #[tokio::test]
 async fn a_missing_installed_client_is_reported() {
-    let said =
-        "no client is installed; call `leasehold::install` at the start of the program, or name a client";
+    let said = "no client is installed; call `leasehold::install` at the start of the program, or write `client = ..`";
     assert_message(leasehold::installed().unwrap_err(), said, &MISTAKE);
     assert_message(RunError::from(NotInstalled), &format!("the body did not run: {said}"), &MISTAKE);
 }

@@ -80,8 +80,12 @@ impl fmt::Display for ServerUrl {
                 if self.db == 0 { Ok(()) } else { write!(f, "/{}", self.db) }
             }
             Address::Unix { path } => {
-                write!(f, "unix://{}?db={}", Encoded(&path.to_string_lossy()), self.db)?;
-                user.map_or(Ok(()), |user| write!(f, "&user={user}&pass=***"))
+                write!(f, "unix://{}", Encoded(&path.to_string_lossy()))?;
+                if self.db != 0 {
+                    write!(f, "?db={}", self.db)?;
+                }
+                let joint = if self.db == 0 { '?' } else { '&' };
+                user.map_or(Ok(()), |user| write!(f, "{joint}user={user}&pass=***"))
             }
         }
     }

@@ -50,8 +50,8 @@ fn a_timeout_longer_than_the_hold_is_rejected() {
         }
     }
     let error = refused(with("1s", "3s")).to_string();
-    let expected = "`watchdog` = \"1s\" (app.toml) and `timeout` = \"3s\" (app.toml) conflict: a renewal that takes all its \
-                    time is answered after the hold is over; raise the lease to 1s526ms or lower the timeout to 654ms";
+    let expected = "`watchdog` = \"1s\" (app.toml) and `timeout` = \"3s\" (app.toml) conflict: a slow renewal would be answered \
+                    after the lease ends; raise the lease to 1s526ms or lower the timeout to 654ms";
     assert_eq!(without_folders(&error), expected);
 }
 
@@ -106,6 +106,10 @@ fn contradictory_terms_are_rejected() {
         let found = conflict(&format!("url = 'memory://'\n{text}"));
         assert_eq!(found, (one.to_owned(), other.to_owned(), why), "{text}");
     }
+    let error = refused(toml("url = 'memory://'\n[lock]\nmin_hold = '6s'\nlease = '5s'")).to_string();
+    let expected = "`lock.min_hold` = \"6s\" (app.toml) and `lock.lease` = \"5s\" (app.toml) conflict: `lock.min_hold` must \
+                    not exceed `lock.lease`";
+    assert_eq!(without_folders(&error), expected);
     assert!(toml("url = 'memory://'\n[lock]\nmin_hold = '5s'\nmax_hold = '5s'").is_ok());
     assert!(toml("url = 'memory://'\n[lock]\nmin_hold = '5s'\nlease = '5s'").is_ok());
     assert!(toml("url = 'memory://'\n[lock]\nmin_hold = '5s'\nlease = '5s'").is_ok());
@@ -217,7 +221,7 @@ fn an_invalid_url_or_address_is_rejected() {
 }
 
 /// Servers that this version cannot connect to, each with the missing part that the error names.
-const LATER: [(&str, &str); 16] = [
+const LATER: [(&str, &str); 18] = [
     (
         "[sentinel]\nmaster = 'm'\naddresses = ['a', 'b:26379', '[::1]:1']",
         "`sentinel.addresses` needs Sentinel",
@@ -248,6 +252,8 @@ const LATER: [(&str, &str); 16] = [
     ("[cluster]\naddresses = ['a']\ndatabase = 3", "`cluster.addresses` needs Redis Cluster"),
     ("url = 'rediss://a'", "`url` needs TLS"),
     ("url = 'redis+sentinel://a,b/m'", "`url` needs Sentinel"),
+    ("url = 'redis-sentinel://a,b/m'", "`url` needs Sentinel"),
+    ("url = 'sentinel://a,b/m'", "`url` needs Sentinel"),
     ("[quorum]\nurls = ['redis://a', 'redis+cluster://b', 'redis://c']", "`quorum.urls` needs Redis Cluster"),
 ];
 

@@ -25,7 +25,7 @@ pub(crate) enum Verb {
     /// Run a command while holding a lock
     #[command(after_help = ABOUT)]
     Run(Run),
-    /// Look at configuration files
+    /// Check configuration files
     Config(Config),
     #[command(name = exec::VERB, hide = true)]
     Exec(exec::Arguments),
@@ -53,8 +53,8 @@ Kinds of lock; all commands and services that share a name must use the same kin
 DURATION is in seconds (10, 2.5) or has units (30s, 5m, 1h30m).
 
 Configuration, later sources win: defaults, --config files in their order, LEASEHOLD_* variables, the options here.
-It is that of services which use the library: `key_prefix`, `timeout`, the terms of each kind of lock and all else hold
-here too, and what they do not know is an error. `leasehold config check` prints the result.
+Services that use the library have the same configuration. Their keys apply here too: `key_prefix`, `timeout`, the terms
+of each kind of lock and all others. An unknown key is an error. `leasehold config check` prints the result.
 
 Environment:
   LEASEHOLD_URL  the server: redis://[[user]:password@]host[:port][/db] or unix:///path. The place for a password,
@@ -119,7 +119,7 @@ pub(crate) struct Check {
     #[arg(long)]
     pub(crate) no_env: bool,
 
-    /// TOML, YAML or JSON, by the end of its name
+    /// TOML, YAML or JSON, chosen by its extension
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 }
@@ -130,7 +130,7 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) url: Option<Address>,
 
-    /// Read this configuration: TOML, YAML or JSON, by the end of its name; later files win
+    /// Read this file: TOML, YAML or JSON, chosen by its extension. Later files win
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Vec<PathBuf>,
 

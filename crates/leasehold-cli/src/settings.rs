@@ -13,15 +13,30 @@ use crate::kind::Kind;
 /// The server when no source names one.
 const DEFAULT: &str = "redis://127.0.0.1:6379";
 
+/// The configuration of one command.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) config: Config,
+    /// True if no source names a server.
+    pub(crate) is_default_address: bool,
+}
+
 /// Reads all sources and refuses the settings that no command can use.
-pub(crate) fn read(arguments: &Run) -> Result<Config, Failure> {
-    let config = match sources(arguments).environment().build() {
+pub(crate) fn read(arguments: &Run) -> Result<Settings, Failure> {
+    let settings = with_default(|| sources(arguments).environment()).map_err(Failure::usage)?;
+    check(&settings.config)?;
+    Ok(settings)
+}
+
+/// Builds the configuration, with the default server if no source names one.
+fn with_default(sources: impl Fn() -> ConfigBuilder) -> Result<Settings, ConfigError> {
+    match sources().build() {
         Err(ConfigError::Missing { key, .. }) if key == "url" => {
-            sources(arguments).environment().argument("default", "url", DEFAULT).build()
+            let config = sources().argument("default", "url", DEFAULT).build()?;
+            Ok(Settings { config, is_default_address: true })
         }
-        read => read,
-    };
-    usable(config.map_err(Failure::usage)?)
+        read => Ok(Settings { config: read?, is_default_address: false }),
+    }
 }
 
 /// Returns the files and the options, which have the names of their keys in the section of the lock's kind.
@@ -45,7 +60,7 @@ fn sources(arguments: &Run) -> ConfigBuilder {
 
 /// Refuses a quorum. Refuses a server in the memory of this process, because each command would have a server of its
 /// own, and none would exclude another.
-fn usable(config: Config) -> Result<Config, Failure> {
+fn check(config: &Config) -> Result<(), Failure> {
     if config.is_in_process() {
         let why = anyhow!("memory:// excludes no other process; commands need a server, such as {DEFAULT}");
         return Err(Failure::usage(why));
@@ -57,5 +72,17 @@ fn usable(config: Config) -> Result<Config, Failure> {
         );
         return Err(Failure::usage(why));
     }
-    Ok(config)
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_address_is_that_of_no_other_source() {
+        let is_default = |sources: fn() -> ConfigBuilder| with_default(sources).unwrap().is_default_address;
+        assert!(is_default(Config::builder));
+        assert!(!is_default(|| Config::builder().argument("--url", "url", DEFAULT)));
+    }
 }

@@ -7,8 +7,9 @@ use std::process;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Error};
-use leasehold::config::{Config, ConfigConnectError};
+use anyhow::{Error, anyhow};
+use leasehold::config::ConfigConnectError;
+use leasehold::error::NameError;
 use leasehold::{Client, ConnectError, Guard, LostReason, Name, ReleaseOutcome};
 use nix::sys::signal::Signal;
 use tokio::runtime;
@@ -24,11 +25,12 @@ use crate::helper::helper;
 use crate::kind::{Acquired, Kind, Wait};
 use crate::on_lost::OnLost;
 use crate::report::Report;
+use crate::settings::{self, Settings};
 use crate::signals::Signals;
 use crate::supervise::{Finished, Hold, Supervisor};
 use crate::terminal::Terminal;
 use crate::watcher::Watcher;
-use crate::{exec, settings, watcher};
+use crate::{exec, watcher};
 
 /// Runs the command under the lock and returns the exit code.
 pub(crate) fn run(arguments: &Run) -> u8 {
@@ -44,25 +46,38 @@ pub(crate) fn run(arguments: &Run) -> u8 {
 /// The runtime stays on this thread, the program's first, because the kernel ties the command's life to the thread that
 /// started it.
 fn attempt(arguments: &Run, report: Report) -> Result<u8, Failure> {
-    let refused = || format!("the name {:?} cannot be used", arguments.name);
-    Name::new(&arguments.name).with_context(refused).map_err(Failure::usage)?;
+    Name::new(&arguments.name).map_err(|error| unusable(&arguments.name, error))?;
     if arguments.url.as_ref().is_some_and(Address::has_password) {
         report.warn(format_args!(
             "the password in --url is visible to every user of this machine (ps); LEASEHOLD_URL is the place for it"
         ));
     }
-    let config = settings::read(arguments)?;
+    let settings = settings::read(arguments)?;
     let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::system)?;
-    runtime.block_on(connected(arguments, &config, report))
+    runtime.block_on(connected(arguments, &settings, report))
+}
+
+/// Returns the failure for a name that the library refuses. The library's advice about braces is a method, which a shell
+/// cannot call.
+fn unusable(name: &str, error: NameError) -> Failure {
+    let reason = match error {
+        NameError::Brace { at, .. } => {
+            anyhow!("the name has a brace at byte {at}; use a name without braces")
+        }
+        error => Error::new(error),
+    };
+    Failure::usage(reason.context(format!("the name {name:?} cannot be used")))
 }
 
 /// Connects, and always closes the client. By then the client has undone an acquire that was given up.
-async fn connected(arguments: &Run, config: &Config, report: Report) -> Result<u8, Failure> {
+async fn connected(arguments: &Run, settings: &Settings, report: Report) -> Result<u8, Failure> {
     let mut signals = Signals::ending().map_err(Failure::system)?;
     let client = tokio::select! {
         biased;
         signal = signals.next() => return Ok(exit::by_signal(signal as i32)),
-        client = config.connect() => client.map_err(not_connected)?,
+        client = settings.config.connect() => {
+            client.map_err(|error| not_connected(error, settings.is_default_address))?
+        }
     };
     let code = locked(arguments, &client, &mut signals, report).await;
     client.close().await;
@@ -174,8 +189,11 @@ fn code(finished: &Finished, released: Option<ReleaseOutcome>, on_lost: OnLost, 
     if lost && on_lost != OnLost::Ignore { exit::LOST } else { own }
 }
 
-fn not_connected(error: ConfigConnectError) -> Failure {
+fn not_connected(error: ConfigConnectError, is_default_address: bool) -> Failure {
     match error {
+        ConfigConnectError::Connect(error @ ConnectError::Store { .. }) if is_default_address => {
+            Failure::unavailable(anyhow!("{error} (the default address; set --url or LEASEHOLD_URL)"))
+        }
         ConfigConnectError::Connect(error @ ConnectError::Store { .. }) => Failure::unavailable(error),
         ConfigConnectError::Connect(error @ ConnectError::Thread(_)) => Failure::system(error),
         // The configuration is checked, so the rest is a store that this build does not have.
@@ -201,5 +219,28 @@ impl Hold for Held<'_> {
             LostReason::MaxHold => "--max-hold is over".to_owned(),
             reason => reason.to_string(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leasehold::config::Config;
+
+    #[test]
+    fn only_the_default_address_is_explained() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("unix://{}", folder.path().join("no.sock").display());
+        let config = Config::builder().set("url", url.as_str()).build().unwrap();
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let said = |is_default_address| {
+            let error = runtime.block_on(config.connect()).unwrap_err();
+            let failure = not_connected(error, is_default_address);
+            assert_eq!(failure.code, exit::UNAVAILABLE);
+            failure.reason.to_string()
+        };
+        let plain = format!("no connection to {url}: the server cannot be reached (no such file)");
+        assert_eq!(said(false), plain);
+        assert_eq!(said(true), format!("{plain} (the default address; set --url or LEASEHOLD_URL)"));
     }
 }

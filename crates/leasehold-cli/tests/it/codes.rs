@@ -88,6 +88,9 @@ fn wrong_arguments_are_64_and_run_nothing() {
         assert!(ended.err.contains("the name") && ended.err.lines().count() == 1, "{ended:?}");
         assert!(!ended.err.contains('\u{1b}'), "control characters reach no terminal: {ended:?}");
     }
+    let ended = outcome(leasehold().args(["run", "{a}"]).args(touch));
+    let said = "leasehold: the name \"{a}\" cannot be used: the name has a brace at byte 0; use a name without braces\n";
+    assert_eq!(ended.err, said);
     let ended = outcome(leasehold().arg("run").arg(std::ffi::OsStr::from_bytes(b"a\xff")).args(touch));
     assert_eq!(ended.code(), 64, "{ended:?}");
     let ended = outcome(leasehold().args(["run", "--lease", "\u{1b}[2J", NAME]).args(touch));

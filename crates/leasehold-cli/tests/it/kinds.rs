@@ -60,6 +60,22 @@ fn another_kind_of_the_same_name_is_rejected_and_runs_nothing() {
 }
 
 #[test]
+fn slots_of_a_lock_name_are_refused_in_one_sentence() {
+    let server = RedisServer::start();
+    let folder = Folder::new();
+    let running = begun(&server, &folder, &[]);
+    let kind = "another kind of object has this name on the server; that object is unchanged";
+    for (options, said) in [
+        (&["-s"][..], format!("leasehold: read lock \"{NAME}\" not acquired: {kind}\n")),
+        (&["--slots", "2"], format!("leasehold: expirable semaphore \"{NAME}\" not inspected: {kind}\n")),
+    ] {
+        let ended = outcome(&mut run(&server, options, &["true"]));
+        assert_eq!((ended.code(), ended.err), (69, said));
+    }
+    end(&folder, [running]);
+}
+
+#[test]
 fn a_fair_lock_serves_waiters_in_arrival_order() {
     let server = RedisServer::start();
     let folder = Folder::new();

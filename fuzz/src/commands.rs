@@ -5,7 +5,7 @@
 use arbitrary::{Result, Unstructured};
 use leasehold_store::embedded::{Database, Entry, Executed, Frame, Value};
 
-use crate::wire;
+use crate::resp;
 
 const COMMANDS: usize = 100;
 
@@ -212,7 +212,7 @@ fn word(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
 fn check(command: &[Vec<u8>], executed: &Executed, before: &[Entry], after: &[Entry], now_ms: u64) {
     let reply = executed.reply.encode();
     assert_eq!(
-        wire::after_one(&reply),
+        resp::after_one(&reply),
         Some(&[][..]),
         "{command:?} is answered by no whole reply: {reply:?}"
     );

@@ -9,10 +9,11 @@ mod commands;
 mod listener;
 mod names;
 mod replies;
+mod resp;
 mod step;
 mod urls;
 mod virtual_time;
-mod wire;
+mod wire_inputs;
 
 pub use commands::commands;
 pub use listener::listener;
@@ -20,16 +21,18 @@ pub use names::names;
 pub use replies::replies;
 pub use step::step;
 pub use urls::urls;
+pub use wire_inputs::wire;
 
 /// A target: its name and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     ("commands", commands),
     ("listener", listener),
     ("names", names),
     ("replies", replies),
     ("step", step),
     ("urls", urls),
+    ("wire", wire),
 ];

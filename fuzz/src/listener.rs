@@ -8,7 +8,7 @@ use leasehold_store::embedded::{Frame, Server, serve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
 
 use crate::virtual_time::finish;
-use crate::wire;
+use crate::resp;
 
 /// A size so small that both sides have to wait for each other.
 const PIPE_BYTES: usize = 64;
@@ -41,7 +41,7 @@ pub fn listener(data: &[u8]) {
     });
     let mut rest = heard.as_slice();
     while !rest.is_empty() {
-        rest = wire::after_one(rest)
+        rest = resp::after_one(rest)
             .unwrap_or_else(|| panic!("{sent:?} is answered by no whole reply: {rest:?}"));
     }
     assert_eq!(

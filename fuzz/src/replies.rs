@@ -28,7 +28,7 @@ const SLACK: Duration = Duration::from_millis(10);
 const PIPE_BYTES: usize = 128;
 
 /// Lines of a server: the replies of a session, and others.
-const LINES: [&str; 24] = [
+const LINES: [&str; 32] = [
     "+PONG\r\n",
     "+OK\r\n",
     "$-1\r\n",
@@ -53,6 +53,14 @@ const LINES: [&str; 24] = [
     "$4294967295\r\n",
     "*2147483647\r\n",
     "HTTP/1.1 400 Bad Request\r\n\r\n",
+    "%1\r\n$5\r\nproto\r\n:3\r\n",
+    "_\r\n",
+    ">3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n",
+    ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n0\r\n",
+    "=8\r\ntxt:some\r\n",
+    "*1\r\n$-1\r\n",
+    "*2\r\n:1\r\n-WRONGTYPE Operation against a key\r\n",
+    "%2147483647\r\n",
 ];
 
 /// One action of a server on a connection.
@@ -84,8 +92,8 @@ impl Dial for Servers {
         })
     }
 
-    fn jitter(&self, span: Duration) -> Duration {
-        span
+    fn seed(&self) -> u64 {
+        7
     }
 }
 

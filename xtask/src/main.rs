@@ -28,7 +28,7 @@ struct Verb {
     run: fn(&[String]) -> Result<()>,
 }
 
-const VERBS: [Verb; 15] = [
+const VERBS: [Verb; 16] = [
     Verb {
         name: "demo",
         purpose: "show two clients that want one lock, without a server; takes --server, and then a program of yours",
@@ -93,8 +93,13 @@ const VERBS: [Verb; 15] = [
     Verb { name: "servers", purpose: "show which servers the tests can use", run: verb::servers::run },
     Verb {
         name: "bench",
-        purpose: "run the benchmarks; takes arguments of cargo bench",
+        purpose: "measure an uncontended lock, and with peers other libraries too; takes arguments of cargo bench",
         run: verb::bench::run,
+    },
+    Verb {
+        name: "scale",
+        purpose: "measure many waiters, many holds and several processes; takes names of scenarios",
+        run: verb::scale::run,
     },
 ];
 

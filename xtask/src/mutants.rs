@@ -173,7 +173,7 @@ fn hunks(text: &str) -> Vec<Hunk> {
 mod tests {
     use super::*;
 
-    const PATCH: &str = "mutant: min hold: a client's queue\nbreaks: The queue.\nkilled by: simulator fast\n\n\
+    const PATCH: &str = "mutant: min hold: a client's queue\nbreaks: The queue.\nkilled by: simulator single\n\n\
                          --- a/x/a.lua\n+++ b/x/a.lua\n@@ -1,3 +1,3 @@\n one\n-- two\n+- three\n\n\
                          diff --git a/x/b.rs b/x/b.rs\n--- a/x/b.rs\n+++ b/x/b.rs\n@@ -7,2 +7,3 @@\n end\n+more\n}\n";
     const FILE: &str = "xtask/mutants/min-hold/a-clients-queue.patch";
@@ -185,14 +185,14 @@ mod tests {
             (mutant.name.as_str(), mutant.breaks.as_str()),
             ("min hold: a client's queue", "The queue.")
         );
-        assert_eq!(mutant.killer, Killer::Simulator { mode: "fast".to_owned() });
+        assert_eq!(mutant.killer, Killer::Simulator { mode: "single".to_owned() });
         assert_eq!(
             mutant.hunks[0],
             Hunk { file: "x/a.lua".to_owned(), lines: "one\n- two\n\n".to_owned(), removes: true }
         );
         assert_eq!(mutant.files(), BTreeSet::from(["x/a.lua", "x/b.rs"]));
         assert!(!mutant.has_removed_lines());
-        let test = PATCH.replace("simulator fast", "leasehold lib shared::a_test");
+        let test = PATCH.replace("simulator single", "leasehold lib shared::a_test");
         assert!(
             matches!(Mutant::parse(FILE, &test).unwrap().killer, Killer::Test { test, .. } if test == "shared::a_test")
         );
@@ -202,7 +202,7 @@ mod tests {
     fn an_incomplete_or_misnamed_patch_is_an_error() {
         assert!(Mutant::parse("xtask/mutants/min-hold/b.patch", PATCH).is_err());
         for (part, instead) in
-            [("breaks: ", ""), ("simulator fast", "simulator"), ("min hold: ", "min hold "), ("@@ ", "")]
+            [("breaks: ", ""), ("simulator single", "simulator"), ("min hold: ", "min hold "), ("@@ ", "")]
         {
             assert!(Mutant::parse(FILE, &PATCH.replace(part, instead)).is_err(), "{part}");
         }

@@ -11,6 +11,7 @@ pub(crate) mod interleave;
 pub(crate) mod interop;
 pub(crate) mod mutants;
 pub(crate) mod package;
+pub(crate) mod scale;
 pub(crate) mod servers;
 pub(crate) mod sim;
 pub(crate) mod test;

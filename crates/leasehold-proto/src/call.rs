@@ -8,86 +8,161 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::name::{Channel, Name};
+use crate::bulks::Bulks;
+use crate::name::{Channel, Name, slot};
 use crate::outcome::Verb;
+use crate::owner::WireOwner;
 use crate::script::Script;
 
+/// The bytes to reserve for a key besides the lock's name in it: its prefix, a wire owner, and its length.
+const KEY_BYTES: usize = 72;
+/// The bytes to reserve for an argument. A wire owner takes more, most other arguments take less.
+const ARG_BYTES: usize = 32;
+
 /// A script with its inputs filled in.
+///
+/// The inputs are written once, in the script's order and in the form in which they go to the server. So a call is one
+/// allocation.
 #[derive(Clone)]
 pub struct Call {
     script: &'static Script,
-    keys: Vec<Arc<str>>,
-    args: Vec<Vec<u8>>,
-    channels: Vec<Channel>,
+    /// KEYS, and then ARGV.
+    inputs: Bulks,
+    keys: usize,
+    args: usize,
+    /// The number of declared inputs that are not given yet.
+    missing: usize,
+    wakeups: Option<Wakeups>,
+}
+
+/// The source of the wake-ups of a call's waiter, from which the channels are computed when a store needs them.
+#[derive(Clone)]
+pub(crate) struct Wakeups {
+    pub(crate) channels: fn(&Name, &[Name], WireOwner) -> Vec<Channel>,
+    pub(crate) name: Name,
+    pub(crate) others: Arc<[Name]>,
+    pub(crate) owner: WireOwner,
 }
 
 impl Call {
-    /// Begins a call. The caller then gives every key and argument that the script's header declares, in any order.
+    /// Begins a call. The caller then gives every key and argument that the script's header declares, in the order of
+    /// the header.
     #[must_use]
     pub fn of(script: &'static Script) -> Self {
         let header = script.header();
-        Self {
-            script,
-            keys: vec![Arc::from(""); header.keys.len()],
-            args: vec![Vec::new(); header.args.len()],
-            channels: Vec::new(),
-        }
+        let missing = header.keys.len() + header.args.len();
+        Self { script, inputs: Bulks::default(), keys: 0, args: 0, missing, wakeups: None }
     }
 
     /// Creates a call with its inputs in the script's order, for scripts whose header declares no inputs.
     #[must_use]
-    pub const fn with(script: &'static Script, keys: Vec<Arc<str>>, args: Vec<Vec<u8>>) -> Self {
-        Self { script, keys, args, channels: Vec::new() }
+    pub fn with<K: AsRef<str>, A: AsRef<[u8]>>(
+        script: &'static Script,
+        keys: impl IntoIterator<Item = K>,
+        args: impl IntoIterator<Item = A>,
+    ) -> Self {
+        let mut call = Self { missing: 0, ..Self::of(script) };
+        for key in keys {
+            call.inputs.push(key.as_ref().as_bytes());
+            call.keys += 1;
+        }
+        for arg in args {
+            call.inputs.push(arg.as_ref());
+            call.args += 1;
+        }
+        call
     }
 
-    /// Sets the channels that bring a wake-up after the call is refused. The script does not see them.
-    #[must_use]
-    pub fn woken_by(self, channels: Vec<Channel>) -> Self {
-        Self { channels, ..self }
+    /// Sets the source of the wake-ups of the call's waiter. The script does not see it.
+    pub(crate) fn with_wakeups(self, wakeups: Wakeups) -> Self {
+        Self { wakeups: Some(wakeups), ..self }
     }
 
-    /// Sets the key of this name.
+    /// Gives the next key, which has this name.
     ///
     /// # Panics
-    /// Panics if the script declares no such key, which is a mistake in a recipe and found by the first test that runs
-    /// it.
+    /// Panics if the script declares another key there, which is a mistake in a recipe and found by the first test that
+    /// runs it.
     #[must_use]
     #[track_caller]
-    pub fn key(mut self, name: &str, value: impl Into<Arc<str>>) -> Self {
-        let place = self.script.header().keys.iter().position(|declared| *declared == name);
-        self.keys[place.expect("the script declares this key")] = value.into();
+    pub fn key(mut self, name: &str, value: impl fmt::Display) -> Self {
+        let header = self.script.header();
+        assert_eq!(header.keys.get(self.keys), Some(&name), "keys are given in the script's order");
+        assert_eq!(self.args, 0, "the key `{name}` is given before the arguments");
+        if self.keys == 0 {
+            // The first key is the lock's name, which most other keys contain, and the channel as well.
+            let (keys, args) = (header.keys.len(), header.args.len());
+            self.inputs.reserve((keys + 1) * length(&value) + keys * KEY_BYTES + args * ARG_BYTES);
+        }
+        self.inputs.print(value);
+        self.keys += 1;
+        self.missing -= 1;
         self
     }
 
-    /// Adds further keys behind the keys that the script declares.
+    /// Gives further keys behind the keys that the script declares.
+    ///
+    /// # Panics
+    /// Panics if a declared key is missing, or if an argument was given before.
     #[must_use]
+    #[track_caller]
     pub fn more_keys<'a>(mut self, names: impl IntoIterator<Item = &'a Name>) -> Self {
-        self.keys.extend(names.into_iter().map(Arc::from));
+        assert!(
+            self.keys >= self.script.header().keys.len(),
+            "further keys are given behind the declared keys"
+        );
+        assert_eq!(self.args, 0, "further keys are given before the arguments");
+        for name in names {
+            self.inputs.push(name.as_str().as_bytes());
+            self.keys += 1;
+        }
         self
     }
 
-    /// Sets the argument of this name.
+    /// Gives the next argument, which has this name.
     ///
     /// # Panics
-    /// Panics if the script declares no such argument, which is a mistake in a recipe and found by the first test that
-    /// runs it.
+    /// Panics if a declared key is missing, or if the script declares another argument there, which is a mistake in a
+    /// recipe and found by the first test that runs it.
     #[must_use]
     #[track_caller]
-    pub fn arg(self, name: &str, value: impl fmt::Display) -> Self {
-        self.bytes(name, value.to_string())
+    pub fn arg(mut self, name: &str, value: impl fmt::Display) -> Self {
+        self.begin_arg(name);
+        self.inputs.print(value);
+        self
     }
 
-    /// Sets the argument of this name to bytes, which need not be text.
+    /// Gives the next argument, which has this name, as bytes, which need not be text.
     ///
     /// # Panics
-    /// Panics if the script declares no such argument, which is a mistake in a recipe and found by the first test that
-    /// runs it.
+    /// Panics like [`arg`](Self::arg).
     #[must_use]
     #[track_caller]
-    pub fn bytes(mut self, name: &str, value: impl Into<Vec<u8>>) -> Self {
-        let place = self.script.header().args.iter().position(|declared| *declared == name);
-        self.args[place.expect("the script declares this argument")] = value.into();
+    pub fn bytes(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
+        self.begin_arg(name);
+        self.inputs.push(value.as_ref());
         self
+    }
+
+    /// Gives the next argument, which has this name, as bytes in parts.
+    ///
+    /// # Panics
+    /// Panics like [`arg`](Self::arg).
+    #[must_use]
+    #[track_caller]
+    pub fn parts(mut self, name: &str, parts: impl Iterator<Item: AsRef<[u8]>> + Clone) -> Self {
+        self.begin_arg(name);
+        self.inputs.join(parts);
+        self
+    }
+
+    #[track_caller]
+    fn begin_arg(&mut self, name: &str) {
+        let header = self.script.header();
+        assert!(self.keys >= header.keys.len(), "the argument `{name}` is given behind the keys");
+        assert_eq!(header.args.get(self.args), Some(&name), "arguments are given in the script's order");
+        self.args += 1;
+        self.missing -= 1;
     }
 
     /// Returns the purpose of the call.
@@ -103,58 +178,114 @@ impl Call {
     }
 
     /// Returns KEYS.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.expect_complete();
+        let keys = self.inputs.iter().take(self.keys);
+        keys.map(|key| std::str::from_utf8(key).expect("a key is given as text"))
+    }
+
+    /// Returns the cluster slot of the call, which is that of its first key, or `None` without keys.
     #[must_use]
-    pub fn keys(&self) -> &[Arc<str>] {
-        &self.keys
+    pub fn slot(&self) -> Option<u16> {
+        self.keys().next().map(slot)
+    }
+
+    /// Returns the number of KEYS.
+    #[must_use]
+    pub fn key_count(&self) -> usize {
+        self.expect_complete();
+        self.keys
     }
 
     /// Returns ARGV.
+    pub fn args(&self) -> impl Iterator<Item = &[u8]> {
+        self.expect_complete();
+        self.inputs.iter().skip(self.keys)
+    }
+
+    /// Returns the number of ARGV.
     #[must_use]
-    pub fn args(&self) -> &[Vec<u8>] {
-        &self.args
+    pub fn arg_count(&self) -> usize {
+        self.expect_complete();
+        self.args
+    }
+
+    /// Returns KEYS and ARGV, each as bulk strings of RESP behind each other, in the form in which they go to the
+    /// server.
+    #[must_use]
+    pub fn encoded(&self) -> (&[u8], &[u8]) {
+        self.expect_complete();
+        self.inputs.split(self.keys)
+    }
+
+    fn expect_complete(&self) {
+        debug_assert_eq!(self.missing, 0, "inputs are missing in {self:?}");
     }
 
     /// Returns the channels that bring a wake-up after the call is refused.
     #[must_use]
-    pub fn channels(&self) -> &[Channel] {
-        &self.channels
+    pub fn channels(&self) -> Vec<Channel> {
+        let Some(Wakeups { channels, name, others, owner }) = &self.wakeups else { return Vec::new() };
+        channels(name, others, *owner)
     }
 
     /// Returns the argument of this name, if the script has such an argument and the value is text. Stores that answer
     /// without Lua use it.
     #[must_use]
     pub fn argument(&self, name: &str) -> Option<&str> {
-        let place = self.script.header().args.iter().position(|declared| *declared == name)?;
-        std::str::from_utf8(&self.args[place]).ok()
+        std::str::from_utf8(self.args().nth(self.place(name)?)?).ok()
     }
 
     /// Replaces the argument of this name, and returns true if the script has such an argument. Stores use it to give a
     /// script a fact about the server that recipes do not know, such as the server's command for publishing.
-    pub fn set_arg(&mut self, name: &str, value: impl Into<Vec<u8>>) -> bool {
-        let place = self.script.header().args.iter().position(|declared| *declared == name);
+    pub fn set_arg(&mut self, name: &str, value: impl AsRef<[u8]>) -> bool {
+        self.expect_complete();
+        let place = self.place(name);
         if let Some(place) = place {
-            self.args[place] = value.into();
+            self.inputs.replace(self.keys + place, value.as_ref());
         }
         place.is_some()
+    }
+
+    /// Returns the index of the argument of this name.
+    fn place(&self, name: &str) -> Option<usize> {
+        self.script.header().args.iter().position(|declared| *declared == name)
     }
 
     /// Returns the key that the call is about, which is the first key.
     #[must_use]
     pub fn subject(&self) -> Arc<str> {
-        self.keys.first().cloned().unwrap_or_else(|| Arc::from(""))
+        self.keys().next().unwrap_or_default().into()
     }
+}
+
+/// Returns the length of a value's text.
+fn length(value: &impl fmt::Display) -> usize {
+    struct Length(usize);
+
+    impl fmt::Write for Length {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            self.0 += text.len();
+            Ok(())
+        }
+    }
+
+    let mut length = Length(0);
+    fmt::Write::write_fmt(&mut length, format_args!("{value}")).expect("a value prints itself");
+    length.0
 }
 
 impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let args: Vec<_> = self.args.iter().map(|arg| String::from_utf8_lossy(arg)).collect();
-        write!(f, "{} {:?} {args:?}", self.script.verb, self.keys)
+        let inputs: Vec<_> = self.inputs.iter().map(String::from_utf8_lossy).collect();
+        let (keys, args) = inputs.split_at(self.keys);
+        write!(f, "{} {keys:?} {args:?}", self.script.verb)
     }
 }
 
 impl PartialEq for Call {
     fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self.script, other.script) && self.keys == other.keys && self.args == other.args
+        std::ptr::eq(self.script, other.script) && self.keys == other.keys && self.inputs == other.inputs
     }
 }
 
@@ -162,7 +293,7 @@ impl Eq for Call {}
 
 impl std::hash::Hash for Call {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        (self.script.source(), &self.keys, &self.args).hash(state);
+        (self.script.source(), self.keys, &self.inputs).hash(state);
     }
 }
 
@@ -178,4 +309,56 @@ pub enum Reply {
     Text(Vec<u8>),
     /// An array, such as the fields and values of a hash.
     Array(Vec<Reply>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOURCE: &str =
+        "-- Does it.\n-- KEYS[1] lock\n-- KEYS[2] mark\n-- ARGV[1] owner\n-- ARGV[2] publish\n";
+    static SCRIPT: Script = Script::new(Verb::Acquire, SOURCE);
+
+    fn call() -> Call {
+        Call::of(&SCRIPT).key("lock", "l").key("mark", format_args!("m:{}", 7)).arg("owner", 12)
+    }
+
+    #[test]
+    fn inputs_are_read_as_they_were_given() {
+        let mut call = call().bytes("publish", [0xff]);
+        assert_eq!(call.keys().collect::<Vec<_>>(), ["l", "m:7"]);
+        assert_eq!(call.args().collect::<Vec<_>>(), [&b"12"[..], &[0xff]]);
+        assert_eq!((call.argument("owner"), call.argument("publish")), (Some("12"), None), "it is no text");
+        assert!(call.set_arg("publish", "SPUBLISH") && !call.set_arg("message", "0"));
+        assert_eq!(call.argument("publish"), Some("SPUBLISH"));
+        assert_eq!((call.key_count(), call.arg_count(), &*call.subject()), (2, 2, "l"));
+        let (keys, args) = (b"$1\r\nl\r\n$3\r\nm:7\r\n", b"$2\r\n12\r\n$8\r\nSPUBLISH\r\n");
+        assert_eq!(call.encoded(), (&keys[..], &args[..]));
+        assert_eq!(format!("{call:?}"), r#"acquire ["l", "m:7"] ["12", "SPUBLISH"]"#);
+    }
+
+    #[test]
+    #[should_panic(expected = "keys are given in the script's order")]
+    fn a_key_out_of_order_is_refused() {
+        let _ = Call::of(&SCRIPT).key("mark", "m");
+    }
+
+    #[test]
+    #[should_panic(expected = "arguments are given in the script's order")]
+    fn an_argument_out_of_order_is_refused() {
+        let _ = call().arg("owner", 12);
+    }
+
+    #[test]
+    #[should_panic(expected = "the argument `owner` is given behind the keys")]
+    fn an_argument_before_a_key_is_refused() {
+        let _ = Call::of(&SCRIPT).key("lock", "l").arg("owner", 12);
+    }
+
+    #[test]
+    #[should_panic(expected = "inputs are missing")]
+    #[cfg_attr(not(debug_assertions), ignore = "the check is for debug builds")]
+    fn a_call_without_an_input_is_not_read() {
+        let _ = call().key_count();
+    }
 }

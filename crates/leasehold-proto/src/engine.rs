@@ -5,41 +5,61 @@
 //! driver steps it with replies, messages and timers, and carries out the actions.
 //!
 //! # How it works
-//! Each [`step`](Engine::step) first fires every due timer and then takes its event, so every event sees the current
-//! time. The parts:
+//! Each [`step`](Engine::step) first fires due timers, a few of them on a caller's thread and more on the driver's, and
+//! then takes its event. An event that is about a hold or a ticket sees the current time of that one, however many
+//! timers are late. The parts:
 //!
-//! - a *ticket* (`ticket`) is one request of a caller, such as an acquire, until the caller claims the outcome;
-//! - a *wait queue* (`queue`) is the FIFO of the local waiters of one name, of which the head polls, or each waiter
-//!   does;
-//! - a *server hold* (`server_hold`) is what this client holds on the server under one wire owner, shared by the guards
-//!   of one owner, which may re-enter it (`reentry`);
-//! - `renewal` keeps server holds alive and ends them by the clock;
-//! - `wakeup` keeps one subscription per channel;
-//! - a *release* (`release`) takes a wire owner off the server, and reports to its caller or, as an undo, to no caller;
-//! - a *minimum hold* (`min_hold`) keeps a hold on the server that its guards released before its minimum hold time was
-//!   over;
+//! - a *ticket* (`ticket`) is one request of a caller, such as an `acquire`, until the caller claims the outcome;
+//! - a *place* (`place`) is what the client does with one name;
+//! - a *wait queue* (`queue`, `waiting`) has the local waiters of one name, and owns the attempts for them (`attempt`,
+//!   `tries`), or shows the server that they are alive where the server keeps the order (`server_queue`, `keep_alive`);
+//! - a *server hold* (`hold`, `holds`) is what this client has on the server under one wire owner, from its grant until
+//!   it is gone: `renewal` and `reentry` keep it, `min_hold` keeps it after its guards, `release` takes it off;
+//! - `subscriptions` keeps one subscription per channel;
 //! - an *operation* (`operation`) is a call that takes no hold, which the engine tries until it is answered.
 //!
-//! `interface` has the events and actions, and `state` what the parts remember. Both are data, below the engine. The
-//! parts are functions of the engine, above it.
+//! `interface` has the events and actions. `table`, `few` and `timers` are the containers.
 
+mod acquire;
+mod attempt;
+mod certain;
+mod claim;
+mod close;
+mod closing;
+mod context;
+mod few;
+mod hand_off;
+mod hold;
+mod holding;
+mod holds;
 mod interface;
+mod keep_alive;
+mod keys;
 mod min_hold;
 mod operation;
+mod operations;
+mod place;
 mod queue;
+mod queue_answer;
 mod reentry;
 mod release;
 mod renewal;
-mod server_hold;
-mod state;
+mod server_queue;
+mod subscriptions;
+mod table;
+mod terms;
 mod ticket;
-mod timer;
-mod wakeup;
+mod timers;
+mod tries;
+mod waiter_answer;
+mod waiting;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::call::{Call, Reply};
+use crate::call::Reply;
+use crate::lease::LEASE_MAX;
 use crate::moment::Moment;
 use crate::outcome::StoreError;
 use crate::owner::{ClientId, Owner, WireOwner};
@@ -48,67 +68,89 @@ pub use crate::id::{CallId, Id};
 pub use crate::settings::Settings;
 pub use crate::subject::Subject;
 
+pub use closing::AFTER_CLOSE;
+use closing::Closing;
+use context::{Context, Purpose};
+use hold::ServerHold;
+use holds::Holds;
 pub use interface::{
     AcquireFailure, Action, CloseReport, EnsureFailure, Event, Grant, LostReason, OperationFailure, Outcome,
     ReleaseFailure, Request, Wait,
 };
-use state::{Closing, Listeners, MinHold, Operation, Purpose, Release, ServerHold, Ticket};
-use timer::{Timer, Timers};
+use keys::{PlaceId, Side};
+use operations::Operations;
+use place::Places;
+use subscriptions::Subscriptions;
+use table::Table;
+use terms::Terms;
+use ticket::Ticket;
+use timers::Timer;
+
+/// The most timers that one step of a caller fires, so that a caller's thread does little for others.
+const TIMERS_OF_A_CALLER: usize = 8;
+/// The most timers that one step of the driver fires, so that a caller waits little for the driver.
+const TIMERS_OF_THE_DRIVER: usize = 256;
 
 /// The state of one client. See the [module documentation](self).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Engine {
-    client: ClientId,
-    settings: Settings,
-    last_owner: u64,
-    last_call: u64,
-    tickets: BTreeMap<Id, Ticket>,
-    queues: BTreeMap<Subject, VecDeque<Id>>,
-    /// The acquires that wait for a counted hold, by the subject and the owner that they acquire for.
-    waiters: BTreeSet<(Subject, Owner, Id)>,
-    listeners: Listeners,
-    operations: BTreeMap<Id, Operation>,
-    server_holds: BTreeMap<WireOwner, ServerHold>,
-    holds: BTreeMap<Id, WireOwner>,
-    holders: BTreeMap<(Subject, Owner), WireOwner>,
-    releases: BTreeMap<WireOwner, Release>,
-    min_holds: BTreeMap<WireOwner, MinHold>,
-    calls: BTreeMap<CallId, Purpose>,
-    timers: Timers,
+    cx: Context,
+    tickets: Table<Id, Ticket>,
+    places: Places,
+    /// The acquires that wait for a counted hold, by what they wait to hold and for whom.
+    waiters: BTreeSet<(PlaceId, Side, Owner, Id)>,
+    holds: Holds,
+    subscriptions: Subscriptions,
+    operations: Operations,
     closing: Option<Closing>,
-    actions: Vec<Action>,
+    /// The terms of the last acquire, which those of the next one mostly equal.
+    last_terms: Option<Arc<Terms>>,
 }
 
 impl Engine {
-    /// Creates the engine of a new client.
+    /// Creates the engine of a new client. A timeout above the longest lease is cut to it, so that every engine ends.
     #[must_use]
     pub fn new(client: ClientId, settings: Settings) -> Self {
+        let settings = Settings { timeout: settings.timeout.min(LEASE_MAX), ..settings };
         Self {
-            client,
-            settings,
-            last_owner: 0,
-            last_call: 0,
-            tickets: BTreeMap::new(),
-            queues: BTreeMap::new(),
+            cx: Context::new(client, settings),
+            tickets: Table::default(),
+            places: Places::default(),
             waiters: BTreeSet::new(),
-            listeners: Listeners::default(),
-            operations: BTreeMap::new(),
-            server_holds: BTreeMap::new(),
-            holds: BTreeMap::new(),
-            holders: BTreeMap::new(),
-            releases: BTreeMap::new(),
-            min_holds: BTreeMap::new(),
-            calls: BTreeMap::new(),
-            timers: Timers::default(),
+            holds: Holds::default(),
+            subscriptions: Subscriptions::default(),
+            operations: Operations::default(),
             closing: None,
-            actions: Vec::new(),
+            last_terms: None,
         }
     }
 
     /// Takes one event and returns the actions that follow. `now` must not go back.
     pub fn step(&mut self, now: Moment, event: Event) -> Vec<Action> {
-        while let Some(timer) = self.timers.pop_due(now) {
-            self.fire(now, timer);
+        let mut actions = Vec::new();
+        self.step_into(now, event, &mut actions);
+        actions
+    }
+
+    /// Takes one event and appends the actions that follow. `now` must not go back, and lies years before
+    /// [`Moment::NEVER`], which is 584 years after the clock's zero.
+    ///
+    /// Timers that are due may be left for the next step, when there are many. [`next_timer`](Self::next_timer) is then
+    /// in the past.
+    pub fn step_into(&mut self, now: Moment, event: Event, actions: &mut Vec<Action>) {
+        debug_assert!(self.cx.actions.is_empty(), "the actions of each step are taken");
+        std::mem::swap(&mut self.cx.actions, actions);
+        let by_driver = event.is_of_the_driver();
+        let most = if by_driver { TIMERS_OF_THE_DRIVER } else { TIMERS_OF_A_CALLER };
+        let (mut renewed, mut slack) = (0, Duration::ZERO);
+        for _ in 0..most {
+            let Some(timer) = self.cx.timers.pop_due(now) else { break };
+            if let Some(of_this) = self.fire(now, timer) {
+                (renewed, slack) = (renewed + 1, slack.max(of_this));
+            }
+        }
+        if by_driver && renewed > 0 {
+            self.renew_neighbors(now, slack, renewed);
         }
         match event {
             Event::Acquire(id, request) => self.acquire(now, id, request),
@@ -126,13 +168,14 @@ impl Engine {
             Event::Tick => {}
         }
         self.complete_close();
-        std::mem::take(&mut self.actions)
+        std::mem::swap(&mut self.cx.actions, actions);
     }
 
-    /// Returns the moment at which the next timer is due, or [`Moment::NEVER`] when no timer is set.
+    /// Returns the moment of the next timer, or [`Moment::NEVER`] when no timer is set. Nothing is due before. A timer
+    /// that was moved to a later time may fire once at its earlier time and do nothing.
     #[must_use]
     pub fn next_timer(&self) -> Moment {
-        self.timers.next()
+        self.cx.timers.next()
     }
 
     /// Returns true if a hold may be trusted at this moment. The clock alone decides, and no flag has to be set first.
@@ -161,38 +204,40 @@ impl Engine {
     /// Returns the wire owner of a hold.
     #[must_use]
     pub fn wire_owner(&self, hold: Id) -> Option<WireOwner> {
-        self.holds.get(&hold).copied()
+        self.holds.of_guard(hold).map(|number| self.cx.wire(number))
     }
 
     /// Returns the subject and the owner of a hold.
     #[must_use]
     pub fn held(&self, hold: Id) -> Option<(Subject, Owner)> {
-        self.server_hold_of(hold).map(|server_hold| (server_hold.subject.clone(), server_hold.owner))
+        self.server_hold_of(hold).map(|server_hold| (self.subject_of(server_hold), server_hold.owner))
     }
 
     /// Returns the wire owner under which this owner holds the subject now, if it does.
     #[must_use]
     pub fn wire_owner_of(&self, subject: &Subject, owner: Owner) -> Option<WireOwner> {
-        self.holders.get(&(subject.clone(), owner)).copied()
+        let place = self.places.find(subject)?;
+        let number = self.holder_of(place, subject.recipe.held_side(), owner)?;
+        Some(self.cx.wire(number))
     }
 
     /// Returns the settings.
     #[must_use]
     pub const fn settings(&self) -> &Settings {
-        &self.settings
+        &self.cx.settings
     }
 
     /// Returns the client's identity on the wire.
     #[must_use]
     pub const fn client(&self) -> ClientId {
-        self.client
+        self.cx.client
     }
 
     /// Returns true if the client is closed, every close is reported, and no release, undo or call is outstanding.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         let reported = self.closing.as_ref().is_some_and(Closing::is_reported);
-        reported && self.releases.is_empty() && self.calls.is_empty()
+        reported && self.holds.are_released() && !self.cx.is_calling()
     }
 
     /// Returns true if the engine took an [`Event::Close`].
@@ -201,61 +246,55 @@ impl Engine {
         self.closing.is_some()
     }
 
-    fn fire(&mut self, now: Moment, timer: Timer) {
+    /// Does what is due for a timer. Returns the slack of the renewal that it sent, if it sent one.
+    fn fire(&mut self, now: Moment, timer: Timer) -> Option<Duration> {
         match timer {
-            Timer::Deadline(id) => self.deadline(now, id),
-            Timer::Attempt(id) => self.attempt_after_sleep(now, id),
-            Timer::Unclaimed(id) => self.expire_unclaimed(now, id),
-            Timer::Expire(wire) => self.expire(now, wire),
-            Timer::Renew(wire) => self.renew(now, wire),
-            Timer::Count(wire) => self.set_count(now, wire),
-            Timer::Release(wire) => self.send_release(now, wire),
-            Timer::Report(wire) => self.report_overdue(now, wire),
-            Timer::MinHold(wire) => self.advance_min_hold(now, wire),
-            Timer::Perform(id) => self.perform_again(now, id),
-            Timer::Close => self.close_overdue(now),
+            Timer::Hold(number) => {
+                let hold = self.holds.get_mut(number)?;
+                hold.alarm.fired();
+                let (renews, slack) = (hold.renew_at <= now, hold.slack());
+                self.hold_due(now, number);
+                self.arm(number);
+                return renews.then_some(slack);
+            }
+            Timer::Deadline(id) => {
+                if let Some(acquire) = self.acquire_of_mut(id) {
+                    acquire.deadline.fired();
+                }
+                self.deadline_due(now, id);
+            }
+            Timer::Waiter(id) => self.waiter_due(now, id),
+            Timer::Queue(id) => self.queue_due(now, id),
+            Timer::KeepAlive(id) => self.keep_alive_due(now, id),
+            Timer::Operation(id) => self.operation_due(now, id),
+            Timer::Close => self.close_due(now),
+            Timer::Never => {}
         }
+        None
     }
 
     fn replied(&mut self, now: Moment, call: CallId, result: Result<Reply, StoreError>) {
-        match self.calls.remove(&call) {
-            Some(Purpose::Attempt(attempt)) => self.attempt_answered(now, call, attempt, result),
-            Some(Purpose::Count(wire)) => self.counted(now, call, wire, result),
-            Some(Purpose::Renew(wire)) => self.renewed(now, call, wire, result),
-            Some(Purpose::Release(wire)) => self.release_answered(now, call, wire, result),
-            Some(Purpose::MinHold { wire, sent_at, lease }) => {
-                self.min_hold_extended(now, call, (wire, sent_at, lease), result);
-            }
+        if result.is_ok() {
+            self.cx.answered_at = now;
+        }
+        match self.cx.answered(call) {
+            Some(Purpose::Attempt(attempt)) => self.attempt_answered(now, call, &attempt, result),
+            Some(Purpose::Renew(number, sent)) => self.renewed(now, call, (number, sent), result),
+            Some(Purpose::Change(number)) => self.changed(now, call, number, result),
+            Some(Purpose::KeepAlive(id)) => self.kept_alive(now, call, id, result),
             Some(Purpose::Perform(id)) => self.performed(now, id, result),
             None => {}
         }
     }
 
-    /// Sends a call, whose purpose decides which part of the engine gets the reply.
-    fn run(&mut self, call: Call, purpose: Purpose) -> CallId {
-        self.run_within(call, purpose, self.settings.timeout)
+    fn server_hold_of(&self, guard: Id) -> Option<&ServerHold> {
+        self.holds.get(self.holds.of_guard(guard)?)
     }
+}
 
-    fn run_within(&mut self, call: Call, purpose: Purpose, timeout: Duration) -> CallId {
-        self.last_call += 1;
-        let id = CallId(self.last_call);
-        self.calls.insert(id, purpose);
-        self.actions.push(Action::Run(id, call, timeout));
-        id
-    }
-
-    /// Returns a wire owner that was never used (docs/guarantees.md, rule 1), the first of `many` consecutive owners.
-    fn next_owner(&mut self, many: u64) -> WireOwner {
-        let first = self.last_owner + 1;
-        self.last_owner += many;
-        WireOwner::new(self.client, first)
-    }
-
-    fn server_hold_of(&self, hold: Id) -> Option<&ServerHold> {
-        self.server_holds.get(self.holds.get(&hold)?)
-    }
-
-    fn wake(&mut self, id: Id) {
-        self.actions.push(Action::Wake(id));
+impl Event {
+    /// Returns true if the driver brings the event.
+    const fn is_of_the_driver(&self) -> bool {
+        matches!(self, Self::Replied(..) | Self::Listening(_) | Self::Message(_) | Self::Tick)
     }
 }

@@ -6,6 +6,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod backoff;
+mod bulks;
 pub mod call;
 pub mod engine;
 mod id;
@@ -23,6 +24,7 @@ pub mod script;
 mod settings;
 pub mod span;
 mod subject;
+mod text;
 
 pub use call::{Call, Reply};
 pub use engine::Engine;
@@ -34,8 +36,8 @@ pub use outcome::{Applied, FreeWithin, StoreError, StoreErrorKind, Verb};
 pub use owner::{ClientId, Owner, WireOwner};
 pub use permit::{PermitId, PermitIdError};
 pub use recipe::{
-    Answer, CallArgs, CallContext, Holding, Inspection, LockCalls, Policy, Polling, Recipe, Remaining,
-    Renewal,
+    Answer, CallArgs, CallContext, Holding, Inspection, KEEP_ALIVE_WINDOW, KeepAliveArgs, KeptAlive,
+    LockCalls, Recipe, ReleaseAnswer, Remaining, Renewal, Waiters,
 };
-pub use script::Script;
+pub use script::{Batch, Script};
 pub use span::{Rounded, SpanError, parse_span};

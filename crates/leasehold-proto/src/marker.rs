@@ -6,11 +6,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::call::{Call, Reply};
+use crate::call::Reply;
 use crate::id::Id;
 use crate::name::Name;
 use crate::owner::{ClientId, WireOwner};
 use crate::settings::Settings;
+use crate::text::text;
 
 /// The time for which an operation's answer outlives the last attempt that its client can make.
 const LATE: Duration = Duration::from_secs(60);
@@ -31,8 +32,8 @@ impl Operation {
     }
 
     /// Returns the key of its answer.
-    pub(crate) fn marker(&self, name: &Name) -> String {
-        format!("{}:{self}", name.prefixed("leasehold_op"))
+    pub(crate) fn marker(&self, name: &Name) -> impl fmt::Display {
+        text(move |f| write!(f, "{}:{self}", name.prefixed_text("leasehold_op")))
     }
 
     /// Returns the time for which the answer is kept.
@@ -50,11 +51,6 @@ impl fmt::Display for Operation {
     }
 }
 
-/// Adds the marker that makes a call count once.
-pub(crate) fn once(call: Call, name: &Name, operation: &Operation) -> Call {
-    call.key("done", operation.marker(name)).arg("done_ms", operation.kept_ms())
-}
-
 /// Reads a yes or no from a reply.
 #[must_use]
 pub fn read_flag(reply: &Reply) -> Option<bool> {
@@ -65,8 +61,8 @@ pub fn read_flag(reply: &Reply) -> Option<bool> {
 }
 
 /// Returns the key that records what an acquisition has taken from a counter.
-pub(crate) fn acquisition(name: &Name, owner: WireOwner) -> String {
-    format!("{}:{owner}", name.prefixed("leasehold_permit"))
+pub(crate) fn acquisition(name: &Name, owner: WireOwner) -> impl fmt::Display {
+    text(move |f| write!(f, "{}:{owner}", name.prefixed_text("leasehold_permit")))
 }
 
 #[cfg(test)]
@@ -78,10 +74,10 @@ mod tests {
         let client = ClientId::from_random([0; 16]);
         let name = Name::new("seats").unwrap();
         let operation = Operation::new(client, Id(7), &Settings::default());
-        assert_eq!(operation.marker(&name), format!("leasehold_op:{{seats}}:{client}:op7"));
+        assert_eq!(operation.marker(&name).to_string(), format!("leasehold_op:{{seats}}:{client}:op7"));
         assert_eq!(operation.kept_ms(), 63_000);
         let owner = WireOwner::new(client, 3);
-        assert_eq!(acquisition(&name, owner), format!("leasehold_permit:{{seats}}:{client}:3"));
+        assert_eq!(acquisition(&name, owner).to_string(), format!("leasehold_permit:{{seats}}:{client}:3"));
     }
 
     #[test]

@@ -9,6 +9,8 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::text::text;
+
 /// The longest name, in bytes.
 pub const NAME_BYTES_MAX: usize = 512;
 /// The longest name that [`Name::raw_redisson`] accepts, in bytes.
@@ -174,27 +176,31 @@ impl Name {
     /// specification).
     #[must_use]
     pub fn slot(&self) -> u16 {
-        let hashed = hash_tag(&self.0).filter(|tag| !tag.is_empty()).unwrap_or(&self.0);
-        let crc = hashed.bytes().fold(0_u16, |crc, byte| {
-            (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
-                (crc << 1) ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 }
-            })
-        });
-        crc % 16_384
+        slot(&self.0)
     }
 
     /// Returns the channel or helper key `prefix:{name}`, or `prefix:name` when the name has braces of its own (the
     /// prefix builder of docs/protocol.md#12-key-and-channel-builders).
     #[must_use]
     pub fn prefixed(&self, prefix: &str) -> Channel {
-        Channel(format!("{prefix}:{}", self.tagged()).into())
+        Channel(self.prefixed_text(prefix).to_string().into())
+    }
+
+    /// Returns the text of the channel or helper key of [`prefixed`](Self::prefixed).
+    pub(crate) fn prefixed_text(&self, prefix: &str) -> impl fmt::Display {
+        text(move |f| write!(f, "{prefix}:{}", self.tagged_text()))
     }
 
     /// Returns the channel of the waiters of the count-down latch of this name. It is the only channel that has braces
     /// of its own whether or not the name has braces (docs/protocol.md#12-key-and-channel-builders).
     #[must_use]
     pub(crate) fn latch_channel(&self) -> Channel {
-        Channel(format!("redisson_countdownlatch__channel__{{{}}}", self.0).into())
+        Channel(self.latch_channel_text().to_string().into())
+    }
+
+    /// Returns the text of the channel of [`latch_channel`](Self::latch_channel).
+    pub(crate) fn latch_channel_text(&self) -> impl fmt::Display {
+        text(move |f| write!(f, "redisson_countdownlatch__channel__{{{self}}}"))
     }
 
     /// Returns the name with braces that choose its slot: `{name}`, or the name itself when it has braces. Helper keys
@@ -202,7 +208,12 @@ impl Name {
     /// docs/protocol.md#12-key-and-channel-builders).
     #[must_use]
     pub fn tagged(&self) -> Arc<str> {
-        if self.0.contains('{') { Arc::clone(&self.0) } else { format!("{{{}}}", self.0).into() }
+        if self.0.contains('{') { Arc::clone(&self.0) } else { self.tagged_text().to_string().into() }
+    }
+
+    /// Returns the text of [`tagged`](Self::tagged).
+    pub(crate) fn tagged_text(&self) -> impl fmt::Display {
+        text(move |f| if self.0.contains('{') { f.write_str(&self.0) } else { write!(f, "{{{self}}}") })
     }
 }
 
@@ -271,6 +282,17 @@ fn check_bytes(name: &str, bytes_max: usize) -> Result<(), NameError> {
         Some(prefix) => Err(NameError::ReservedPrefix { prefix }),
         None => Ok(()),
     }
+}
+
+/// Returns the cluster slot of a key.
+pub(crate) fn slot(key: &str) -> u16 {
+    let hashed = hash_tag(key).unwrap_or(key);
+    let crc = hashed.bytes().fold(0_u16, |crc, byte| {
+        (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
+            (crc << 1) ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 }
+        })
+    });
+    crc % 16_384
 }
 
 /// Returns the hash tag, which a cluster hashes instead of the whole key: the text between the first `{` and the next

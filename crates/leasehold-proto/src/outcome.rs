@@ -71,6 +71,8 @@ pub enum Verb {
     Renew,
     /// Releases one hold, or all.
     Release,
+    /// Shows that the client's queued waiters are alive.
+    KeepAlive,
     /// Removes any holder.
     ForceRelease,
     /// Changes the number of permits or the count of a latch, without a hold.
@@ -89,6 +91,7 @@ impl fmt::Display for Verb {
             Self::Acquire => "acquire",
             Self::Renew => "renew",
             Self::Release => "release",
+            Self::KeepAlive => "keep alive",
             Self::ForceRelease => "force release",
             Self::Adjust => "adjust",
             Self::Inspect => "inspect",

@@ -28,6 +28,10 @@ impl Owner {
     pub const fn from_number(number: u64) -> Self {
         Self(number)
     }
+
+    pub(crate) const fn number(self) -> u64 {
+        self.0
+    }
 }
 
 /// The identity of one client, which is a version 4 UUID on the wire, as Redisson's.

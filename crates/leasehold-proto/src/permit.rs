@@ -30,7 +30,7 @@ pub struct PermitIdError;
 
 impl PermitId {
     /// Returns the ids of an acquisition of `permits` permits.
-    pub fn of(owner: WireOwner, permits: u32) -> impl Iterator<Item = Self> {
+    pub fn of(owner: WireOwner, permits: u32) -> impl Iterator<Item = Self> + Clone {
         let first = owner.as_u128();
         (0..permits).map(move |place| Self(first.wrapping_add(u128::from(place)).to_be_bytes()))
     }

@@ -19,6 +19,51 @@ pub struct Script {
     source: &'static str,
     header: OnceLock<Header>,
     sha1: OnceLock<String>,
+    is_alone: bool,
+}
+
+/// The text that begins the function of the first script.
+const ROW: &str = include_str!("../scripts/batch/row.lua");
+/// The text that ends that function, and begins the function of the second script.
+const OTHER: &str = include_str!("../scripts/batch/other.lua");
+/// The text that ends the last function, and calls one of them for each row.
+const ROWS: &str = include_str!("../scripts/batch/rows.lua");
+
+/// A script that runs several calls of one or two other scripts, each as a row. An error of a row is that row's reply.
+///
+/// KEYS are the keys of all rows. ARGV begins with a text of digits, which name the script of each row, 1 or 2. The
+/// numbers of keys and of arguments that the calls of each script have follow, and then the arguments of all rows. The
+/// reply is an array with the reply or the error of each row.
+#[derive(Debug)]
+pub struct Batch {
+    source: String,
+    sha1: String,
+}
+
+impl Batch {
+    /// Creates the batch of a script, or of two scripts. None of them runs [alone](Script::is_alone).
+    #[must_use]
+    pub fn of(first: &Script, second: Option<&Script>) -> Self {
+        let first = first.source;
+        let source = match second {
+            Some(Script { source: second, .. }) => format!("{ROW}{first}{OTHER}{second}{ROWS}"),
+            None => format!("{ROW}{first}{ROWS}"),
+        };
+        let sha1 = sha1_smol::Sha1::from(&source).hexdigest();
+        Self { source, sha1 }
+    }
+
+    /// Returns the text of the script, as the client sends it.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Returns the script's SHA-1 in lower-case hex, for EVALSHA.
+    #[must_use]
+    pub fn sha1(&self) -> &str {
+        &self.sha1
+    }
 }
 
 /// The names that a script's header declares, in the order of their indexes.
@@ -34,7 +79,15 @@ impl Script {
     /// Creates a script from its text.
     #[must_use]
     pub const fn new(verb: Verb, source: &'static str) -> Self {
-        Self { verb, source, header: OnceLock::new(), sha1: OnceLock::new() }
+        Self { verb, source, header: OnceLock::new(), sha1: OnceLock::new(), is_alone: false }
+    }
+
+    /// Keeps the script out of batches. A script of the application may change what is common to the rows of a batch, and
+    /// its duration is unknown.
+    #[must_use]
+    pub const fn alone(mut self) -> Self {
+        self.is_alone = true;
+        self
     }
 
     /// Returns the text of the script, as the client sends it.
@@ -51,6 +104,12 @@ impl Script {
     /// Returns the script's SHA-1 in lower-case hex, for EVALSHA.
     pub fn sha1(&self) -> &str {
         self.sha1.get_or_init(|| sha1_smol::Sha1::from(self.source).hexdigest())
+    }
+
+    /// Returns true if the script joins no batch.
+    #[must_use]
+    pub const fn is_alone(&self) -> bool {
+        self.is_alone
     }
 }
 

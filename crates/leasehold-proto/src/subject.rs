@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::call::{Call, Wakeups};
 use crate::lease::Lease;
 use crate::name::{Channel, Name};
 use crate::owner::WireOwner;
@@ -33,17 +34,6 @@ impl Subject {
     #[must_use]
     pub fn channels(&self, owner: WireOwner) -> Vec<Channel> {
         (self.recipe.channels)(&self.name, &self.others, owner)
-    }
-
-    /// Returns the same names with other rules.
-    #[must_use]
-    pub(crate) fn with_recipe(&self, recipe: &'static Recipe) -> Self {
-        Self { recipe, ..self.clone() }
-    }
-
-    /// Returns the same names with the rules by which a grant is held.
-    pub(crate) fn as_held(&self) -> Self {
-        self.with_recipe(self.recipe.held_as.unwrap_or(self.recipe))
     }
 
     /// Returns the key of equality and order. One name with other rules is another subject.
@@ -81,6 +71,16 @@ impl std::hash::Hash for Subject {
 impl fmt::Debug for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {:?}", self.recipe.kind, self.name)
+    }
+}
+
+impl Call {
+    /// Names the waiter of the call: a message on any channel of this subject and wire owner wakes the waiter after the
+    /// call is refused. The script does not see the waiter.
+    #[must_use]
+    pub fn woken_by(self, subject: &Subject, owner: WireOwner) -> Self {
+        let Subject { name, others, recipe } = subject.clone();
+        self.with_wakeups(Wakeups { channels: recipe.channels, name, others, owner })
     }
 }
 

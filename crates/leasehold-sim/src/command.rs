@@ -25,8 +25,8 @@ struct Arguments {
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     from: u64,
-    /// The world: `fast` runs the client over a simulated store, `full` with redis-rs over a simulated network.
-    #[arg(long, value_enum, default_value_t = Mode::Fast)]
+    /// The world: `single` has one server, and `quorum` has Redlock over three.
+    #[arg(long, value_enum, default_value_t = Mode::Single)]
     mode: Mode,
     /// The number of seeds to run at once. The default is the number of processors.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]

@@ -1,6 +1,6 @@
 //! The environment of a workload: time, sleep and the wire.
 //!
-//! Invariant: a workload sees no difference between the modes.
+//! Invariant: a workload sees the world by its environment alone.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -41,6 +41,12 @@ pub(crate) enum Kind {
     Refuse,
     /// Messages of one process take up to a second longer.
     Slow,
+    /// The connections of the process lead nowhere while the fault lasts, and neither end learns of it.
+    HalfOpen,
+    /// Some connections of the process end within a request or a reply while the fault lasts.
+    Torn,
+    /// The server reads the requests of the process a few bytes at a time while the fault lasts, and its replies come so.
+    SlowReader,
     /// Requests of one process are executed twice, at once or much later.
     Duplicate,
     /// Wake-ups for one process are lost.
@@ -82,13 +88,16 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 25] = [
+    const ALL: [Self; 28] = [
         Self::RequestsStall,
         Self::RepliesStall,
         Self::Partition,
         Self::Reset,
         Self::Refuse,
         Self::Slow,
+        Self::HalfOpen,
+        Self::Torn,
+        Self::SlowReader,
         Self::Duplicate,
         Self::MessagesLost,
         Self::ServerFreeze,
@@ -114,10 +123,7 @@ impl Kind {
     #[must_use]
     pub(crate) fn all(mode: Mode) -> Vec<Self> {
         let possible = |kind: &Self| match mode {
-            // A connection of the fast mode has no script cache.
-            Mode::Fast => *kind != Self::ForgetScripts,
-            // A byte stream repeats nothing.
-            Mode::Full => *kind != Self::Duplicate,
+            Mode::Single => true,
             // The faults that one of several servers may suffer and that no assumption rules out.
             Mode::Quorum => matches!(
                 kind,
@@ -126,6 +132,9 @@ impl Kind {
                     | Self::Partition
                     | Self::Reset
                     | Self::Slow
+                    | Self::HalfOpen
+                    | Self::Torn
+                    | Self::SlowReader
                     | Self::Duplicate
                     | Self::MessagesLost
                     | Self::ServerFreeze
@@ -185,6 +194,9 @@ impl fmt::Display for Kind {
             Self::Reset => "connections reset",
             Self::Refuse => "connections refused",
             Self::Slow => "slow network",
+            Self::HalfOpen => "connections half open",
+            Self::Torn => "cut within a message",
+            Self::SlowReader => "slow reader",
             Self::Duplicate => "requests repeated",
             Self::MessagesLost => "wake-ups lost",
             Self::ServerFreeze => "server frozen",

@@ -10,6 +10,7 @@ mod errors;
 mod exclusion;
 mod fair;
 mod forced;
+mod hand_off;
 mod invariant;
 mod latch;
 mod leaked_holds;
@@ -21,6 +22,7 @@ mod read_write;
 mod reasons;
 mod reentry;
 mod renewals;
+mod requests;
 mod server_keeps;
 mod tokens;
 mod validity;
@@ -47,6 +49,7 @@ pub(crate) fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(losses::Losses::default()),
         Box::new(forced::Forced::default()),
         Box::new(wake_ups::WakeUps::default()),
+        Box::new(hand_off::HandOff::default()),
         Box::new(reentry::Reentry::default()),
         Box::new(multi::Multi),
         Box::new(fair::Fair::default()),

@@ -1,8 +1,8 @@
 //! The deterministic simulator of leasehold.
 //!
-//! One `u64` seed decides clients, workload, schedule, clocks and faults. The real client runs in two worlds: over a
-//! simulated store (*fast*), and with the real redis-rs over a simulated network (*full*). The modules of `invariants`,
-//! one for each group of promise ids, observe every event.
+//! One `u64` seed decides clients, workload, schedule, clocks and faults. The real client, with its engine and its wire,
+//! runs over a simulated network in front of the embedded server, of one server (*single*) or of three (*quorum*). The
+//! modules of `invariants`, one for each group of promise ids, observe every event.
 //!
 //! Invariant: two runs of one seed have equal histories.
 
@@ -10,9 +10,7 @@ mod bounds;
 mod clock;
 pub mod command;
 mod environment;
-mod fast;
 mod fault;
-mod full;
 mod history;
 mod invariants;
 mod lifecycle;
@@ -30,3 +28,4 @@ mod shrink;
 mod taken;
 mod wire;
 mod workload;
+mod world;

@@ -7,19 +7,16 @@ use std::fmt;
 /// The world in which a seed runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Mode {
-    /// The client on a simulated store that runs the scripts in place.
-    Fast,
-    /// The client with the real redis-rs over a simulated network.
-    Full,
-    /// Redlock over three simulated stores.
+    /// All primitives but Redlock, on one simulated server.
+    Single,
+    /// Redlock over three simulated servers.
     Quorum,
 }
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Fast => "fast",
-            Self::Full => "full",
+            Self::Single => "single",
             Self::Quorum => "quorum",
         })
     }

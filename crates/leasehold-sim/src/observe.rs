@@ -2,11 +2,12 @@
 //!
 //! Invariant: the behavior of the wrapped store is not changed.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use leasehold_proto::engine::CallId;
 use leasehold_proto::{Applied, Call, Channel, Reply, StoreError};
-use leasehold_store::{Heard, Store, Subscription};
+use leasehold_store::{Heard, Outcomes, Store, Submit, Subscription};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::environment::Environment;
@@ -17,6 +18,12 @@ use crate::wire::Decoded;
 /// A store under observation.
 pub(crate) struct Observed<S> {
     pub(crate) store: S,
+    pub(crate) book: Book,
+}
+
+/// The record of the calls of one process.
+#[derive(Clone)]
+pub(crate) struct Book {
     pub(crate) process: usize,
     pub(crate) recorder: Recorder,
     pub(crate) environment: Arc<dyn Environment>,
@@ -28,13 +35,36 @@ impl<S: Store> Store for Observed<S> {
         call: Call,
         timeout: Duration,
     ) -> impl Future<Output = Result<Reply, StoreError>> + Send + 'static {
-        let (process, recorder, environment) =
-            (self.process, self.recorder.clone(), Arc::clone(&self.environment));
-        let number = recorder.next_call();
-        let Decoded { verb, wire, .. } = Decoded::from(&call);
+        let book = self.book.clone();
+        let number = book.sends(&call);
+        let run = self.store.run(call, timeout);
+        async move {
+            let result = run.await;
+            book.returns(number, &result);
+            result
+        }
+    }
+
+    fn subscribe(&self, channel: Channel, heard: UnboundedSender<Heard>) -> Subscription {
+        self.store.subscribe(channel, heard)
+    }
+
+    fn entrance(&self, outcomes: Weak<dyn Outcomes>) -> Option<Arc<dyn Submit>> {
+        let pending = Arc::new(Pending { book: self.book.clone(), numbers: Mutex::default(), outcomes });
+        let observed: Arc<dyn Outcomes> = pending.clone();
+        let submit = self.store.entrance(Arc::downgrade(&observed))?;
+        Some(Arc::new(Entrance { submit, pending }))
+    }
+}
+
+impl Book {
+    /// Records that a call is sent, and returns its number.
+    fn sends(&self, call: &Call) -> u64 {
+        let number = self.recorder.next_call();
+        let Decoded { verb, wire, .. } = Decoded::from(call);
         let count = call.argument("count").or(call.argument("remaining"));
         let sent = Event::Sent {
-            process,
+            process: self.process,
             call: number,
             verb,
             name: call.subject(),
@@ -42,17 +72,62 @@ impl<S: Store> Store for Observed<S> {
             count: count.map_or(Some(0), |count| count.parse().ok()),
             lease: call.argument("lease_ms").and_then(|ms| ms.parse().ok()).map(Duration::from_millis),
         };
-        recorder.record(environment.now(), sent);
-        let run = self.store.run(call, timeout);
-        async move {
-            let result = run.await;
-            let applied: Option<Applied> = result.as_ref().err().map(|error| error.applied);
-            recorder.record(environment.now(), Event::Returned { process, call: number, applied });
-            result
-        }
+        self.recorder.record(self.environment.now(), sent);
+        number
     }
 
-    fn subscribe(&self, channel: Channel, heard: UnboundedSender<Heard>) -> Subscription {
-        self.store.subscribe(channel, heard)
+    /// Records the outcome of a call.
+    fn returns(&self, number: u64, outcome: &Result<Reply, StoreError>) {
+        let applied: Option<Applied> = outcome.as_ref().err().map(|error| error.applied);
+        let returned = Event::Returned { process: self.process, call: number, applied };
+        self.recorder.record(self.environment.now(), returned);
+    }
+}
+
+/// The entrance of a store under observation.
+struct Entrance {
+    submit: Arc<dyn Submit>,
+    pending: Arc<Pending>,
+}
+
+impl Submit for Entrance {
+    fn submit(&self, id: CallId, call: Call, timeout: Duration) -> Result<(), StoreError> {
+        let Pending { book, numbers, .. } = &*self.pending;
+        let number = book.sends(&call);
+        numbers.lock().unwrap_or_else(PoisonError::into_inner).push((id, number));
+        let submitted = self.submit.submit(id, call, timeout);
+        if let Err(error) = &submitted {
+            self.pending.number_of(id);
+            book.returns(number, &Err(error.clone()));
+        }
+        submitted
+    }
+}
+
+/// The submitted calls without an outcome, and the recipient of their outcomes.
+struct Pending {
+    book: Book,
+    numbers: Mutex<Vec<(CallId, u64)>>,
+    outcomes: Weak<dyn Outcomes>,
+}
+
+impl Pending {
+    /// Takes the number of a call.
+    fn number_of(&self, id: CallId) -> Option<u64> {
+        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = numbers.iter().position(|(known, _)| *known == id)?;
+        Some(numbers.swap_remove(index).1)
+    }
+}
+
+impl Outcomes for Pending {
+    fn take(&self, outcomes: Vec<(CallId, Result<Reply, StoreError>)>) {
+        for (id, outcome) in &outcomes {
+            let number = self.number_of(*id).expect("only submitted calls have outcomes");
+            self.book.returns(number, outcome);
+        }
+        if let Some(recipient) = self.outcomes.upgrade() {
+            recipient.take(outcomes);
+        }
     }
 }

@@ -16,6 +16,28 @@ use crate::primitive::Primitive;
 /// The largest number of permits that a user requests at once.
 pub(crate) const UNITS_MAX: u32 = 3;
 
+/// The terms of the wire between the processes and the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WireTerms {
+    /// True if the clients ask for RESP3.
+    pub(crate) client_has_resp3: bool,
+    /// True if the server speaks RESP3.
+    pub(crate) server_has_resp3: bool,
+    /// The most calls that travel as one command.
+    pub(crate) batch_rows: usize,
+}
+
+impl WireTerms {
+    fn of(seed: u64) -> Self {
+        let mut rng = stream(seed, "wire");
+        Self {
+            client_has_resp3: rng.u8(0..4) != 0,
+            server_has_resp3: rng.u8(0..3) != 0,
+            batch_rows: *rng.choice(&[64, 64, 2, 1]).expect("one of several"),
+        }
+    }
+}
+
 /// The parameters and faults of one simulated run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -39,10 +61,14 @@ pub(crate) struct Plan {
     pub(crate) timeout: Duration,
     /// The longest sleep of a waiter.
     pub(crate) poll_interval: Duration,
+    /// The time for which a hold passes on inside its client.
+    pub(crate) hand_off: Duration,
     /// The longest pause between two actions of a user.
     pub(crate) think_max: Duration,
     /// The longest usual travel time of a message.
     pub(crate) latency_max: Duration,
+    /// The terms of the wire.
+    pub(crate) wire: WireTerms,
     /// The faults, in the order of their start.
     pub(crate) faults: Vec<Fault>,
     /// The quiesce time, by which all faults have ended.
@@ -56,18 +82,16 @@ impl Plan {
     #[must_use]
     pub(crate) fn from_seed(seed: u64, mode: Mode) -> Self {
         let mut rng = stream(seed, "plan");
-        let full = mode == Mode::Full;
         let ms = Duration::from_millis;
         let leases: &[u64] = match (mode, rng.u8(0..3)) {
-            (Mode::Full, _) => &[400, 1_000, 2_000],
             // A node counts once it has been up for the longest lease, and it reports its uptime in whole seconds.
             (Mode::Quorum, _) => &[1_500, 3_000],
-            (Mode::Fast, 0) => &[250, 900, 2_500],
-            (Mode::Fast, 1) => &[1_000, 4_000, 10_000],
-            (Mode::Fast, _) => &[5_000, 30_000],
+            (Mode::Single, 0) => &[250, 900, 2_500],
+            (Mode::Single, 1) => &[1_000, 4_000, 10_000],
+            (Mode::Single, _) => &[5_000, 30_000],
         };
         let leases: Vec<_> = leases.iter().copied().map(ms).collect();
-        let quiesce_at = if full { ms(rng.u64(2_000..5_000)) } else { leases[0] * rng.u32(3..12) + ms(500) };
+        let quiesce_at = leases[0] * rng.u32(3..12) + ms(500);
         let mut plan = Self {
             seed,
             mode,
@@ -75,15 +99,17 @@ impl Plan {
             users: rng.usize(1..=3),
             foreigners: rng.usize(0..=1),
             names: choose_names(seed),
-            timeout: if full { ms(rng.u64(200..800)) } else { ms(rng.u64(200..3_000)) },
+            timeout: ms(rng.u64(200..3_000)),
             poll_interval: ms(*rng.choice(&[250, 1_000, 1_000, 20_000]).expect("one of several")),
+            hand_off: hand_off_of(seed, leases[0]),
             think_max: leases[0] / rng.u32(1..=4),
             has_min_holds: mode != Mode::Quorum && stream(seed, "rests").u8(0..4) == 0,
             latency_max: Duration::from_micros(*rng.choice(&[200, 1_000, 5_000]).expect("one of several")),
+            wire: WireTerms::of(seed),
             leases,
             faults: Vec::new(),
             quiesce_at,
-            stop_at: quiesce_at + ms(if full { 1_000 } else { 3_000 }),
+            stop_at: quiesce_at + ms(3_000),
         };
         if mode == Mode::Quorum {
             let (grows_up, timeout) = (plan.longest_lease() + ms(2_000), ms(rng.u64(100..600)));
@@ -166,6 +192,14 @@ impl Plan {
     pub(crate) fn server_clock(&self) -> Clock {
         self.clock_of(usize::from(u8::MAX))
     }
+}
+
+/// Chooses the bound of the hand-off: none, shorter than most sections, the default, as long as many sections, or longer
+/// than the run.
+fn hand_off_of(seed: u64, lease: Duration) -> Duration {
+    let default = Duration::from_millis(2);
+    let bounds = [Duration::ZERO, default / 10, default, lease / 4, lease * 2, Duration::from_secs(3_600)];
+    *stream(seed, "hand-off").choice(&bounds).expect("one of several")
 }
 
 /// Chooses one to three names of any primitives, sometimes several locks to be acquired together.

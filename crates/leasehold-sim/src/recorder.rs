@@ -4,7 +4,7 @@
 
 pub(crate) mod view;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -73,6 +73,8 @@ struct State {
     hash: DefaultHasher,
     counts: Counts,
     violation: Option<Violation>,
+    /// The processes that are killed and not started again.
+    killed: BTreeSet<usize>,
     last_op: u64,
     last_call: u64,
     last_hold: u64,
@@ -83,6 +85,7 @@ impl Recorder {
     #[must_use]
     pub(crate) fn new(plan: &Arc<Plan>, clocks: Vec<Clock>, server_clock: Clock, keep: bool) -> Self {
         let pauses = vec![Pauses::default(); clocks.len()];
+        let heard_at = vec![Duration::ZERO; clocks.len()];
         let view = View {
             now: Duration::ZERO,
             plan: Arc::clone(plan),
@@ -90,6 +93,7 @@ impl Recorder {
             clocks,
             server_clock,
             pauses,
+            heard_at,
             disturbances: 0,
             quiet_since: None,
             messages_lost: 0,
@@ -105,6 +109,7 @@ impl Recorder {
             hash: DefaultHasher::new(),
             counts: Counts::default(),
             violation: None,
+            killed: BTreeSet::new(),
             last_op: 0,
             last_call: 0,
             last_hold: 0,
@@ -142,6 +147,13 @@ impl Recorder {
 
     pub(crate) fn record(&self, now: Duration, event: Event) {
         self.lock().record(now, event);
+    }
+
+    /// Notes that a process reads bytes of the server.
+    pub(crate) fn hear(&self, now: Duration, process: usize) {
+        if let Some(heard_at) = self.lock().view.heard_at.get_mut(process) {
+            *heard_at = now;
+        }
     }
 
     /// Registers a new guard of a user, or several guards as one guard.
@@ -282,6 +294,10 @@ impl State {
         self.view.now = now;
         self.dirty = true;
         match &event {
+            // The futures of a killed process are dropped after it, and what they try to send leaves no machine.
+            Event::Sent { process, .. } if self.killed.contains(process) => return,
+            Event::Killed { process } => drop(self.killed.insert(*process)),
+            Event::Started { process } => drop(self.killed.remove(process)),
             Event::Fault { kind, begins: true, .. } => {
                 self.view.disturbances += usize::from(!kind.leaves_calls_alone());
                 self.view.messages_lost += usize::from(*kind == Kind::MessagesLost);

@@ -9,14 +9,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::fast;
 use crate::fault::Kind;
-use crate::full;
 use crate::history::Event;
 use crate::mode::Mode;
 use crate::plan::Plan;
 use crate::primitive::Primitive;
 use crate::recorder::{Recorder, Violation};
+use crate::world;
 
 /// The outcome of one seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,9 +87,8 @@ pub(crate) fn replay(plan: &Arc<Plan>) -> (Outcome, Vec<(Duration, Event)>) {
 
 fn live(plan: &Arc<Plan>, keep: bool) -> Recorder {
     match plan.mode {
-        Mode::Fast => fast::run(plan, keep),
-        Mode::Full => full::run(plan, keep),
-        Mode::Quorum => fast::quorum::run(plan, keep),
+        Mode::Single => world::run(plan, keep),
+        Mode::Quorum => world::quorum::run(plan, keep),
     }
 }
 
@@ -186,20 +184,20 @@ mod tests {
     #[test]
     fn two_runs_of_one_seed_have_equal_histories() {
         for seed in 1..=60 {
-            let first = run_seed(seed, Mode::Fast);
-            assert_eq!(first, run_seed(seed, Mode::Fast));
-            let (kept, events) = replay(&Arc::new(Plan::from_seed(seed, Mode::Fast)));
+            let first = run_seed(seed, Mode::Single);
+            assert_eq!(first, run_seed(seed, Mode::Single));
+            let (kept, events) = replay(&Arc::new(Plan::from_seed(seed, Mode::Single)));
             assert_eq!((kept, events.is_empty()), (first, false), "keeping the events changes nothing");
         }
     }
 
     #[test]
     fn seeds_differ_and_no_seed_breaks_a_promise() {
-        let batch = Batch { mode: Mode::Fast, first: 1, seeds: 200, threads: 2 };
+        let batch = Batch { mode: Mode::Single, first: 1, seeds: 200, threads: 2 };
         let summary = run(batch, || false, |_| {});
         assert_eq!(summary.violation, None);
         assert_eq!(summary.seeds, 200);
         assert!(summary.grants.values().sum::<u64>() > 1_000 && summary.faults.len() > 15, "{summary:?}");
-        assert_ne!(run_seed(1, Mode::Fast).hash, run_seed(2, Mode::Fast).hash);
+        assert_ne!(run_seed(1, Mode::Single).hash, run_seed(2, Mode::Single).hash);
     }
 }

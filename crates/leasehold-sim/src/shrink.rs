@@ -62,7 +62,7 @@ mod tests {
     use crate::recorder::Violation;
 
     fn with_faults(at_least: usize) -> Plan {
-        let plans = (1..).map(|seed| Plan::from_seed(seed, Mode::Fast));
+        let plans = (1..).map(|seed| Plan::from_seed(seed, Mode::Single));
         plans.into_iter().find(|plan| plan.faults.len() >= at_least).expect("some seed has so many")
     }
 

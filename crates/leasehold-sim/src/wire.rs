@@ -7,15 +7,20 @@ mod name_keys;
 
 use std::time::Duration;
 
-use leasehold_store::embedded::{Database, Entry, Executed, Frame};
+use leasehold_store::embedded::{Condition, Database, Entry, Executed, Frame};
 
+use self::decode::Row;
 use self::name_keys::NameKeys;
 use crate::clock::Clock;
 use crate::history::{By, Event, Reply};
 use crate::plan::Plan;
 use crate::recorder::Recorder;
 
-pub(crate) use self::decode::{Decoded, decode};
+use self::decode::{Command, decode};
+pub(crate) use self::decode::{Decoded, is_script};
+
+/// The id of the promise that a batch does what its rows do (docs/protocol.md, section 19.4).
+const BATCH: &str = "19.4";
 
 /// Records the scripts that a server executes.
 #[derive(Clone)]
@@ -32,9 +37,75 @@ impl Witness {
         Self { recorder, clock, name_keys: plan.names.iter().map(NameKeys::of).collect() }
     }
 
+    /// Notes that a process reads bytes of the server.
+    pub(crate) fn hear(&self, now: Duration, process: usize) {
+        self.recorder.hear(now, process);
+    }
+
     /// Returns the time on the server's clock, in Unix milliseconds.
     pub(crate) fn now_ms(&self, now: Duration) -> u64 {
         u64::try_from(self.clock.reading(now).as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Executes a command of a stream. Records a batch as its rows.
+    pub(crate) fn execute(
+        &self,
+        now: Duration,
+        by: By,
+        command: &[Vec<u8>],
+        database: &mut Database,
+    ) -> Executed {
+        let execute = |database: &mut Database, now_ms| database.execute(now_ms, command);
+        match decode(command) {
+            None => self.see(now, by, None, database, execute),
+            Some(Command::Script(script)) => self.see(now, by, Some(script), database, execute),
+            Some(Command::Batch(rows)) => self.see_batch(now, by, rows, database, command),
+        }
+    }
+
+    /// Executes a batch, and its rows one after the other on a copy. Both must do the same.
+    fn see_batch(
+        &self,
+        now: Duration,
+        by: By,
+        rows: Vec<Row>,
+        database: &mut Database,
+        command: &[Vec<u8>],
+    ) -> Executed {
+        let mut copy = database.clone();
+        let executed = database.execute(self.now_ms(now), command);
+        let is_forgotten = matches!(&executed.reply, Frame::Error(text) if text.starts_with("NOSCRIPT"));
+        // An error of the command is the reply of each row.
+        let replies = match &executed.reply {
+            Frame::Array(replies) => replies.clone(),
+            error => vec![error.clone(); rows.len()],
+        };
+        let (mut alone, mut messages) = (Vec::new(), Vec::new());
+        for (index, Row { script, command }) in rows.into_iter().enumerate() {
+            let run = |database: &mut Database, now_ms| {
+                // A server that lacks memory refuses no row behind one that wrote.
+                let condition = database.condition();
+                let is_spared = condition == Some(Condition::OutOfMemory)
+                    && replies.get(index).is_some_and(|reply| !reply.is_error());
+                if is_forgotten {
+                    return Executed { reply: replies[index].clone(), messages: Vec::new() };
+                }
+                database.set_condition(condition.filter(|_| !is_spared));
+                let executed = database.execute(now_ms, &command);
+                database.set_condition(condition);
+                executed
+            };
+            let ran = self.see(now, by, Some(script), &mut copy, run);
+            alone.push(ran.reply);
+            messages.extend(ran.messages);
+        }
+        let same_replies = replies.len() == alone.len()
+            && replies.iter().zip(&alone).all(|(row, alone)| row == alone || both_are_errors(row, alone));
+        if !same_replies || messages != executed.messages || copy != *database {
+            let what = format!("a batch replies {replies:?}, and its rows one by one {alone:?}");
+            self.recorder.violate(now, BATCH, what);
+        }
+        executed
     }
 
     /// Executes a command. Records a script on names of the plan, once for each name.
@@ -50,16 +121,15 @@ impl Witness {
         let Some(Decoded { verb, names, wire, units, .. }) = script else { return execute(database, now_ms) };
         let name_keys: Vec<_> =
             self.name_keys.iter().filter(|name_keys| names.contains(&name_keys.name)).collect();
-        let entries = database.entries(now_ms);
-        let before: Vec<_> = name_keys.iter().map(|name_keys| name_keys.state(&entries)).collect();
+        let keys: Vec<_> = database.keys(now_ms).collect();
+        let before: Vec<_> = name_keys.iter().map(|name_keys| name_keys.state(&keys)).collect();
         let executed = execute(database, now_ms);
-        let entries = database.entries(now_ms);
-        let stray =
-            entries.iter().find(|entry| !self.name_keys.iter().any(|name_keys| name_keys.has(&entry.key)));
-        let stray = stray.map(|entry| String::from_utf8_lossy(&entry.key).into_owned());
+        let keys: Vec<_> = database.keys(now_ms).collect();
+        let stray = keys.iter().find(|(key, ..)| !self.name_keys.iter().any(|name_keys| name_keys.has(key)));
+        let stray = stray.map(|(key, ..)| String::from_utf8_lossy(key).into_owned());
         let reply = reply(&executed.reply);
         for (name_keys, before) in name_keys.into_iter().zip(before) {
-            let after = name_keys.state(&entries);
+            let after = name_keys.state(&keys);
             let (name, wire) = (name_keys.name.clone(), wire.clone());
             let (reply, stray) = (reply.clone(), stray.clone());
             let event = Event::Executed { verb, name, wire, units, by, reply, before, after, stray };
@@ -78,6 +148,11 @@ impl Witness {
         entries.retain(|entry| !may_stay(entry));
         entries.into_iter().map(|entry| String::from_utf8_lossy(&entry.key).into_owned()).collect()
     }
+}
+
+/// Returns true if both replies are errors. Their texts name scripts and lines of their own.
+fn both_are_errors(one: &Frame, other: &Frame) -> bool {
+    one.is_error() && other.is_error()
 }
 
 /// Reduces a reply to the part that matters for a history. A fenced lock's reply contains a plain lock's reply and a

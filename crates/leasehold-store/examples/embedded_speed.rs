@@ -18,10 +18,9 @@ fn main() {
         .map(|key| {
             let (lock, owner) =
                 (format!("{{order:{key}}}"), format!("8743c9c0-0795-4907-87fd-6c719a6b4586:{key}"));
-            let take =
-                Call::of(acquire).key("lock", lock.clone()).arg("lease_ms", 30_000).arg("owner", &owner);
+            let take = Call::of(acquire).key("lock", &lock).arg("lease_ms", 30_000).arg("owner", &owner);
             let give = Call::of(release)
-                .key("lock", lock.clone())
+                .key("lock", &lock)
                 .arg("owner", &owner)
                 .arg("remaining", 0)
                 .arg("publish", "PUBLISH")

@@ -39,7 +39,7 @@ pub use database::{Database, Executed};
 pub use frame::Frame;
 pub use keyspace::Entry;
 #[cfg(feature = "listener")]
-pub use listener::{ConnectionHook, serve, serve_watched};
+pub use listener::{ConnectionHook, Session, serve, serve_watched};
 pub use reply::read_reply;
 pub use server::Server;
 pub use store::Embedded;

@@ -19,5 +19,5 @@ pub mod url;
 
 pub use runtime::{Alarm, Runtime, Watch};
 pub use sharding::ShardedPubsub;
-pub use store::{Heard, Store, Subscription};
+pub use store::{Heard, Outcomes, Store, Submit, Subscription};
 pub use tokio_runtime::{TokioAlarm, TokioRuntime};

@@ -4,26 +4,22 @@
 //! it.
 //!
 //! # How it works
-//! A store has two connections. Commands travel on one (`connection`, behind `standalone`, which replaces a broken
-//! connection), and messages on the other (`pubsub`), because a connection that carries both can hand replies to the
-//! wrong caller. `connect` opens the connections, over `socket`s or over the replacement of a simulator ([`Dial`]). The
-//! first connection finds out by which `channels` wake-ups travel. The bytes of a server pass the `bounds` before they
-//! are parsed. Every close is a reset, so that bytes which the server has not received are gone.
+//! A store is a [`wire`](mod@wire), which decides, and a `driver`, which owns streams, over `socket`s or over the
+//! replacement of a simulator ([`Dial`]). Commands travel on one connection, and messages on another, because a
+//! connection that carries both can hand replies to the wrong caller. Every close is a reset, so that bytes which the
+//! server has not received are gone.
 
-mod backoff;
-mod bounds;
+mod breach;
 mod channels;
 mod connect;
-mod connection;
+mod driver;
 mod error;
-mod eval;
-mod pubsub;
-mod reader;
 mod socket;
 mod standalone;
 mod url;
+pub mod wire;
 
 pub use connect::ConnectOptions;
-pub use socket::{Dial, Socket};
+pub use socket::{ByteStream, Dial, Socket};
 pub use standalone::Redis;
 pub use url::{Address, ServerUrl, UrlError};

@@ -7,8 +7,10 @@
 
 use std::fmt;
 use std::future::Future;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use leasehold_proto::engine::CallId;
 use leasehold_proto::{Call, Channel, Reply, StoreError};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -17,9 +19,11 @@ pub trait Store: Send + Sync + 'static {
     /// Runs a script once and returns its reply.
     ///
     /// The store sends the call at the first poll of the future, or as soon as there is a connection. It executes calls
-    /// in the order of their first polls. `timeout` covers everything, connecting included. When it passes, the store
-    /// closes the connection that carried the call with a reset. The network then never delivers the bytes that the
-    /// server's machine has not received. A call that the machine has received may still run.
+    /// in the order of their first polls. `timeout` covers everything, connecting included. A store may begin it anew
+    /// with each reply to another call, which shows that the server works, but a call ends at most two timeouts after
+    /// its first poll. A call that was not sent by then has certainly not run. Otherwise the store closes the connection
+    /// that carried the call with a reset. The network never delivers the bytes that the server's machine has not
+    /// received by then. A call that the machine has received may still run.
     ///
     /// # Cancel safety
     /// A call whose future is dropped may or may not run.
@@ -38,6 +42,31 @@ pub trait Store: Send + Sync + 'static {
     /// lost connection the store subscribes again by itself, without limit, and reports that by another
     /// [`Heard::Listening`]. The caller must be within the store's runtime.
     fn subscribe(&self, channel: Channel, heard: UnboundedSender<Heard>) -> Subscription;
+
+    /// Returns the entrance by which any thread runs calls without a future, if the store has one. The store passes the
+    /// outcomes to `outcomes`. A store has one entrance, and outcomes without a recipient are dropped.
+    fn entrance(&self, outcomes: Weak<dyn Outcomes>) -> Option<Arc<dyn Submit>> {
+        let _ = outcomes;
+        None
+    }
+}
+
+/// The entrance of a store: calls without futures.
+pub trait Submit: Send + Sync {
+    /// Runs a call under the rules of [`Store::run`]. Its id comes back with the outcome.
+    ///
+    /// The call is sent, or waits behind earlier calls or for a connection, when this function returns. The function does
+    /// not block on the server, and passes no outcome to the [`Outcomes`].
+    ///
+    /// # Errors
+    /// Fails if the store refuses the call at once. The call then has no other outcome.
+    fn submit(&self, id: CallId, call: Call, timeout: Duration) -> Result<(), StoreError>;
+}
+
+/// The recipient of the outcomes of submitted calls.
+pub trait Outcomes: Send + Sync {
+    /// Takes the outcomes of calls, each with the id under which it was submitted. The store holds no lock.
+    fn take(&self, outcomes: Vec<(CallId, Result<Reply, StoreError>)>);
 }
 
 /// An event of a subscription.

@@ -202,7 +202,7 @@ pub(crate) fn pause(span: Duration) -> impl Future<Output = ()> + Send {
 }
 
 #[cfg(feature = "redis")]
-pub(crate) use self::work::{Instant, Task, after, jittered, pause_until, spawn, within};
+pub(crate) use self::work::{Instant, Task, after, pause_until, random, spawn, within};
 
 /// The helpers of the Redis store besides a pause.
 #[cfg(feature = "redis")]
@@ -231,13 +231,9 @@ mod work {
         tokio::time::sleep_until(at)
     }
 
-    /// Returns a random time between half of `span` and the whole of it, so that clients that failed together do not
-    /// come back together.
-    pub(crate) fn jittered(span: Duration) -> Duration {
-        let mut byte = [0; 1];
-        // Without random numbers there is no jitter, which is no reason to fail.
-        let _ = getrandom::fill(&mut byte);
-        span.mul_f64(0.5 + f64::from(byte[0]) / 510.0)
+    /// Returns a random number. Without random numbers there is no jitter, which is no reason to fail.
+    pub(crate) fn random() -> u64 {
+        getrandom::u64().unwrap_or_default()
     }
 
     /// A task that ends when this value is dropped.
@@ -254,11 +250,6 @@ mod work {
         /// Ends the task. The runtime drops the task, and what it owns, before any work that is scheduled later.
         pub(crate) fn end(&self) {
             self.0.abort();
-        }
-
-        /// Returns true if the task has ended, by itself or by [`Task::end`].
-        pub(crate) fn has_ended(&self) -> bool {
-            self.0.is_finished()
         }
     }
 
@@ -366,14 +357,5 @@ mod tests {
         };
         TokioRuntime.start(driver).unwrap();
         assert_eq!(told.recv().unwrap(), (true, Some("leasehold".into())));
-    }
-
-    #[cfg(feature = "redis")]
-    #[test]
-    fn jitter_stays_between_half_and_the_whole() {
-        for _ in 0..1000 {
-            let span = jittered(LONG);
-            assert!(span >= LONG / 2 && span <= LONG, "{span:?}");
-        }
     }
 }

@@ -27,6 +27,7 @@ mod counters;
 pub mod expirable;
 pub mod fair;
 pub mod fleet;
+pub mod keep_alive;
 pub mod latch;
 mod lock_harness;
 pub mod locks;
@@ -94,11 +95,11 @@ impl<'a, S: Store, A: Admin> Harness<'a, S, A> {
     }
 
     fn acquire(&self, owner: &str, lease_ms: &str) -> Call {
-        self.call(Verb::Acquire).arg("owner", owner).arg("lease_ms", lease_ms)
+        self.call(Verb::Acquire).arg("lease_ms", lease_ms).arg("owner", owner)
     }
 
     fn renew(&self, owner: &str, lease_ms: &str, count: &str) -> Call {
-        self.call(Verb::Renew).arg("owner", owner).arg("lease_ms", lease_ms).arg("count", count)
+        self.call(Verb::Renew).arg("lease_ms", lease_ms).arg("owner", owner).arg("count", count)
     }
 
     fn release(&self, owner: &str, remaining: &str) -> Call {
@@ -149,7 +150,7 @@ return {{ now_ms, clock_ms() }}",
     );
     // A call's script must be static.
     let script = Box::leak(Box::new(Script::new(call.verb(), Box::leak(source.into_boxed_str()))));
-    let timed = Call::with(script, call.keys().to_vec(), call.args().to_vec());
+    let timed = Call::with(script, call.keys(), call.args());
     match harness.execute(timed).await {
         Reply::Array(times) => match times[..] {
             [Reply::Int(began), Reply::Int(ended)] => (began == ended).then_some(began),

@@ -358,6 +358,18 @@ impl ClientBuilder {
         self
     }
 
+    /// Sets the time after a grant of the server for which a lock passes from one waiter of this client to the next
+    /// without a call to the server (default 2 ms, [`Duration::ZERO`] to turn it off).
+    ///
+    /// A lock that many tasks of one process want then costs a call per bound and not per hold. Waiters in other processes
+    /// wait for at most this time longer. The guards of such a series show the same wire owner. A lock passes on only if
+    /// its watchdog renews it, no call of it is on its way and no bound of the next hold ends before its lease. Fair locks,
+    /// read-write locks, fenced locks and semaphores do not pass on, because the server decides who is next.
+    pub const fn hand_off(mut self, bound: Duration) -> Self {
+        self.options.settings.hand_off = bound;
+        self
+    }
+
     /// Sets how wake-ups travel if the server is a node of a cluster (default [`ShardedPubsub::Auto`], as in Redisson).
     /// All clients that wait for the same locks must use the same value. Without a cluster the setting has no effect.
     pub const fn sharded_pubsub(mut self, sharded_pubsub: ShardedPubsub) -> Self {

@@ -184,6 +184,7 @@ impl Config {
         let builder = with(builder, settings.timeout, |builder, Span(timeout)| builder.timeout(timeout));
         let builder =
             with(builder, settings.poll_interval, |builder, Span(time)| builder.poll_interval(time));
+        let builder = with(builder, settings.hand_off, |builder, Span(bound)| builder.hand_off(bound));
         let builder =
             with(builder, settings.sharded_pubsub, |builder, Sharding(of)| builder.sharded_pubsub(of));
         let builder = with(builder, settings.lazy.filter(|lazy| *lazy), |builder, _| builder.lazy());

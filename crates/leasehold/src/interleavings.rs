@@ -23,9 +23,9 @@
 //! | the driver takes its commands, and stops being awake in a second lock | 31 |
 //! | a fired alarm counts as a set alarm | 1, by priority |
 //! | a waker is not registered, or not woken | 1 |
-//! | a ticket does not read again when it is woken while it reads | 35 |
-//! | a ticket reads, and registers its waker in a second lock | 33 |
-//! | a wait for a loss reads, and registers in a second lock | 306, by priority |
+//! | a ticket does not read again when it is woken while it reads | 44 |
+//! | a ticket reads, and then registers its waker | 1, by priority |
+//! | a wait for a loss reads, and then registers its waker | 222, by priority |
 //! | a dropped ticket does not cancel | 1 |
 //! | a dropped guard does not release | 2 |
 //! | the last handle does not close | 1 |

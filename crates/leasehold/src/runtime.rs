@@ -4,6 +4,8 @@
 
 pub(crate) mod driver;
 pub(crate) mod operation;
+pub(crate) mod process;
 pub(crate) mod shared;
+pub(crate) mod signal;
 pub(crate) mod sync;
 pub(crate) mod ticket;

@@ -43,6 +43,7 @@ pub struct HoldTerms {
     max_hold: Option<Duration>,
     min_hold: Option<Duration>,
     max_renewals: Option<u32>,
+    hand_off: Option<Duration>,
 }
 
 /// The renewal of a lease by the watchdog.
@@ -55,7 +56,7 @@ enum Renewed {
 impl HoldTerms {
     /// Returns the terms of the client: its watchdog, and no bounds.
     pub const fn new() -> Self {
-        Self { lease: None, max_hold: None, min_hold: None, max_renewals: None }
+        Self { lease: None, max_hold: None, min_hold: None, max_renewals: None, hand_off: None }
     }
 
     /// Sets a fixed lease that nothing renews: 3 ms to 365 days (default: none). Replaces a
@@ -141,6 +142,14 @@ impl HoldTerms {
         self
     }
 
+    /// Sets the time after a grant of the server for which a lock passes from one waiter of this client to the next without
+    /// a call (default: the client's, 2 ms). [`Duration::ZERO`] turns it off. See
+    /// [`ClientBuilder::hand_off`](crate::ClientBuilder::hand_off).
+    pub const fn hand_off(mut self, bound: Duration) -> Self {
+        self.hand_off = Some(bound);
+        self
+    }
+
     /// Returns the same terms, with this watchdog if they have no lease of their own.
     pub(crate) const fn or_watchdog(self, lease: Duration) -> Self {
         if self.lease.is_some() { self } else { self.watchdog(lease) }
@@ -148,7 +157,7 @@ impl HoldTerms {
 
     /// Returns the same terms without bounds on the hold.
     pub(crate) const fn unbounded(self) -> Self {
-        Self { lease: self.lease, ..Self::new() }
+        Self { lease: self.lease, hand_off: self.hand_off, ..Self::new() }
     }
 
     /// Returns the same terms without a minimum hold time.
@@ -204,6 +213,7 @@ impl HoldTerms {
             max_renewals: self.max_renewals,
             max_hold: self.max_hold,
             min_hold: self.min_hold,
+            hand_off: self.hand_off,
             ..Request::new(subject, owner, Lease::new(self.first_lease())?, wait)
         })
     }

@@ -13,9 +13,9 @@ use super::server::Server;
 /// The largest number of iterations until the engine has finished.
 const ITERATIONS_TO_END: usize = 5_000;
 
-/// The distance from the end of time, some 584 years after the start, within which a pause may reach beyond the end, so
-/// that its timer never fires.
-const NEAR_THE_END: Duration = Duration::from_secs(2 * 365 * 24 * 60 * 60);
+/// The distance that a search keeps from the end of time, some 584 years after the start. Each timer of the engine fits
+/// in it.
+const BEFORE_THE_END: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 /// A pending ticket.
 struct Waiting {
@@ -53,6 +53,8 @@ pub(super) struct Watch {
     last_id: u64,
     waiting: BTreeMap<Id, Waiting>,
     held: BTreeMap<Id, Held>,
+    /// The claimed holds, each with the moment until which the engine has published that it may be trusted.
+    trusted: BTreeMap<Id, Moment>,
     calls: Vec<Transit>,
     last_call: Option<CallId>,
     repeatable: Vec<Call>,
@@ -74,6 +76,7 @@ impl Watch {
             last_id: 0,
             waiting: BTreeMap::new(),
             held: BTreeMap::new(),
+            trusted: BTreeMap::new(),
             calls: Vec::new(),
             last_call: None,
             repeatable: Vec::new(),
@@ -157,12 +160,13 @@ impl Watch {
     }
 
     pub(super) fn pass(&mut self, span: Duration) {
-        self.now = self.now + span;
+        let end = Moment::NEVER - BEFORE_THE_END;
+        self.now = (self.now + span).min(end.max(self.now));
         self.bring(Event::Tick);
     }
 
     pub(super) fn pass_to_next_timer(&mut self) {
-        if self.engine.next_timer() < Moment::NEVER {
+        if self.engine.next_timer() < Moment::NEVER - BEFORE_THE_END / 2 {
             self.now = self.now.max(self.engine.next_timer());
             self.bring(Event::Tick);
         }
@@ -269,8 +273,7 @@ impl Watch {
         assert!(woken || waiting.woken, "{id:?} has an outcome, {outcome:?}, and was not woken for it");
         match (waiting.kind, outcome) {
             (Kind::Acquire(name, owner), Outcome::Acquired(Ok(Grant { wire, .. }))) => {
-                let can_be_trusted = self.engine.is_held(id, self.now) || self.now == Moment::NEVER;
-                assert!(can_be_trusted, "a hold that was just claimed is lost");
+                assert!(self.engine.is_held(id, self.now), "a hold that was just claimed is lost");
                 self.held.insert(id, Held { name, owner, wire });
             }
             (Kind::Acquire(..), Outcome::Acquired(Err(_)))
@@ -311,11 +314,21 @@ impl Watch {
                         waiting.woken = true;
                     }
                 }
+                Action::Trusted(id, until) if until == Moment::default() => {
+                    assert!(self.trusted.remove(&id).is_some(), "{id:?} ends twice, or was never published");
+                }
+                Action::Trusted(id, until) => {
+                    self.trusted.insert(id, until);
+                }
                 Action::Complete(id, outcome) => {
                     assert!(asker == Some(id) && settled.is_none(), "{id:?} is told, and has not asked");
                     settled = Some(outcome);
                 }
             }
+        }
+        for (id, until) in &self.trusted {
+            let (published, left) = (until.since(self.now), self.engine.remaining(*id, self.now));
+            assert_eq!(published, left, "the published validity of {id:?}");
         }
         settled
     }
@@ -345,11 +358,11 @@ impl Watch {
     fn check(&mut self) {
         // A timer may be due at once, but not again and again.
         for _ in 0..8 {
-            if self.engine.next_timer() <= self.now && self.now < Moment::NEVER {
+            if self.engine.next_timer() <= self.now {
                 assert_eq!(self.bring_and_settle(Event::Tick, None), None, "an outcome without a request");
             }
         }
-        let busy = self.engine.next_timer() <= self.now && self.now < Moment::NEVER;
+        let busy = self.engine.next_timer() <= self.now;
         assert!(!busy, "a timer stays due, so the driver would never sleep");
         if self.honest {
             self.check_holds();
@@ -371,9 +384,6 @@ impl Watch {
     /// Cancels half of the tickets, polls the others to their end, and answers every call. Every wait must end, and the
     /// client must finish.
     pub(super) fn quiesce(&mut self) {
-        if Moment::NEVER.since(self.now) < NEAR_THE_END {
-            return;
-        }
         for id in self.waiting().into_iter().filter(|id| id.0 % 2 == 0) {
             self.cancel(id);
         }

@@ -1,13 +1,20 @@
-//! `cargo x bench`: the benchmarks of the library.
+//! `cargo x bench`: the benchmark of an uncontended lock, and `cargo x bench peers`, the comparison with other libraries.
 //!
-//! Invariant: benchmarks run against the server that the tests use.
+//! Invariant: the benchmark runs against the server that the tests use.
+
+mod peers;
 
 use anyhow::Result;
 
 use crate::{server, shell};
 
-/// Runs the benchmarks against the first server of this machine. Arguments go to `cargo bench`.
+/// Runs the benchmark against the first server of this machine. Arguments go to `cargo bench`.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    if let [first, rest @ ..] = arguments
+        && first == "peers"
+    {
+        return peers::run(rest);
+    }
     println!("server: {}", server::ensure_installed()?);
-    shell::run(shell::cargo(&["bench", "-p", "leasehold"])?.args(arguments))
+    shell::run(shell::cargo(&["bench", "-p", "leasehold", "--bench", "uncontended"])?.args(arguments))
 }

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::shell::{cargo, root, run as run_command};
 
-/// The default time of each target, which is the share of CI.
+/// The default time of each target.
 const SECONDS: u32 = 10;
 /// The limits of a target: memory, and time per input. An input that exceeds a limit is a finding.
 const BOUNDS: [&str; 3] = ["-rss_limit_mb=2048", "-timeout=20", "-print_final_stats=1"];
@@ -24,16 +24,25 @@ const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module \
 /// The arguments of one run.
 #[derive(Debug, Default, PartialEq)]
 struct Wanted {
-    seconds: Option<u32>,
+    extent: Option<Extent>,
     target: Option<String>,
     /// The files to run once, in place of a search.
     inputs: Vec<PathBuf>,
 }
 
+/// The end of a search.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Extent {
+    /// A time, for a search that continues with the inputs of earlier searches.
+    Seconds(u32),
+    /// A number of inputs, which are the same each time.
+    Runs(u32),
+}
+
 /// Runs each target, or one target, or one target on the named inputs.
 ///
-/// `cargo x fuzz --seconds 600 step` searches ten minutes with one target, and
-/// `cargo x fuzz step fuzz/artifacts/step/crash-...` repeats a finding.
+/// `cargo x fuzz --seconds 600 step` searches ten minutes with one target, `cargo x fuzz --runs 20000` tries the same
+/// inputs each time, and `cargo x fuzz step fuzz/artifacts/step/crash-...` repeats a finding.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let wanted = read(arguments)?;
     let fuzz = root()?.join("fuzz");
@@ -49,7 +58,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let mut failed = Vec::new();
     for name in chosen {
         println!("\n== {name}");
-        match search(&fuzz, &programs, name, wanted.seconds.unwrap_or(SECONDS)) {
+        match search(&fuzz, &programs, name, wanted.extent.unwrap_or(Extent::Seconds(SECONDS))) {
             Ok(line) => lines.push(format!("{name:<10}{line}")),
             Err(error) => {
                 lines.push(format!("{name:<10}FAILED: {error:#}"));
@@ -67,12 +76,13 @@ fn read(arguments: &[String]) -> Result<Wanted> {
     let mut wanted = Wanted::default();
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
-        if argument == "--seconds" {
-            let number = rest.next().context("--seconds takes a number")?;
-            wanted.seconds =
-                Some(number.parse().with_context(|| format!("{number:?} is no number of seconds"))?);
+        if argument == "--seconds" || argument == "--runs" {
+            let number = rest.next().with_context(|| format!("{argument} takes a number"))?;
+            let number = number.parse().with_context(|| format!("{number:?} is no number for {argument}"))?;
+            let extent = if argument == "--runs" { Extent::Runs } else { Extent::Seconds };
+            wanted.extent = Some(extent(number));
         } else if argument.starts_with('-') {
-            bail!("there is no option {argument}; there are --seconds, a target, and files for it");
+            bail!("there is no option {argument}; there are --seconds, --runs, a target, and files for it");
         } else if wanted.target.is_none() {
             wanted.target = Some(argument.clone());
         } else {
@@ -113,16 +123,24 @@ fn host() -> Result<String> {
 }
 
 /// Searches with one target. New inputs go to the target directory. Inputs of the checkout are only read.
-fn search(fuzz: &Path, programs: &Path, name: &str, seconds: u32) -> Result<String> {
-    let found = root()?.join("target/fuzz/corpus").join(name);
+fn search(fuzz: &Path, programs: &Path, name: &str, extent: Extent) -> Result<String> {
+    // The seed 0 stands for a random one.
+    let (found, end, seed) = match extent {
+        Extent::Seconds(seconds) => ("corpus", format!("-max_total_time={seconds}"), "-seed=0"),
+        Extent::Runs(runs) => ("runs", format!("-runs={runs}"), "-seed=1"),
+    };
+    let found = root()?.join("target/fuzz").join(found).join(name);
     let artifacts = fuzz.join("artifacts").join(name);
+    if matches!(extent, Extent::Runs(_)) && found.exists() {
+        fs::remove_dir_all(&found).with_context(|| format!("cannot empty {}", found.display()))?;
+    }
     for folder in [&found, &artifacts] {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
     let log = root()?.join("target/fuzz").join(format!("{name}.log"));
     let mut command = Command::new(programs.join(name));
     command.arg(&found).arg(fuzz.join("corpus").join(name)).args(BOUNDS);
-    command.arg(format!("-max_total_time={seconds}")).arg("-max_len=4096");
+    command.arg(end).args(["-max_len=4096", seed]);
     command.arg(format!("-artifact_prefix={}/", artifacts.display()));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(fs::File::create(&log)?);
     let status = command.status().with_context(|| format!("cannot run {name}"))?;
@@ -170,7 +188,11 @@ mod tests {
     fn a_target_its_time_and_its_inputs_are_parsed() {
         let wanted = read(&words("--seconds 600 step a b")).unwrap();
         let inputs = vec![PathBuf::from("a"), PathBuf::from("b")];
-        assert_eq!(wanted, Wanted { seconds: Some(600), target: Some("step".to_owned()), inputs });
+        assert_eq!(
+            wanted,
+            Wanted { extent: Some(Extent::Seconds(600)), target: Some("step".to_owned()), inputs }
+        );
+        assert_eq!(read(&words("--runs 9")).unwrap().extent, Some(Extent::Runs(9)));
         assert_eq!(read(&[]).unwrap(), Wanted::default());
         assert!(read(&words("--seconds soon")).is_err() && read(&words("--jobs 2")).is_err());
     }

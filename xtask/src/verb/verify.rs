@@ -11,11 +11,11 @@ use super::{fuzz, interleave, interop, mutants, package, sim, test, tidy, valkey
 use crate::shell::{Done, Part, cargo, run as run_command, summary};
 
 /// The mutants for every change, a share with mutants of each crate. `cargo x hunt` tries all mutants.
-pub(super) const MUTANTS_SHARE: [&str; 2] = ["--share", "1/21"];
+pub(super) const MUTANTS_SHARE: [&str; 2] = ["--share", "4/21"];
 /// The number of schedules of each kind in each scenario of the interleavings.
 const SCHEDULES_SHARE: &str = "2000";
-/// The time of each fuzz target.
-const FUZZ_SHARE: [&str; 2] = ["--seconds", "10"];
+/// The inputs of each fuzz target, which are the same each time. `cargo x hunt` searches on.
+const FUZZ_SHARE: [&str; 2] = ["--runs", "20000"];
 /// The combinations of features that the check builds.
 const CHOICES: [&str; 8] =
     ["", "redis", "embedded", "redis,embedded", "blocking", "macros", "config", "config,redis"];

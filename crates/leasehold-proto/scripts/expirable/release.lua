@@ -4,7 +4,7 @@
 -- ARGV[1] given   bytes  the ids, 16 bytes each
 -- ARGV[2] publish string PUBLISH, or SPUBLISH in a cluster with sharded channels
 -- ARGV[3] channel string the channel of the waiters
--- returns 1 when all were still acquired, 0 when the lease of one had ended or it was returned before
+-- returns 1 + the listeners when all were still acquired, 0 when a lease had ended or a permit was returned before
 -- calls get zscore publish|spublish
 -- wire 13.3; one message for all ids
 local counter, ids = KEYS[1], KEYS[2]
@@ -16,7 +16,7 @@ local left, now, all = redis.call('get', counter), now_ms(), each(given)
 if not tonumber(left or 0) then
   return redis.error_reply('WRONGTYPE the name is another kind of object')
 end
-local held, taken = 0, {}
+local held, taken, listeners = 0, {}, 0
 for _, id in ipairs(all) do
   local ends = tonumber(redis.call('zscore', ids, id) or '')
   if ends then taken[#taken + 1] = id end
@@ -25,6 +25,6 @@ end
 if #taken > 0 then
   local total, refused = return_permits(counter, ids, taken)
   if refused then return refused end
-  redis.pcall(publish, channel, total)
+  listeners = redis.pcall(publish, channel, total)
 end
-return held == #all and 1 or 0
+return held == #all and 1 + (tonumber(listeners) or 0) or 0

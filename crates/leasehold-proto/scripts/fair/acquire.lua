@@ -10,7 +10,7 @@
 -- ARGV[5] channel  string  prefix of the channel of a waiter; its owner follows
 -- ARGV[6] message  string  the payload, an ASCII decimal
 -- returns nil on success, else the PTTL of another owner's hold (-1: no expiry), or the head's time to take a free lock
--- calls exists hdel hexists hlen hset pexpire pttl zadd zscore publish|spublish
+-- calls exists hdel hexists hlen hset pexpire pttl
 -- wire 6.2, 6.3, 4.5; absolute deadlines; a head that does not take a free lock is passed by
 local lock, queue, timeout, seen = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local lease_ms, owner, once = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
@@ -23,8 +23,9 @@ if not mine and redis.call('hlen', lock) > 1 then
   return redis.error_reply('WRONGTYPE the name is a read-write lock or a group of values')
 end
 local q = { queue = queue, timeout = timeout, seen = seen, now = now_ms() }
+q.publish, q.channel, q.message = publish, channel, message
 local head, changed = purge(q)
-local free = redis.call('exists', lock) == 0
+local free, due = redis.call('exists', lock) == 0, 0
 if mine or (free and (not head or head == owner)) then
   if head then leave(q, owner) keep(q) end
   if free then redis.call('hset', lock, owner, '1') end
@@ -33,13 +34,7 @@ if mine or (free and (not head or head == owner)) then
   if type(expires) == 'table' and free then redis.call('hdel', lock, owner) end
   return type(expires) == 'table' and expires or nil
 end
-local called_at, due = redis.call('zscore', seen, head or ''), redis.call('zscore', timeout, head or '')
-due = called_at and called_at + GONE_AFTER or tonumber(due or 0)
-if free and due > q.now + GONE_AFTER then
-  due, changed = q.now + GONE_AFTER, true
-  redis.call('zadd', timeout, due, head)
-end
-if free and changed then redis.pcall(publish, channel .. ':' .. head, message) end
+if free then due, changed = hurry(q, head, changed) end
 local refused = once ~= 1 and enter(q, owner)
 if changed and once == 1 then keep(q) end
 return refused or (free and math.max(1, due - q.now) or redis.call('pttl', lock))

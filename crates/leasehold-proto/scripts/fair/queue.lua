@@ -1,14 +1,17 @@
--- Holds the helpers of the fair queue: its clock, and how a waiter leaves or is removed as dead.
+-- Holds the helpers of the fair queue: its clock, its expiry, and how a waiter leaves.
 -- returns nothing: functions for the scripts of this folder
--- calls lindex llen lrem persist time zadd zcard zrangebyscore zrem zscore
+-- calls llen lrem persist time zcard zrem zscore
 -- wire 6.1, 4.5; a waiter in `seen` lives by its last call, any other by its deadline
 local GONE_AFTER = 5000
 local function now_ms()
   local time = redis.call('time')
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
+-- Removes a waiter. The search ends at its place, and an owner that is in no set is not searched for.
 local function leave(q, owner)
-  redis.call('lrem', q.queue, 0, owner)
+  if redis.call('zscore', q.timeout, owner) or redis.call('zscore', q.seen, owner) then
+    redis.call('lrem', q.queue, 1, owner)
+  end
   redis.call('zrem', q.timeout, owner)
   return redis.call('zrem', q.seen, owner)
 end
@@ -23,23 +26,4 @@ local function keep(q)
     redis.call('persist', q.queue)
     redis.call('persist', q.timeout)
   end
-end
--- Removes dead waiters of leasehold and overdue heads of Redisson. Returns the head, and whether it removed a waiter.
-local function purge(q)
-  local changed = false
-  for _, owner in ipairs(redis.call('zrangebyscore', q.seen, '-inf', q.now - GONE_AFTER)) do
-    changed = leave(q, owner) == 1 or changed
-  end
-  local head = redis.call('lindex', q.queue, 0)
-  local called_at = head and redis.call('zscore', q.seen, head)
-  while head and not called_at do
-    local due = redis.call('zscore', q.timeout, head)
-    if due and tonumber(due) > q.now then break end
-    leave(q, head)
-    changed, head = true, redis.call('lindex', q.queue, 0)
-    called_at = head and redis.call('zscore', q.seen, head)
-  end
-  -- After a clock was set back, a dead head would otherwise stay for as long as the step.
-  if called_at and tonumber(called_at) > q.now then redis.call('zadd', q.seen, q.now, head) end
-  return head, changed
 end

@@ -5,7 +5,7 @@
 -- ARGV[3] publish   string  PUBLISH, or SPUBLISH in a cluster with sharded channels
 -- ARGV[4] prefix    string  prefix of the channels of the waiters
 -- ARGV[5] message   string  the payload, an ASCII decimal
--- returns nil when the owner does not hold all of them, 0 after a partial release, 1 when the locks are free
+-- returns nil when the owner does not hold all, 0 after a partial release, 1 + the most listeners of one free lock
 -- calls hexists hset hdel publish|spublish
 -- wire 10.2, 5.4, 4.2; a partial release keeps the lease
 local lock, owner, remaining = KEYS[1], ARGV[1], tonumber(ARGV[2])
@@ -25,6 +25,9 @@ for _, key in ipairs(KEYS) do
     freed[#freed + 1] = prefix .. (key:find('{', 1, true) and ':' .. key or ':{' .. key .. '}')
   end
 end
-for _, channel in ipairs(freed) do redis.pcall(publish, channel, message) end
+local listeners = 0
+for _, channel in ipairs(freed) do
+  listeners = math.max(listeners, tonumber(redis.pcall(publish, channel, message)) or 0)
+end
 if not all then return nil end
-return remaining > 0 and 0 or 1
+return remaining > 0 and 0 or 1 + listeners

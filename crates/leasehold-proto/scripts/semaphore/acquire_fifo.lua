@@ -30,8 +30,7 @@ if not taken and (permits > left or (head and head ~= owner)) then
   if once == 1 then return 0 end
   return enqueue(queue, seen, owner, now) or 0
 end
-redis.call('zrem', seen, owner)
-redis.call('lrem', queue, 0, owner)
+if redis.call('zrem', seen, owner) == 1 then redis.call('lrem', queue, 1, owner) end
 local refused = take(counter, marker, permits, uncertain, taken)
 if refused then return refused end
 if left > permits and redis.call('exists', queue) == 1 then redis.pcall(publish, channel, left - permits) end

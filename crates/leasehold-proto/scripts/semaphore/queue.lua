@@ -25,6 +25,6 @@ local function enqueue(queue, seen, owner, now)
   end
   if type(done) == 'number' then return nil end
   redis.call('zrem', seen, owner)
-  redis.call('lrem', queue, 0, owner)
+  redis.call('lrem', queue, 1, owner)
   return done
 end

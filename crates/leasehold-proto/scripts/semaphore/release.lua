@@ -7,7 +7,7 @@
 -- ARGV[3] uncertain integer 1 when an earlier call of this acquisition may still arrive
 -- ARGV[4] publish   string  PUBLISH, or SPUBLISH in a cluster with sharded channels
 -- ARGV[5] channel   string  the channel of the waiters
--- returns 1 when permits were returned, 0 when there were none to return
+-- returns 1 + the listeners when permits were returned, 0 when there were none to return
 -- calls get publish|spublish
 -- wire 12.2
 local counter, marker, timeout = KEYS[1], KEYS[2], KEYS[3]
@@ -27,5 +27,5 @@ if refused then return refused end
 if not total then
   return 0
 end
-redis.pcall(publish, channel, total)
-return 1
+local listeners = redis.pcall(publish, channel, total)
+return 1 + (tonumber(listeners) or 0)

@@ -23,8 +23,7 @@ local left = redis.call('get', counter)
 if is_other(left, timeout) then
   return redis.error_reply('WRONGTYPE the name is another kind of object')
 end
-redis.call('zrem', seen, owner)
-local was_queued = redis.call('lrem', queue, 0, owner) > 0
+local was_queued = redis.call('zrem', seen, owner) == 1 and redis.call('lrem', queue, 1, owner) == 1
 if permits == 0 then
   return granted
 end

@@ -7,7 +7,7 @@
 -- ARGV[3] publish   string  PUBLISH, or SPUBLISH in a cluster with sharded channels
 -- ARGV[4] channel   string  the channel of the waiters
 -- ARGV[5] message   string  the payload, an ASCII decimal
--- returns nil when the owner does not hold it, 0 after a partial release, 1 when no writer is left
+-- returns nil when the owner does not hold it, 0 after a partial release, 1 + the listeners when no writer is left
 -- calls hexists hset hdel hgetall get del pttl pexpire publish|spublish
 -- wire 9.5, 4.2; a partial release keeps the lease; publishes also when readers are left
 local lock, readers, mark = KEYS[1], KEYS[2], KEYS[3]
@@ -40,5 +40,5 @@ else
   redis.call('hset', lock, 'mode', 'read')
   redis.call('pexpire', lock, string.format('%.0f', longest))
 end
-redis.pcall(publish, channel, message)
-return 1
+local listeners = redis.pcall(publish, channel, message)
+return 1 + (tonumber(listeners) or 0)

@@ -84,6 +84,9 @@ pub struct Request {
     pub wait: Wait,
     /// The pauses between attempts of a primitive without wake-ups, or `None` for wake-ups and the polling interval.
     pub backoff: Option<Backoff>,
+    /// The time after a grant of the server for which the hold passes to the client's next waiters without a call, or
+    /// `None` for that of the settings.
+    pub hand_off: Option<Duration>,
 }
 
 impl Request {
@@ -103,6 +106,7 @@ impl Request {
             uptime: Duration::ZERO,
             wait,
             backoff: None,
+            hand_off: None,
         }
     }
 }
@@ -129,6 +133,10 @@ pub enum Action {
     Unsubscribe(Channel),
     /// Notifies a ticket of its outcome, or the tasks that wait for the loss of a hold.
     Wake(Id),
+    /// The hold may be trusted until this moment, or no longer if the moment is zero. Zero is the last word about a
+    /// hold: it is lost, released or detached. A hold is first published when it is claimed, before its
+    /// [`Complete`](Self::Complete).
+    Trusted(Id, Moment),
     /// The outcome of the ticket that was just claimed. The engine reports it once.
     Complete(Id, Outcome),
 }

@@ -5,165 +5,147 @@
 
 use std::time::Duration;
 
-use super::release::ReleaseTerms;
-use super::state::{Cause, MinHold, Purpose};
-use super::timer::Timer;
-use super::{CallId, Engine, Outcome, ReleaseFailure};
+use super::context::Purpose;
+use super::hold::{Cause, MinHold, Phase, ServerHold};
+use super::keys::Number;
+use super::{Engine, Outcome, ReleaseFailure};
 use crate::backoff;
 use crate::call::Reply;
 use crate::lease::{LEASE_MAX, Lease};
 use crate::moment::Moment;
 use crate::outcome::{FreeWithin, StoreError, Verb};
-use crate::owner::WireOwner;
 use crate::recipe::{CallArgs, Renewal};
 
-impl MinHold {
-    /// Returns true if the server keeps the minimum hold to its end without another call.
-    fn is_certain(&self) -> bool {
-        self.expires_at >= self.until
-    }
-
-    fn failure(&self, now: Moment, error: StoreError) -> ReleaseFailure {
-        ReleaseFailure { free_within: FreeWithin::until(self.subject.gone_by(self.longest, now), now), error }
+impl ServerHold {
+    const fn min_hold(&self) -> Option<&MinHold> {
+        match &self.phase {
+            Phase::MinHold(min_hold) => Some(min_hold),
+            _ => None,
+        }
     }
 }
 
 impl Engine {
-    /// Begins the minimum hold of a wire owner that is in no server hold any more.
-    pub(super) fn begin_min_hold(&mut self, now: Moment, wire: WireOwner, mut min_hold: MinHold) {
+    /// Begins the minimum hold of a hold that no guard has any more.
+    pub(super) fn begin_min_hold(&mut self, now: Moment, number: Number, until: Moment) {
+        let Some(hold) = self.holds.get_mut(number) else { return };
         // The time is capped at the longest lease, because a longer minimum hold would never be certain, and would be
         // extended without end.
-        min_hold.until = min_hold.until.min(now + LEASE_MAX);
-        let (until, subject) = (min_hold.until, min_hold.subject.clone());
-        self.min_holds.insert(wire, min_hold);
-        self.timers.set(Timer::MinHold(wire), until);
-        self.advance_min_hold(now, wire);
-        self.attempt_unless_held_here(now, &subject);
+        let min_hold = hold.as_min_hold(until.min(now + LEASE_MAX));
+        let queue = hold.queue();
+        hold.phase = Phase::MinHold(Box::new(min_hold));
+        self.advance_min_hold(now, number);
+        self.advance(now, queue);
     }
 
     /// Ends a minimum hold, extends its lease, or only sets its timer, as the current time requires.
-    pub(super) fn advance_min_hold(&mut self, now: Moment, wire: WireOwner) {
-        let Some(min_hold) = self.min_holds.get_mut(&wire) else {
-            return;
-        };
-        if now >= min_hold.until {
-            return self.end_min_hold(now, wire);
+    pub(super) fn advance_min_hold(&mut self, now: Moment, number: Number) {
+        let Some(hold) = self.holds.get_mut(number) else { return };
+        let Some(until) = hold.min_hold().map(|min_hold| min_hold.until) else { return };
+        if now >= until {
+            return self.end_min_hold(now, number);
         }
-        if min_hold.is_certain() {
-            self.timers.set(Timer::MinHold(wire), min_hold.until);
-            return self.complete_min_hold(wire, &Ok(true));
+        if hold.expires_at >= until {
+            // The server keeps it to its end without another call.
+            hold.again_at = until;
+            self.arm(number);
+            return self.report_min_hold(number, &Ok(true));
         }
-        if min_hold.call.is_some() {
-            return;
+        if hold.call.is_some() {
+            hold.again_at = until;
+            return self.arm(number);
         }
         // A lease has no fractions of a millisecond, so the time is rounded up.
-        let lease = Lease::clamped(min_hold.until.since(now) + Duration::from_millis(1));
-        min_hold.longest = min_hold.longest.max(lease);
-        let args = CallArgs::new(&min_hold.subject, wire, lease).count(0).units(min_hold.units);
-        let call = (min_hold.subject.recipe.renew)(&args);
-        let call = self.run(call, Purpose::MinHold { wire, sent_at: now, lease });
-        if let Some(min_hold) = self.min_holds.get_mut(&wire) {
-            min_hold.call = Some(call);
+        let lease = Lease::clamped(until.since(now) + Duration::from_millis(1));
+        hold.longest = hold.longest.max(lease);
+        let units = hold.units;
+        let Some(hold) = self.holds.get(number) else { return };
+        let subject = self.subject_of(hold);
+        let args = CallArgs::new(&subject, self.cx.wire(number), lease).count(0).units(units);
+        let call = self.cx.send((subject.recipe.renew)(&args), Purpose::Change(number));
+        if let Some(hold) = self.holds.get_mut(number) {
+            (hold.call, hold.again_at) = (Some(call), until);
+            if let Phase::MinHold(min_hold) = &mut hold.phase {
+                min_hold.sent = Some((now, lease));
+            }
         }
+        self.arm(number);
     }
 
     /// Handles the answer to the extension of a minimum hold.
     pub(super) fn min_hold_extended(
         &mut self,
         now: Moment,
-        call: CallId,
-        (wire, sent_at, lease): (WireOwner, Moment, Lease),
+        number: Number,
         result: Result<Reply, StoreError>,
     ) {
-        let Some(min_hold) = self.min_holds.get_mut(&wire) else {
+        let Some(hold) = self.holds.get_mut(number) else { return };
+        let Phase::MinHold(min_hold) = &mut hold.phase else { return };
+        let Some((sent_at, lease)) = min_hold.sent.take() else {
+            debug_assert!(false, "a call of a minimum hold extends it");
             return;
         };
-        if min_hold.call.take_if(|sent| *sent == call).is_none() {
-            return;
-        }
-        match min_hold.subject.read_renewed(result) {
+        let Some(hold) = self.holds.get(number) else { return };
+        match self.subject_of(hold).read_renewed(result) {
             Ok(Renewal::Renewed) => {
-                min_hold.expires_at = min_hold.expires_at.max(sent_at + lease.duration());
-                min_hold.failures = 0;
-                self.advance_min_hold(now, wire);
+                if let Some(hold) = self.holds.get_mut(number) {
+                    hold.expires_at = hold.expires_at.max(sent_at + lease.duration());
+                    hold.failures = 0;
+                }
+                self.advance_min_hold(now, number);
             }
             // The hold was taken away on the server, so there is nothing left to keep.
             Ok(Renewal::Gone | Renewal::TakenOver) => {
-                self.complete_min_hold(wire, &Ok(false));
-                self.forget_min_hold(wire);
+                self.report_min_hold(number, &Ok(false));
+                self.leave_to_lease(number);
             }
-            Err(error) => self.min_hold_not_extended(now, wire, error),
+            Err(error) => self.min_hold_not_extended(now, number, error),
         }
-        self.close_min_holds(now);
+        if self.closing.is_some() {
+            self.close_min_hold(now, number);
+        }
     }
 
     /// Handles an extension that failed. Reports the failure to the waiting releases and retries later.
-    fn min_hold_not_extended(&mut self, now: Moment, wire: WireOwner, error: StoreError) {
-        let Some(min_hold) = self.min_holds.get_mut(&wire) else {
-            return;
-        };
-        let pause = backoff::after_failures(min_hold.failures, wire.seed());
-        min_hold.failures += 1;
-        let again = (now + pause).min(min_hold.until);
-        let failure = min_hold.failure(now, error);
-        self.timers.set(Timer::MinHold(wire), again);
-        self.complete_min_hold(wire, &Err(failure));
+    fn min_hold_not_extended(&mut self, now: Moment, number: Number, error: StoreError) {
+        let seed = self.cx.seed(number);
+        let failure = self.min_hold_failure(now, number, error);
+        let Some(hold) = self.holds.get_mut(number) else { return };
+        let until = hold.min_hold().map_or(now, |min_hold| min_hold.until);
+        hold.again_at = (now + backoff::after_failures(hold.failures.into(), seed)).min(until);
+        hold.failures = hold.failures.saturating_add(1);
+        self.report_min_hold(number, &Err(failure));
+    }
+
+    fn min_hold_failure(&self, now: Moment, number: Number, error: StoreError) -> ReleaseFailure {
+        ReleaseFailure { free_within: FreeWithin::until(self.gone_by(now, number, false), now), error }
     }
 
     /// Ends a minimum hold whose time is over, by a release like that of any other hold.
-    fn end_min_hold(&mut self, now: Moment, wire: WireOwner) {
-        let Some(min_hold) = self.forget_min_hold(wire) else {
-            return;
-        };
-        if min_hold.detached {
-            return min_hold
-                .reports
-                .into_iter()
-                .for_each(|id| self.complete_if_wanted(id, Outcome::Released(Ok(true))));
+    fn end_min_hold(&mut self, now: Moment, number: Number) {
+        let Some(hold) = self.holds.get_mut(number) else { return };
+        if hold.min_hold().is_some_and(|min_hold| min_hold.detached) {
+            self.report_min_hold(number, &Ok(true));
+            return self.leave_to_lease(number);
         }
-        let gone_by =
-            min_hold.subject.gone_by(min_hold.longest, self.arrives_by(now, min_hold.call.is_some()));
-        let terms = ReleaseTerms {
-            lease: min_hold.longest,
-            units: min_hold.units,
-            gone_by,
-            cause: Cause::Release,
-            reports: min_hold.reports,
-        };
-        self.begin_release(now, wire, &min_hold.subject, terms);
+        let on_its_way = hold.call.take().is_some();
+        let gone_by = self.gone_by(now, number, on_its_way);
+        self.begin_release(now, number, gone_by, Cause::Release);
     }
 
-    /// Ends the minimum holds of a closed client. A close makes at most one attempt for each. A minimum hold that is
+    /// Ends a minimum hold of a closed client. A close makes at most one attempt for each. A minimum hold that is
     /// certain, or has had its attempt, is left to its lease.
-    pub(super) fn close_min_holds(&mut self, now: Moment) {
-        if self.closing.is_none() {
-            return;
-        }
-        let done: Vec<WireOwner> = self
-            .min_holds
-            .iter()
-            .filter(|(_, min_hold)| min_hold.call.is_none())
-            .map(|(wire, _)| *wire)
-            .collect();
-        for wire in done {
-            if let Some(min_hold) = self.forget_min_hold(wire) {
-                let failure = min_hold.failure(now, min_hold.subject.timed_out(Verb::Renew));
-                for id in min_hold.reports {
-                    self.complete_if_wanted(id, Outcome::Released(Err(failure.clone())));
-                }
-            }
-        }
+    pub(super) fn close_min_hold(&mut self, now: Moment, number: Number) {
+        let idle = |hold: &&ServerHold| hold.min_hold().is_some() && hold.call.is_none();
+        let Some(hold) = self.holds.get(number).filter(idle) else { return };
+        let error = self.subject_of(hold).timed_out(Verb::Renew);
+        let failure = self.min_hold_failure(now, number, error);
+        self.report_min_hold(number, &Err(failure));
+        self.leave_to_lease(number);
     }
 
-    fn complete_min_hold(&mut self, wire: WireOwner, outcome: &Result<bool, ReleaseFailure>) {
-        let reports = self.min_holds.get_mut(&wire).map(|min_hold| std::mem::take(&mut min_hold.reports));
-        for id in reports.into_iter().flatten() {
-            self.complete_if_wanted(id, Outcome::Released(outcome.clone()));
-        }
-    }
-
-    fn forget_min_hold(&mut self, wire: WireOwner) -> Option<MinHold> {
-        self.timers.clear(Timer::MinHold(wire));
-        self.min_holds.remove(&wire)
+    fn report_min_hold(&mut self, number: Number, outcome: &Result<bool, ReleaseFailure>) {
+        let reports = self.holds.get_mut(number).map(|hold| hold.reports.take());
+        self.report(reports.into_iter().flatten(), &Outcome::Released(outcome.clone()));
     }
 }

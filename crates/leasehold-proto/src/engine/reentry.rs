@@ -11,227 +11,240 @@
 
 use std::collections::VecDeque;
 
+use super::acquire::Stage;
+use super::context::Purpose;
+use super::hold::{Count, Guard, Phase, ServerHold};
+use super::keys::Number;
+use super::keys::{PlaceId, Side};
 use super::renewal::taken_over_or;
-use super::state::{CountCall, Hold, Purpose, ServerHold, Stage, Ticket};
-use super::timer::Timer;
-use super::{AcquireFailure, CallId, Engine, Id, LostReason, Outcome, Subject, Wait};
+use super::{AcquireFailure, CallId, Engine, Id, LostReason, Outcome, Subject};
 use crate::backoff;
 use crate::call::Reply;
 use crate::lease::Lease;
 use crate::moment::Moment;
 use crate::outcome::{Applied, FreeWithin, StoreError, Verb};
-use crate::owner::{Owner, WireOwner};
+use crate::owner::Owner;
 use crate::recipe::{CallArgs, Renewal};
 
 impl Engine {
     /// Lets the waiters of an owner that has just acquired the lock re-enter it, or fails the waiters that do not
-    /// re-enter, since they would wait for their own owner. An in-flight attempt of a waiter is undone when its reply
+    /// re-enter, since they would wait for their own owner. An attempt on its way for a waiter is undone when its reply
     /// arrives, so one owner has one server hold.
-    pub(super) fn enter_waiters(&mut self, now: Moment, subject: &Subject, owner: Owner, wire: WireOwner) {
-        let first = (subject.clone(), owner, Id(0));
-        let same = self.waiters.range(first..).take_while(|(held, by, _)| (held, *by) == (subject, owner));
-        let same: Vec<Id> = same.map(|(_, _, id)| *id).collect();
-        for id in same {
-            let Some((request, waiter)) = self.waiting(id) else { continue };
-            if request.reenters {
-                let (request, waiter) = (request.clone(), waiter.clone());
-                self.leave_queue(now, id, &request, &waiter);
-                self.enter(now, id, wire);
-            } else {
+    pub(super) fn enter_waiters(
+        &mut self,
+        now: Moment,
+        (place, side, owner): (PlaceId, Side, Owner),
+        number: Number,
+    ) {
+        for id in self.waiters_of(place, side, owner) {
+            let Some(acquire) = self.acquire_of(id).filter(|acquire| acquire.waiter().is_some()) else {
+                continue;
+            };
+            if !acquire.terms.reenters {
                 self.fail(now, id, AcquireFailure::AlreadyHeld);
+                continue;
             }
+            self.waiters.remove(&(place, side, owner, id));
+            let stage = Stage::Entering { hold: number, since: now };
+            let Some(acquire) = self.acquire_of_mut(id) else { continue };
+            let waiting = std::mem::replace(&mut acquire.stage, stage);
+            let queue = acquire.queue();
+            if let Stage::Waiting(waiter) = waiting {
+                self.leave_waiting(now, id, queue, waiter);
+            }
+            self.enter(now, id, number);
         }
     }
 
     /// Re-enters a server hold of the ticket's owner by raising the hold's count.
-    pub(super) fn enter(&mut self, now: Moment, id: Id, wire: WireOwner) {
-        let Some(Ticket::Acquire(acquiring)) = self.tickets.get_mut(&id) else {
-            return;
-        };
-        acquiring.stage = Stage::Entering { wire, since: now };
-        let Some(server_hold) = self.server_holds.get_mut(&wire) else {
-            return;
-        };
-        if let Some(reason) = server_hold.lost {
+    pub(super) fn enter(&mut self, now: Moment, id: Id, number: Number) {
+        let Some(acquire) = self.acquire_of_mut(id) else { return };
+        acquire.stage = Stage::Entering { hold: number, since: now };
+        let Some(hold) = self.holds.get_mut(number) else { return };
+        if let Some(reason) = hold.lost {
             return self.fail(now, id, AcquireFailure::Lost(reason));
         }
-        server_hold.entering.push_back(id);
-        self.set_count(now, wire);
+        hold.reentry.get_or_insert_default().entering.push_back(id);
+        self.set_count(now, number);
     }
 
-    /// Sends the call that sets the server's count to the wanted count, unless such a call is in flight. If the server
+    /// Sends the call that sets the server's count to the wanted count, unless such a call is on its way. If the server
     /// has the wanted count, completes the releases that wait for it.
-    pub(super) fn set_count(&mut self, now: Moment, wire: WireOwner) {
-        let Some(server_hold) = self.server_holds.get(&wire) else {
+    pub(super) fn set_count(&mut self, now: Moment, number: Number) {
+        let Some(hold) = self.holds.get(number).filter(|hold| hold.is_held() && hold.lost.is_none()) else {
             return;
         };
-        let wanted = server_hold.wanted();
-        if server_hold.count_call.is_some() || server_hold.lost.is_some() {
+        if hold.call.is_some() {
             return;
         }
-        let reentries: Vec<Id> = server_hold.entering.iter().copied().collect();
-        if reentries.is_empty() && server_hold.on_server == Some(wanted) {
-            return self.complete_count_reports(wire);
+        let wanted = hold.wanted();
+        let reentries: Vec<Id> = hold.entering().collect();
+        let on_server = hold.reentry.as_ref().map_or(Some(1), |reentry| reentry.on_server);
+        if reentries.is_empty() && on_server == Some(wanted) {
+            return self.complete_count_reports(number);
         }
-        let lease = self.lease_to_enter(server_hold, &reentries, now);
-        let args = CallArgs::new(&server_hold.subject, wire, lease).count(wanted);
-        let recipe = server_hold.subject.recipe;
+        let lease = self.lease_to_enter(hold, &reentries, now);
+        let subject = self.subject_of(hold);
+        let args = CallArgs::new(&subject, self.cx.wire(number), lease).count(wanted);
+        let recipe = subject.recipe;
         let call = if reentries.is_empty() { (recipe.release)(&args) } else { (recipe.renew)(&args) };
-        let call = self.run(call, Purpose::Count(wire));
-        self.timers.clear(Timer::Count(wire));
-        if let Some(server_hold) = self.server_holds.get_mut(&wire) {
-            server_hold.longest = server_hold.longest.max(lease);
-            server_hold.count_call = Some(CountCall { call, count: wanted, reentries, lease, sent_at: now });
+        let call = self.cx.send(call, Purpose::Change(number));
+        if let Some(hold) = self.holds.get_mut(number) {
+            hold.longest = hold.longest.max(lease);
+            hold.call = Some(call);
+            hold.again_at = Moment::NEVER;
+            let sent = Count { count: wanted, reentries, lease, sent_at: now };
+            hold.reentry.get_or_insert_default().sent = Some(sent);
         }
     }
 
-    /// Returns the lease to set when these re-entries join: the longest lease of all holds that the server hold then
-    /// has, cut at the latest end of these holds.
-    fn lease_to_enter(&self, server_hold: &ServerHold, entering: &[Id], now: Moment) -> Lease {
-        let joining = entering.iter().filter_map(|id| match self.tickets.get(id) {
-            Some(Ticket::Acquire(acquiring)) => Some(Hold::new(&acquiring.request, now)),
-            _ => None,
-        });
-        let holds: Vec<Hold> = server_hold.holds.values().copied().chain(joining).collect();
-        let lease = holds.iter().map(|hold| hold.lease).max().unwrap_or(server_hold.longest);
-        let ends_at = holds.iter().map(|hold| hold.ends_at).max().unwrap_or(Moment::NEVER);
+    /// Returns the lease to set when these re-entries join: the longest lease of all guards that the server hold then
+    /// has, cut at the latest end of these guards.
+    fn lease_to_enter(&self, hold: &ServerHold, entering: &[Id], now: Moment) -> Lease {
+        let joining = entering.iter().filter_map(|id| self.acquire_of(*id));
+        let joining = joining.map(|acquire| Guard::new(Id(0), &acquire.terms, now, Moment::NEVER));
+        let guards: Vec<Guard> = hold.guards.iter().copied().chain(joining).collect();
+        let lease = guards.iter().map(|guard| guard.lease).max().unwrap_or(hold.longest);
+        let ends_at = guards.iter().map(|guard| guard.ends_at).max().unwrap_or(Moment::NEVER);
         lease.min(Lease::clamped(ends_at.since(now)))
     }
 
-    /// Handles the answer to a call that sets the count.
-    pub(super) fn counted(
+    /// Handles the answer to the call that changes what is on the server under a wire owner.
+    pub(super) fn changed(
         &mut self,
         now: Moment,
         call: CallId,
-        wire: WireOwner,
+        number: Number,
         result: Result<Reply, StoreError>,
     ) {
-        let Some(server_hold) = self.server_holds.get_mut(&wire) else {
-            return;
-        };
-        let Some(count_call) = server_hold.count_call.take_if(|count_call| count_call.call == call) else {
-            return;
-        };
-        if server_hold.lost.is_some() {
+        let Some(hold) = self.holds.get_mut(number) else { return };
+        if hold.call.take_if(|sent| *sent == call).is_none() {
             return;
         }
-        let subject = server_hold.subject.clone();
-        let answer = match count_call.reentries.is_empty() {
+        match hold.phase {
+            Phase::Held => self.counted(now, number, result),
+            Phase::MinHold(_) => self.min_hold_extended(now, number, result),
+            Phase::Releasing(_) => self.release_answered(now, call, number, result),
+            Phase::Gone => {}
+        }
+        self.arm(number);
+    }
+
+    /// Handles the answer to a call that sets the count.
+    fn counted(&mut self, now: Moment, number: Number, result: Result<Reply, StoreError>) {
+        let Some(hold) = self.holds.get_mut(number) else { return };
+        let Some(sent) = hold.reentry.as_mut().and_then(|reentry| reentry.sent.take()) else {
+            debug_assert!(false, "a call of a hold that is held sets its count");
+            return;
+        };
+        let Some(hold) = self.holds.get(number) else { return };
+        let subject = self.subject_of(hold);
+        let answer = match sent.reentries.is_empty() {
             true => subject.read_partial_release(result),
             false => subject.read_renewed(result),
         };
         match answer {
-            Ok(Renewal::Renewed) => self.count_confirmed(now, wire, count_call),
-            Ok(Renewal::TakenOver) => self.lose(now, wire, LostReason::TakenOver),
-            Ok(Renewal::Gone) => self.lose(now, wire, LostReason::Deleted),
-            Err(error) => self.count_failed(now, wire, &count_call, error),
+            Ok(Renewal::Renewed) => self.count_confirmed(now, number, &sent),
+            Ok(Renewal::TakenOver) => self.lose(now, number, LostReason::TakenOver),
+            Ok(Renewal::Gone) => self.lose(now, number, LostReason::Deleted),
+            Err(error) => self.count_failed(now, number, &sent, error),
         }
     }
 
-    fn count_confirmed(&mut self, now: Moment, wire: WireOwner, count_call: CountCall) {
-        let Some(server_hold) = self.server_holds.get_mut(&wire) else {
-            return;
-        };
-        server_hold.on_server = Some(count_call.count);
-        server_hold.failures = 0;
-        server_hold.last_error = None;
-        let (entered, entering) =
-            server_hold.entering.drain(..).partition(|id| count_call.reentries.contains(id));
-        server_hold.entering = entering;
-        let entered: VecDeque<Id> = entered;
+    fn count_confirmed(&mut self, now: Moment, number: Number, sent: &Count) {
+        let Some(hold) = self.holds.get_mut(number) else { return };
+        hold.failures = 0;
+        hold.last_error = None;
+        let reentry = hold.reentry.get_or_insert_default();
+        reentry.on_server = Some(sent.count);
+        let (entered, entering): (VecDeque<Id>, _) =
+            reentry.entering.drain(..).partition(|id| sent.reentries.contains(id));
+        reentry.entering = entering;
         for id in entered {
-            self.entered(now, id, wire);
+            self.entered(now, id, number);
         }
-        if !count_call.reentries.is_empty() {
-            self.confirm(wire, count_call.sent_at, count_call.lease);
+        if !sent.reentries.is_empty() {
+            self.confirm(number, sent.sent_at, sent.lease);
         }
-        self.set_count(now, wire);
+        self.set_count(now, number);
     }
 
-    /// Reports success to the releases of one hold of several. The other holds keep the lock, so the server's count
+    /// Reports success to the releases of one hold of several. The other guards keep the lock, so the server's count
     /// does not matter to the callers.
-    fn complete_count_reports(&mut self, wire: WireOwner) {
-        let reports =
-            self.server_holds.get_mut(&wire).map(|server_hold| std::mem::take(&mut server_hold.reports));
-        for id in reports.into_iter().flatten() {
-            self.complete_if_wanted(id, Outcome::Released(Ok(true)));
-        }
+    fn complete_count_reports(&mut self, number: Number) {
+        let reports = self.holds.get_mut(number).map(|hold| hold.reports.take());
+        self.report(reports.into_iter().flatten(), &Outcome::Released(Ok(true)));
     }
 
-    fn entered(&mut self, now: Moment, id: Id, wire: WireOwner) {
-        let Some(Ticket::Acquire(acquiring)) = self.tickets.get(&id) else {
+    fn entered(&mut self, now: Moment, id: Id, number: Number) {
+        let Some(terms) = self.acquire_of(id).map(|acquire| std::sync::Arc::clone(&acquire.terms)) else {
+            debug_assert!(false, "a re-entry that is given up leaves its hold");
             return;
         };
-        let request = &acquiring.request;
-        let Some(server_hold) = self.server_holds.get_mut(&wire) else {
-            return;
-        };
-        server_hold.holds.insert(id, Hold::new(request, now));
-        self.holds.insert(id, wire);
-        self.grant(now, id, wire);
+        if let Some(hold) = self.holds.get_mut(number) {
+            hold.guards.push(Guard::new(id, &terms, now, now + terms.claim_within()));
+        }
+        self.holds.add_guard(id, number);
+        self.grant(id, number);
     }
 
     /// Handles a count that was not confirmed. A re-entry with `Wait::Once`, or one that has waited for a whole
     /// timeout, fails. After an error that is not transient, every re-entry of the call fails. The engine retries the
     /// others.
-    fn count_failed(&mut self, now: Moment, wire: WireOwner, count_call: &CountCall, error: StoreError) {
-        let timeout = self.settings.timeout;
-        let Some(server_hold) = self.server_holds.get_mut(&wire) else {
-            return;
-        };
-        server_hold.failures += 1;
+    fn count_failed(&mut self, now: Moment, number: Number, sent: &Count, error: StoreError) {
+        let timeout = self.cx.settings.timeout;
+        let seed = self.cx.seed(number);
+        let Some(hold) = self.holds.get_mut(number) else { return };
+        hold.failures = hold.failures.saturating_add(1);
         if error.applied == Applied::Unknown {
-            server_hold.uncertain = true;
-            server_hold.on_server = None;
+            hold.uncertain = true;
+            hold.reentry.get_or_insert_default().on_server = None;
         }
         let (transient, pause) =
-            (error.kind.is_transient(), backoff::after_failures(server_hold.failures - 1, wire.seed()));
-        server_hold.last_error = Some(error);
-        self.complete_count_reports(wire);
-        for id in &count_call.reentries {
-            let Some(Ticket::Acquire(acquiring)) = self.tickets.get(id) else { continue };
-            let Stage::Entering { since, .. } = acquiring.stage else { continue };
-            let over = acquiring.request.wait == Wait::Once || now.since(since) >= timeout;
+            (error.kind.is_transient(), backoff::after_failures(u32::from(hold.failures) - 1, seed));
+        hold.last_error = Some(Box::new(error));
+        self.complete_count_reports(number);
+        for id in &sent.reentries {
+            let Some(acquire) = self.acquire_of(*id) else { continue };
+            let Stage::Entering { since, .. } = acquire.stage else { continue };
+            let over = acquire.is_once() || now.since(since) >= timeout;
             if over || !transient {
-                let verdict = self.entering_verdict(now, *id, wire);
+                let verdict = self.entering_verdict(now, *id, number);
                 self.fail(now, *id, verdict);
             }
         }
-        if self.server_holds.get(&wire).is_some_and(|server_hold| server_hold.count_call.is_none()) {
-            self.timers.set(Timer::Count(wire), now + pause);
+        if let Some(hold) = self.holds.get_mut(number).filter(|hold| hold.is_held() && hold.call.is_none()) {
+            hold.again_at = now + pause;
         }
     }
 
     /// Returns the failure of a re-entry whose wait is over. Its owner has the lock, so the failure is the store's,
     /// unless the hold is lost or gone.
-    pub(super) fn entering_verdict(&self, now: Moment, id: Id, wire: WireOwner) -> AcquireFailure {
-        let Some(server_hold) = self.server_holds.get(&wire) else {
-            return AcquireFailure::Contended;
-        };
-        if let Some(reason) = server_hold.lost {
+    pub(super) fn entering_verdict(&self, now: Moment, id: Id, number: Number) -> AcquireFailure {
+        let Some(hold) = self.holds.get(number) else { return AcquireFailure::Contended };
+        if let Some(reason) = hold.lost {
             return AcquireFailure::Lost(reason);
         }
-        let under_way =
-            server_hold.count_call.as_ref().is_some_and(|count_call| count_call.reentries.contains(&id));
-        let error =
-            server_hold.last_error.clone().unwrap_or_else(|| server_hold.subject.timed_out(Verb::Acquire));
-        if under_way || server_hold.on_server.is_none() {
-            let arrives_by = self.arrives_by(now, server_hold.has_call_on_its_way());
-            AcquireFailure::Unknown {
-                free_within: FreeWithin::until(server_hold.gone_by(arrives_by), now),
-                error,
-            }
+        let subject = self.subject_of(hold);
+        let reentry = hold.reentry.as_ref();
+        let sent = reentry.and_then(|reentry| reentry.sent.as_ref());
+        let under_way = sent.is_some_and(|sent| sent.reentries.contains(&id));
+        let uncounted = reentry.is_some_and(|reentry| reentry.on_server.is_none());
+        let error = hold.last_error.as_deref().cloned().unwrap_or_else(|| subject.timed_out(Verb::Acquire));
+        if under_way || uncounted {
+            let free_within = FreeWithin::until(self.gone_by(now, number, hold.has_call_on_its_way()), now);
+            AcquireFailure::Unknown { free_within, error }
         } else {
             AcquireFailure::Failed(error.not_applied())
         }
     }
 
     /// Removes a re-entry whose caller gave it up before the grant.
-    pub(super) fn stop_entering(&mut self, now: Moment, id: Id, wire: WireOwner) {
-        if let Some(server_hold) = self.server_holds.get_mut(&wire) {
-            server_hold.entering.retain(|waiting| *waiting != id);
+    pub(super) fn stop_entering(&mut self, now: Moment, id: Id, number: Number) {
+        if let Some(reentry) = self.holds.get_mut(number).and_then(|hold| hold.reentry.as_mut()) {
+            reentry.entering.retain(|waiting| *waiting != id);
         }
-        self.after_fewer_holds(now, wire, None);
+        self.after_fewer_guards(now, number, None);
     }
 }
 
@@ -239,8 +252,8 @@ impl Subject {
     /// Reads the outcome of the release of one hold of several, in the terms of a renewal.
     fn read_partial_release(&self, outcome: Result<Reply, StoreError>) -> Result<Renewal, StoreError> {
         match outcome.map(|reply| (self.recipe.read_release)(&reply)) {
-            Ok(Some(true)) => Ok(Renewal::Renewed),
-            Ok(Some(false)) => Ok(Renewal::Gone),
+            Ok(Some(answer)) if answer.held => Ok(Renewal::Renewed),
+            Ok(Some(_)) => Ok(Renewal::Gone),
             Ok(None) => Err(self.malformed(Verb::Release)),
             Err(error) => taken_over_or(error),
         }

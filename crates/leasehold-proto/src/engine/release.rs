@@ -1,111 +1,147 @@
-//! Releases and undos. A release removes a hold from the server and reports to its caller. An undo removes a hold that
-//! no caller received.
+//! Releases and undos. A release removes a hold from the server and reports to its caller. An undo removes one that no
+//! caller received.
 //!
-//! Invariant: a wire owner under release is never used again. It is in no server hold and nothing renews it. A release
-//! is retried until it is answered, or until the key has run out by itself. The undo of an acquire with an unknown
-//! outcome has no such end, because a server that was frozen for longer than the lease may still run that acquire.
+//! Invariant: a wire owner under release is never used again, and nothing renews it. A release is retried until it is
+//! answered, or until the key has run out by itself. The undo of an acquire with an unknown outcome has no such end,
+//! because a server that was frozen for longer than the lease may still run that acquire.
+//!
+//! # How it works
+//! When the client's own waiters are next, their attempt goes out right behind the release, and no second round trip
+//! separates them. If other clients listened to the release, the client stands back instead: it leaves the lock to them
+//! for about a round trip, or until one of them has released it. A release of a primitive without
+//! wake-ups has no listeners. The client pauses after each of them, so that the clients that poll find the lock free.
 
 use std::time::Duration;
 
-use super::state::{Cause, Closing, Purpose, Release, Ticket};
-use super::timer::Timer;
-use super::{AcquireFailure, CallId, CloseReport, Engine, Id, LostReason, Outcome, ReleaseFailure, Subject};
+use super::context::Purpose;
+use super::hold::{Cause, Phase, Release, ServerHold};
+use super::keys::Number;
+use super::keys::{QueueId, Side};
+use super::subscriptions::Listener;
+use super::{CallId, Engine, Id, Outcome, ReleaseFailure};
 use crate::backoff;
 use crate::call::Reply;
-use crate::lease::Lease;
 use crate::moment::Moment;
 use crate::outcome::{Applied, FreeWithin, StoreError, StoreErrorKind, Verb};
-use crate::owner::WireOwner;
-use crate::recipe::{CallArgs, CallContext};
+use crate::recipe::{CallArgs, CallContext, ReleaseAnswer};
 
 /// The pause between attempts that are not expected to succeed soon.
 const SLOW: Duration = Duration::from_secs(2);
-/// The time for which a closed client continues to retry its releases, counted from the timeout of the close.
-const AFTER_CLOSE: Duration = Duration::from_secs(30);
+/// The grants in a row after which a client without wake-ups pauses for as long as the waiters of other clients do, so
+/// that each of those polls once while the lock is free.
+const RUN: u32 = 16;
 
-/// The terms of a release or undo.
-pub(super) struct ReleaseTerms {
-    pub(super) lease: Lease,
-    pub(super) units: u32,
-    /// The time by which the key is gone even if no release ever arrives.
-    pub(super) gone_by: Moment,
-    pub(super) cause: Cause,
-    /// The tickets that wait for the outcome.
-    pub(super) reports: Vec<Id>,
-}
-
-impl ReleaseTerms {
-    /// Creates the terms of an undo, when no caller waits for the acquire and no call of the acquire is in flight.
-    pub(super) const fn undo(lease: Lease, units: u32, gone_by: Moment, cause: Cause) -> Self {
-        Self { lease, units, gone_by, cause, reports: Vec::new() }
+impl ServerHold {
+    /// Returns the release or undo under way.
+    pub(super) const fn release(&self) -> Option<&Release> {
+        match &self.phase {
+            Phase::Releasing(release) => Some(release),
+            _ => None,
+        }
     }
-}
 
-impl Closing {
-    /// Returns true if every close has its report.
-    pub(super) fn is_reported(&self) -> bool {
-        self.ids.is_empty()
+    /// Returns true if only an answer ends an undo. An acquire with an unknown outcome may still run, and a place in
+    /// the server's queue lives on with the other places of this client.
+    const fn is_undone_without_end(&self, cause: Cause) -> bool {
+        match cause {
+            Cause::Release => false,
+            Cause::UnseenGrant => self.recipe().keep_alive.is_some(),
+            Cause::UnknownAcquire => true,
+        }
+    }
+
+    const fn release_mut(&mut self) -> Option<&mut Release> {
+        match &mut self.phase {
+            Phase::Releasing(release) => Some(release),
+            _ => None,
+        }
     }
 }
 
 impl Engine {
     /// Removes a wire owner from the server, starting now.
-    pub(super) fn begin_release(
-        &mut self,
-        now: Moment,
-        wire: WireOwner,
-        subject: &Subject,
-        terms: ReleaseTerms,
-    ) {
-        let ReleaseTerms { lease, units, gone_by, cause, reports } = terms;
-        // At most one acquire under a wire owner is in flight, and none once its release begins, so no grant arrives
-        // behind its undo.
-        debug_assert!(!self.releases.contains_key(&wire), "{wire} is released twice");
-        let release = Release {
-            subject: subject.clone(),
-            lease,
-            units,
-            gone_by,
-            cause,
-            call: None,
-            failures: 0,
-            uncertain: false,
-            last_error: None,
-            reports,
-        };
-        self.releases.insert(wire, release);
-        self.timers.set(Timer::Report(wire), now + self.settings.timeout);
-        self.send_release(now, wire);
+    pub(super) fn begin_release(&mut self, now: Moment, number: Number, gone_by: Moment, cause: Cause) {
+        let Some(hold) = self.holds.get_mut(number) else { return };
+        debug_assert!(hold.release().is_none(), "{number:?} is released twice");
+        let release = Release { gone_by, cause, uncertain: false, sent_at: now };
+        hold.phase = Phase::Releasing(release);
+        (hold.failures, hold.last_error) = (0, None);
+        self.holds.begin_release(cause);
+        self.send_release(now, number);
     }
 
-    /// Returns the time by which an in-flight call has arrived or never will, because its connection is closed after
-    /// the timeout.
-    pub(super) fn arrives_by(&self, now: Moment, on_its_way: bool) -> Moment {
-        if on_its_way { now + self.settings.timeout } else { now }
-    }
-
-    /// Sends the release, unless it is in flight.
-    pub(super) fn send_release(&mut self, now: Moment, wire: WireOwner) {
-        let Some(release) = self.releases.get(&wire) else {
-            return;
-        };
-        if release.call.is_some() {
-            return;
-        }
-        if now >= release.gone_by && release.cause != Cause::UnknownAcquire {
-            return self.end_release(now, wire, None);
+    /// Sends the release, unless it is on its way.
+    pub(super) fn send_release(&mut self, now: Moment, number: Number) {
+        let Some(hold) = self.holds.get(number).filter(|hold| hold.call.is_none()) else { return };
+        let Some(release) = hold.release() else { return };
+        if now >= release.gone_by && !hold.is_undone_without_end(release.cause) {
+            return self.end_release(now, number, None);
         }
         let granted = release.cause == Cause::Release;
         let uncertain = release.uncertain || release.cause == Cause::UnknownAcquire;
         let context = CallContext { granted, uncertain, ..CallContext::default() };
-        let args = CallArgs::new(&release.subject, wire, release.lease).count(0).units(release.units);
-        let args = CallArgs { context, ..args };
-        let call = (release.subject.recipe.release)(&args);
-        let call = self.run(call, Purpose::Release(wire));
-        self.timers.clear(Timer::Release(wire));
-        if let Some(release) = self.releases.get_mut(&wire) {
-            release.call = Some(call);
+        let subject = self.subject_of(hold);
+        let args = CallArgs::new(&subject, self.cx.wire(number), hold.longest).count(0).units(hold.units);
+        let (id, units) = (hold.queue(), hold.units);
+        // The release of one side of a read-write lock sends a message only if the other side does not hold it.
+        let speaks = subject.recipe.companion.is_none();
+        let first = granted && hold.failures == 0;
+        let call = (subject.recipe.release)(&CallArgs { context, ..args });
+        let call = self.cx.send(call, Purpose::Change(number));
+        if let Some(hold) = self.holds.get_mut(number) {
+            (hold.call, hold.again_at) = (Some(call), Moment::NEVER);
+            if let Some(release) = hold.release_mut() {
+                release.sent_at = now;
+            }
         }
+        self.arm(number);
+        if first && self.goes_on_behind_release(now, id, units) && speaks {
+            self.expect_echoes(now, id);
+        }
+    }
+
+    /// Notes that the client's own subscription will hear a release that was just sent.
+    fn expect_echoes(&mut self, now: Moment, id: QueueId) {
+        let until = now + self.cx.settings.poll_interval;
+        let messages = self.messages_of_release(id);
+        if self.subscriptions.hears(Listener::Queue(id))
+            && let Some(queue) = self.places.queue_mut(id)
+        {
+            queue.expect_echoes(messages, until);
+        }
+    }
+
+    /// Returns the number of messages of a release, one for each name.
+    fn messages_of_release(&self, id: QueueId) -> u32 {
+        u32::try_from(self.places.get(id.place).names()).unwrap_or(u32::MAX)
+    }
+
+    /// Sends the attempt of the next local waiter right behind the release, unless another client is likely to be next.
+    /// Returns true if the queue does not need to hear of the release.
+    fn goes_on_behind_release(&mut self, now: Moment, id: QueueId, units: u32) -> bool {
+        let held_here = self.held_here(now, id.place).is_some();
+        let polls = self.first_waiter(id).is_some_and(|(_, first)| first.terms.backoff.is_some());
+        let Some(queue) = self.places.queue_mut(id).filter(|queue| !queue.is_empty() && !polls) else {
+            return false;
+        };
+        if queue.contended || held_here || id.side == Side::Read {
+            return queue.contended;
+        }
+        queue.admit(units);
+        if !queue.server.goes_behind_release() {
+            // Another client is likely to be next. The server wakes this one's first waiter when its turn comes.
+            self.listen_in_server_queue(now, id);
+            return false;
+        }
+        if queue.tries.call.is_some() {
+            return false;
+        }
+        self.advance(now, id);
+        let behind = self.own_call_of_first(id);
+        if let Some(queue) = self.places.queue_mut(id) {
+            queue.server.behind = behind;
+        }
+        true
     }
 
     /// Handles the answer to a release.
@@ -113,153 +149,167 @@ impl Engine {
         &mut self,
         now: Moment,
         call: CallId,
-        wire: WireOwner,
+        number: Number,
         result: Result<Reply, StoreError>,
     ) {
-        let Some(release) = self.releases.get_mut(&wire) else {
-            return;
-        };
-        if release.call.take_if(|sent| *sent == call).is_none() {
-            return;
-        }
-        let subject = release.subject.clone();
+        let Some(hold) = self.holds.get(number) else { return };
+        let subject = self.subject_of(hold);
+        let Some(release) = hold.release() else { return };
+        let (uncertain, cause) = (release.uncertain, release.cause);
+        let queue = hold.queue();
+        let messages = self.messages_of_release(queue);
         let answer = result.and_then(|reply| {
             (subject.recipe.read_release)(&reply).ok_or_else(|| subject.malformed(Verb::Release))
         });
+        if cause == Cause::Release
+            && !answer.as_ref().is_ok_and(|answer| answer.held)
+            && let Some(queue) = self.places.queue_mut(queue)
+        {
+            queue.unexpect_echoes(messages);
+        }
         match answer {
-            Ok(held) => {
-                let held = held || release.uncertain;
-                self.end_release(now, wire, Some(held));
+            Ok(answer) => {
+                let held = answer.held || uncertain;
+                self.released(now, (call, number), ReleaseAnswer { held, ..answer });
             }
             // The key has another type now.
             Err(error) if error.kind == StoreErrorKind::WrongType => {
-                let held = release.uncertain;
-                self.end_release(now, wire, Some(held));
+                self.released(now, (call, number), ReleaseAnswer::unheard(uncertain));
             }
-            Err(error) => self.release_failed(now, wire, error),
+            Err(error) => self.release_failed(now, number, error),
         }
     }
 
-    /// Handles a failed attempt. A failure that is not transient is reported at once, and the attempts continue.
-    fn release_failed(&mut self, now: Moment, wire: WireOwner, error: StoreError) {
-        let Some(release) = self.releases.get_mut(&wire) else { return };
-        release.failures += 1;
-        release.uncertain |= error.applied == Applied::Unknown;
+    /// Ends a release that is answered, and makes an attempt for the next waiter, if none was sent behind the release.
+    fn released(&mut self, now: Moment, (call, number): (CallId, Number), answer: ReleaseAnswer) {
+        let Some(hold) = self.holds.get(number) else { return };
+        let id = hold.queue();
+        let sent_at = hold.release().map_or(now, |release| release.sent_at);
+        let section = sent_at.since(hold.confirmed_at);
+        // The queue outlives the hold's use of its place.
+        self.places.add_use(id.place);
+        self.end_release(now, number, Some(answer.held));
+        let own = u32::from(self.subscriptions.hears(Listener::Queue(id)));
+        let attempted = self.has_attempt_behind(id, call);
+        if let Some(queue) = self.places.queue_mut(id) {
+            queue.contended = answer.listeners > own;
+            if queue.contended && !attempted {
+                self.stand_back(now, id, (sent_at, section), answer.listeners - own);
+            } else if !attempted && !queue.server.leaves_alone() && !self.pause_after_release(now, id) {
+                self.advance(now, id);
+            }
+        }
+        self.places.end_use(id.place);
+    }
+
+    /// Returns true if an attempt for the next waiter was sent after this call.
+    fn has_attempt_behind(&self, id: QueueId, call: CallId) -> bool {
+        let Some(queue) = self.places.queue(id) else { return false };
+        queue.tries.call.max(self.own_call_of_first(id)) > Some(call)
+    }
+
+    /// Returns the attempt on its way that the first waiter of a queue makes for itself.
+    fn own_call_of_first(&self, id: QueueId) -> Option<CallId> {
+        self.first_waiter(id)?.1.tries()?.call
+    }
+
+    /// Handles a failed attempt. A failure that is not transient, or that took a whole timeout, is reported at once, and
+    /// the attempts continue.
+    fn release_failed(&mut self, now: Moment, number: Number, error: StoreError) {
+        let (seed, timeout) = (self.cx.seed(number), self.cx.settings.timeout);
+        let Some(hold) = self.holds.get_mut(number) else { return };
+        hold.failures = hold.failures.saturating_add(1);
+        let mut pause = backoff::after_failures(u32::from(hold.failures) - 1, seed);
         let passes = error.kind.is_transient();
-        let mut pause = backoff::after_failures(release.failures - 1, wire.seed());
-        if !passes || now >= release.gone_by {
-            pause = pause.max(SLOW);
+        let mut reports = !passes;
+        if let Some(release) = hold.release_mut() {
+            reports |= now >= release.sent_at + timeout;
+            release.uncertain |= error.applied == Applied::Unknown;
+            if !passes || now >= release.gone_by {
+                pause = pause.max(SLOW);
+            }
         }
-        release.last_error = Some(error);
-        self.timers.set(Timer::Release(wire), now + pause);
-        if !passes {
-            self.report_overdue(now, wire);
+        hold.last_error = Some(Box::new(error));
+        hold.again_at = now + pause;
+        if reports {
+            self.report_release(now, number);
         }
     }
 
-    /// Reports to the waiting callers what is known about the release.
-    pub(super) fn report_overdue(&mut self, now: Moment, wire: WireOwner) {
-        let Some(release) = self.releases.get_mut(&wire) else {
-            return;
-        };
-        let reports = std::mem::take(&mut release.reports);
-        let failure = release.failure(now);
-        for id in reports {
-            self.complete_if_wanted(id, Outcome::Released(Err(failure.clone())));
+    /// Reports to the waiting callers what is known about a release that takes too long.
+    ///
+    /// A release whose call has been on its way for a whole timeout is not late while the server answers other calls,
+    /// since it waits behind them. The store ends it within two timeouts.
+    pub(super) fn report_due(&mut self, now: Moment, number: Number) {
+        let timeout = self.cx.settings.timeout;
+        let Some(hold) = self.holds.get_mut(number).filter(|hold| hold.report_by <= now) else { return };
+        let Some(release) = hold.release() else { return };
+        let is_behind = hold.call.is_some() && release.sent_at + timeout <= now;
+        let until = (release.sent_at + timeout.saturating_mul(2)).min(self.cx.answered_at + timeout);
+        if is_behind && now < until {
+            hold.report_by = until;
+            return self.arm(number);
         }
+        self.report_release(now, number);
+    }
+
+    fn report_release(&mut self, now: Moment, number: Number) {
+        let Some(hold) = self.holds.get_mut(number) else { return };
+        let reports = hold.reports.take();
+        if !reports.is_empty() {
+            let failure = self.release_failure(now, number);
+            self.report(reports, &Outcome::Released(failure));
+        }
+    }
+
+    fn release_failure(&self, now: Moment, number: Number) -> Result<bool, ReleaseFailure> {
+        let Some(hold) = self.holds.get(number) else { return Ok(false) };
+        let error = hold.last_error.as_deref().cloned();
+        let error = error.unwrap_or_else(|| self.subject_of(hold).timed_out(Verb::Release));
+        let gone_by = hold.release().map_or(now, |release| release.gone_by);
+        Err(ReleaseFailure { free_within: FreeWithin::until(gone_by, now), error })
     }
 
     /// Ends the release. `held` is the server's answer, or `None` when the server never gave an answer.
-    fn end_release(&mut self, now: Moment, wire: WireOwner, held: Option<bool>) {
-        let Some(release) = self.releases.remove(&wire) else {
-            return;
+    fn end_release(&mut self, now: Moment, number: Number, held: Option<bool>) {
+        let outcome = match held {
+            Some(held) => Ok(held),
+            None => self.release_failure(now, number),
         };
-        self.timers.clear(Timer::Report(wire));
-        self.timers.clear(Timer::Release(wire));
-        let outcome = held.ok_or_else(|| release.failure(now));
-        for id in release.reports {
-            self.complete_if_wanted(id, Outcome::Released(outcome.clone()));
+        let Some(hold) = self.holds.get_mut(number) else { return };
+        let (reports, queue) = (hold.reports.take(), hold.queue());
+        let counts = hold.release().is_some_and(|release| release.cause == Cause::Release);
+        self.end_phase(number);
+        self.report(reports, &Outcome::Released(outcome));
+        if let Some(closing) = self.closing.as_mut().filter(|_| counts) {
+            closing.count(held.is_some());
         }
-        if let Some(closing) = self.closing.as_mut().filter(|_| release.cause == Cause::Release) {
-            match held {
-                Some(_) => closing.released += 1,
-                None => closing.unconfirmed += 1,
-            }
+        if held.is_none() {
+            self.advance(now, queue);
         }
-        self.attempt_unless_held_here(now, &release.subject);
+        self.forget_if_over(number);
     }
 
-    /// Closes the client, fails its waiters, and loses and releases its holds.
-    pub(super) fn close(&mut self, now: Moment, id: Id) {
-        self.tickets.insert(id, Ticket::Pending);
-        self.timers.set(Timer::Close, now + self.settings.timeout);
-        if let Some(closing) = &mut self.closing {
-            return closing.ids.push(id);
-        }
-        self.closing = Some(Closing { ids: vec![id], released: 0, unconfirmed: 0, timed_out: false });
-        let acquires: Vec<Id> = self
-            .tickets
-            .iter()
-            .filter(|(_, ticket)| matches!(ticket, Ticket::Acquire(_)))
-            .map(|(id, _)| *id)
-            .collect();
-        for acquire in acquires {
-            self.fail(now, acquire, AcquireFailure::Closed);
-        }
-        self.end_operations();
-        let server_holds: Vec<WireOwner> = self.server_holds.keys().copied().collect();
-        for wire in server_holds {
-            self.lose(now, wire, LostReason::Closed);
-        }
-        let min_holds: Vec<WireOwner> = self.min_holds.keys().copied().collect();
-        for wire in min_holds {
-            self.advance_min_hold(now, wire);
-        }
-        self.close_min_holds(now);
+    /// Pauses after a release if the first waiter can only poll. Returns false if it need not.
+    fn pause_after_release(&mut self, now: Moment, id: QueueId) -> bool {
+        let first = self.first_waiter(id).and_then(|(id, first)| Some((id, first.terms.backoff?)));
+        let Some((first, backoff)) = first else { return false };
+        let at_length = self.places.extend_run(id.place).is_multiple_of(RUN);
+        let pause = if at_length { backoff.longest } else { backoff.after(0, self.cx.varying_seed(first)) };
+        self.sleep_for(now, id, pause);
+        true
     }
 
-    /// Reports the close once every call is answered and every release is over.
-    pub(super) fn complete_close(&mut self) {
-        if self.releases.is_empty() && self.calls.is_empty() {
-            self.report_close();
-        }
-    }
-
-    /// Reports to each caller of close what is known.
-    fn report_close(&mut self) {
-        let Some(closing) = &mut self.closing else { return };
-        let ids = std::mem::take(&mut closing.ids);
-        let open = self.releases.values().filter(|release| release.cause == Cause::Release).count();
-        let unconfirmed = closing.unconfirmed + u64::try_from(open).unwrap_or(u64::MAX);
-        let report = CloseReport { released: closing.released, unconfirmed };
-        for id in ids {
-            self.complete_if_wanted(id, Outcome::Closed(report.clone()));
-        }
-    }
-
-    /// Reports a close that has taken a whole timeout. After a further period it leaves what remains to its lease, so
-    /// that a client whose server is gone ends too.
-    pub(super) fn close_overdue(&mut self, now: Moment) {
-        self.report_close();
-        let Some(closing) = &mut self.closing else { return };
-        if std::mem::replace(&mut closing.timed_out, true) {
-            self.releases.clear();
-            self.min_holds.clear();
-            self.calls.clear();
-        } else {
-            self.timers.set(Timer::Close, now + AFTER_CLOSE);
-        }
-    }
-}
-
-impl Release {
-    /// Returns the time by which the key is gone even if no release ever arrives.
-    pub(super) const fn gone_by(&self) -> Moment {
-        self.gone_by
-    }
-
-    fn failure(&self, now: Moment) -> ReleaseFailure {
-        let error = self.last_error.clone().unwrap_or_else(|| self.subject.timed_out(Verb::Release));
-        ReleaseFailure { free_within: FreeWithin::until(self.gone_by, now), error }
+    /// Leaves the name to the other clients after a release that they heard. A server tells its listeners in a fixed
+    /// order, so two clients would take the lock in turns and the others never. So each other client gets a turn first,
+    /// for at most the time that its turn takes if its section is as long as the last one here.
+    fn stand_back(&mut self, now: Moment, id: QueueId, (sent_at, section): (Moment, Duration), others: u32) {
+        let trip = now.since(sent_at);
+        let seed = self.cx.varying_seed(Id(0));
+        let turns = (trip * 2 + section).saturating_mul(others - 1);
+        let nap = (turns + trip * 2 + backoff::spread(trip, seed)).min(self.cx.settings.poll_interval);
+        let Some(queue) = self.places.queue_mut(id) else { return };
+        let until = queue.leave_turns(now, others - 1, now + nap);
+        self.sleep_for(now, id, until.since(now));
     }
 }

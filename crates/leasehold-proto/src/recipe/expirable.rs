@@ -6,11 +6,11 @@
 
 use std::time::Duration;
 
-use super::rules::{Answer, CallArgs, Holding, Policy, Polling, Recipe, Remaining, Renewal};
-use super::semaphore::{channel, ids, published};
+use super::rules::{self, Answer, CallArgs, Holding, Recipe, Remaining, Renewal, Waiters};
+use super::semaphore::{self, CHANNEL, ids, published};
 use crate::call::{Call, Reply};
 use crate::lease::Lease;
-use crate::marker::{Operation, once, read_flag};
+use crate::marker::Operation;
 use crate::name::Name;
 use crate::outcome::Verb;
 use crate::permit::PermitId;
@@ -51,25 +51,21 @@ pub const PERMITS_MAX: u32 = 4096;
 /// The expirable semaphore's rules.
 pub static EXPIRABLE_SEMAPHORE: Recipe = Recipe {
     kind: "expirable semaphore",
-    policy: Policy {
-        polling: Polling::Head,
-        holding: Holding::Leased,
-        exclusive: false,
-        counted: false,
-        queued: false,
-        seen_every: None,
-    },
-    channels: |name, _, _| vec![channel(name)],
+    holding: Holding::ExpirablePermits,
+    waiters: Waiters::Local,
+    channels: |name, _, _| vec![name.prefixed(CHANNEL)],
     companion: None,
     blocked_by: None,
     held_as: None,
     owners,
-    acquire: |args| of_all(&ACQUIRE, args).arg("lease_ms", args.lease.as_millis()),
+    acquire: |args| leased(&ACQUIRE, args),
     read_acquire,
-    renew: |args| of_all(&RENEW, args).arg("lease_ms", args.lease.as_millis()),
+    renew: |args| leased(&RENEW, args),
     read_renew,
-    release: |args| of_all(&RELEASE, args),
-    read_release: read_flag,
+    release: |args| published(of_all(&RELEASE, args), args.name),
+    read_release: semaphore::read_release,
+    keep_alive: None,
+    read_keep_alive: rules::read_keep_alive,
 };
 
 fn owners(units: u32) -> u64 {
@@ -107,27 +103,31 @@ pub struct Census {
 /// Sets the total number of permits, acquired permits included.
 #[must_use]
 pub fn set(name: &Name, operation: &Operation, permits: u32) -> Call {
-    published(once(counter(&SET, name), name, operation).arg("permits", permits), name)
+    let call = counter(&SET, name).key("done", operation.marker(name)).arg("permits", permits);
+    published(call.arg("done_ms", operation.kept_ms()), name)
 }
 
 /// Changes the total number of permits.
 #[must_use]
 pub fn add(name: &Name, operation: &Operation, permits: i32) -> Call {
-    published(once(counter(&ADD, name), name, operation).arg("permits", permits), name)
+    let call = counter(&ADD, name).key("done", operation.marker(name)).arg("permits", permits);
+    published(call.arg("done_ms", operation.kept_ms()), name)
 }
 
 /// Releases the permits of these ids, all or none.
 #[must_use]
 pub fn release_ids(name: &Name, operation: &Operation, given: &[PermitId]) -> Call {
-    let call = once(counter(&RELEASE_IDS, name), name, operation);
-    published(call.bytes("given", joined(given.iter().copied())), name)
+    let call = counter(&RELEASE_IDS, name).key("done", operation.marker(name));
+    let call = call.parts("given", given.iter().map(PermitId::as_bytes));
+    published(call.arg("done_ms", operation.kept_ms()), name)
 }
 
 /// Sets the lease of a permit.
 #[must_use]
 pub fn update_lease(name: &Name, operation: &Operation, id: PermitId, lease: Lease) -> Call {
-    let call = once(counter(&UPDATE_LEASE, name), name, operation);
-    published(call.bytes("given", *id.as_bytes()).arg("lease_ms", lease.as_millis()), name)
+    let call = counter(&UPDATE_LEASE, name).key("done", operation.marker(name));
+    let call = call.bytes("given", id.as_bytes()).arg("lease_ms", lease.as_millis());
+    published(call.arg("done_ms", operation.kept_ms()), name)
 }
 
 /// Counts the permits.
@@ -149,7 +149,7 @@ pub fn read_inspect(reply: &Reply) -> Option<Census> {
 /// Reads a permit's lease.
 #[must_use]
 pub fn lease_of(name: &Name, id: PermitId) -> Call {
-    counter(&LEASE_OF, name).bytes("given", *id.as_bytes())
+    counter(&LEASE_OF, name).bytes("given", id.as_bytes())
 }
 
 /// Reads the reply of [`lease_of`]. Returns `Some(None)` when the permit is not acquired.
@@ -167,14 +167,14 @@ fn counter(script: &'static Script, name: &Name) -> Call {
     Call::of(script).key("counter", name).key("ids", ids(name))
 }
 
-/// Creates a call about all ids of an acquisition.
+/// Begins a call about all ids of an acquisition.
 fn of_all(script: &'static Script, args: &CallArgs<'_>) -> Call {
-    let given = joined(PermitId::of(args.owner, args.units));
-    published(counter(script, args.name).bytes("given", given), args.name)
+    counter(script, args.name).parts("given", PermitId::of(args.owner, args.units).map(|id| *id.as_bytes()))
 }
 
-fn joined(given: impl Iterator<Item = PermitId>) -> Vec<u8> {
-    given.flat_map(|id| *id.as_bytes()).collect()
+/// Creates a call that sets the lease of all ids of an acquisition.
+fn leased(script: &'static Script, args: &CallArgs<'_>) -> Call {
+    published(of_all(script, args).arg("lease_ms", args.lease.as_millis()), args.name)
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@
 
 use std::time::Duration;
 
-use super::reentrant::{self, MESSAGE, REENTRANT, channel};
-use super::rules::{CallArgs, LockCalls, PUBLISH, Policy, Polling, Recipe};
+use super::reentrant::{self, CHANNEL, MESSAGE, REENTRANT};
+use super::rules::{CallArgs, KeepAliveArgs, LockCalls, PUBLISH, Recipe, Waiters};
 use crate::call::Call;
 use crate::name::{Channel, Name};
 use crate::outcome::Verb;
@@ -26,6 +26,7 @@ macro_rules! script {
             Verb::$verb,
             concat!(
                 include_str!("../../scripts/fair/queue.lua"),
+                include_str!("../../scripts/fair/purge.lua"),
                 include_str!(concat!("../../scripts/fair/", $file))
             ),
         )
@@ -36,15 +37,27 @@ static ACQUIRE: Script = Script::new(
     Verb::Acquire,
     concat!(
         include_str!("../../scripts/fair/queue.lua"),
+        include_str!("../../scripts/fair/purge.lua"),
+        include_str!("../../scripts/fair/deadline.lua"),
         include_str!("../../scripts/fair/enter.lua"),
         include_str!("../../scripts/fair/acquire.lua")
+    ),
+);
+static KEEP_ALIVE: Script = Script::new(
+    Verb::KeepAlive,
+    concat!(
+        include_str!("../../scripts/fair/queue.lua"),
+        include_str!("../../scripts/fair/purge.lua"),
+        include_str!("../../scripts/fair/deadline.lua"),
+        include_str!("../../scripts/keep_alive/window.lua"),
+        include_str!("../../scripts/keep_alive/fair.lua")
     ),
 );
 static RELEASE: Script = script!(Release, "release.lua");
 static FORCE_RELEASE: Script = script!(ForceRelease, "force_release.lua");
 
 /// The scripts that only this recipe has.
-pub static SCRIPTS: [&Script; 3] = [&ACQUIRE, &RELEASE, &FORCE_RELEASE];
+pub static SCRIPTS: [&Script; 4] = [&ACQUIRE, &KEEP_ALIVE, &RELEASE, &FORCE_RELEASE];
 
 /// The longest interval between two calls with which a waiter shows that it is alive.
 pub const SEEN_EVERY: Duration = Duration::from_millis(1_500);
@@ -54,38 +67,48 @@ pub const GONE_AFTER: Duration = Duration::from_secs(5);
 /// The fair lock's rules.
 pub static FAIR: Recipe = Recipe {
     kind: "fair lock",
-    policy: Policy { polling: Polling::Each, queued: true, seen_every: Some(SEEN_EVERY), ..Policy::LOCK },
-    channels: |name, _, owner| vec![Channel::new(&format!("{}:{owner}", channel(name)))],
+    waiters: Waiters::Queued { seen_every: SEEN_EVERY },
+    channels: |name, _, owner| vec![Channel::new(&format!("{}:{owner}", name.prefixed_text(CHANNEL)))],
     acquire,
     release,
+    keep_alive: Some(keep_alive),
     ..REENTRANT
 };
 
 /// The calls that inspect and free a fair lock.
 pub static LOCK_CALLS: LockCalls =
-    LockCalls { force_release: |name| call(&FORCE_RELEASE, name), ..reentrant::LOCK_CALLS };
+    LockCalls { force_release: |name| publishing(call(&FORCE_RELEASE, name), name), ..reentrant::LOCK_CALLS };
 
 fn acquire(args: &CallArgs<'_>) -> Call {
-    call(&ACQUIRE, args.name)
+    let call = call(&ACQUIRE, args.name)
         .arg("lease_ms", args.lease.as_millis())
         .arg("owner", args.owner)
-        .arg("once", u8::from(args.context.once))
+        .arg("once", u8::from(args.context.once));
+    publishing(call, args.name)
 }
 
 fn release(args: &CallArgs<'_>) -> Call {
-    call(&RELEASE, args.name).arg("owner", args.owner).arg("remaining", args.count)
+    let call = call(&RELEASE, args.name).arg("owner", args.owner).arg("remaining", args.count);
+    publishing(call, args.name)
 }
 
-/// Begins a call with the inputs that all scripts of this recipe have.
+fn keep_alive(args: &KeepAliveArgs<'_>) -> Call {
+    let call = call(&KEEP_ALIVE, args.name).arg("client", format_args!("{}:", args.client));
+    publishing(call.arg("from", args.from), args.name)
+}
+
+/// Begins a call with the keys that all scripts of this recipe have.
 fn call(script: &'static Script, name: &Name) -> Call {
     Call::of(script)
         .key("lock", name)
-        .key("queue", name.prefixed("redisson_lock_queue").as_str())
-        .key("timeout", name.prefixed("redisson_lock_timeout").as_str())
-        .key("seen", name.prefixed("leasehold_lock_seen").as_str())
-        .arg("publish", PUBLISH)
-        .arg("channel", channel(name))
-        .arg("message", MESSAGE)
+        .key("queue", name.prefixed_text("redisson_lock_queue"))
+        .key("timeout", name.prefixed_text("redisson_lock_timeout"))
+        .key("seen", name.prefixed_text("leasehold_lock_seen"))
+}
+
+/// Adds the arguments with which all scripts of this recipe wake waiters.
+fn publishing(call: Call, name: &Name) -> Call {
+    call.arg("publish", PUBLISH).arg("channel", name.prefixed_text(CHANNEL)).arg("message", MESSAGE)
 }
 
 #[cfg(test)]

@@ -2,8 +2,6 @@
 //!
 //! A token that is lower than an earlier token for the same key writes nothing.
 
-use std::sync::Arc;
-
 use crate::call::{Call, Reply};
 use crate::name::Name;
 use crate::outcome::Verb;
@@ -55,16 +53,15 @@ pub fn hset(token: u64, key: &Name, field: &[u8], value: &[u8]) -> Call {
 #[must_use]
 pub fn with_check(source: &str) -> &'static Script {
     let source = Box::leak(format!("{CHECK}{MARK}{source}").into_boxed_str());
-    Box::leak(Box::new(Script::new(Verb::Adjust, source)))
+    Box::leak(Box::new(Script::new(Verb::Adjust, source).alone()))
 }
 
 /// Creates a call of a script behind the check, which is about the script's first key.
 #[must_use]
 pub fn checked(script: &'static Script, token: u64, key: &Name, others: &[Name], args: Vec<Vec<u8>>) -> Call {
-    let fence = Arc::from(key.prefixed("leasehold_fence").as_str());
-    let keys = std::iter::once(key).chain(others).map(Arc::from).chain([fence]).collect();
-    let args = args.into_iter().chain([token.to_string().into_bytes()]).collect();
-    Call::with(script, keys, args)
+    let fence = key.prefixed("leasehold_fence");
+    let keys = std::iter::once(key).chain(others).map(Name::as_str).chain([fence.as_str()]);
+    Call::with(script, keys, args.into_iter().chain([token.to_string().into_bytes()]))
 }
 
 /// Reads the reply of a fenced write.

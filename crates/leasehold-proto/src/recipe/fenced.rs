@@ -58,7 +58,7 @@ fn acquire(args: &CallArgs<'_>, tokens: Tokens) -> Call {
     let kept = if tokens == Tokens::HybridCollected { KEPT } else { Duration::ZERO };
     Call::of(&ACQUIRE)
         .key("lock", args.name)
-        .key("token", args.name.prefixed("redisson_lock_token").as_str())
+        .key("token", args.name.prefixed_text("redisson_lock_token"))
         .arg("lease_ms", args.lease.as_millis())
         .arg("owner", args.owner)
         .arg("hybrid", u8::from(tokens != Tokens::Counter))

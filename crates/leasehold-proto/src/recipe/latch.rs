@@ -2,11 +2,12 @@
 //!
 //! Waiting changes nothing. A count-down is applied once, since its marker has the answer.
 
+use std::fmt;
 use std::time::Duration;
 
-use super::rules::{Answer, CallArgs, Holding, PUBLISH, Policy, Polling, Recipe, Renewal};
+use super::rules::{self, Answer, CallArgs, Holding, PUBLISH, Recipe, ReleaseAnswer, Renewal, Waiters};
 use crate::call::{Call, Reply};
-use crate::marker::{Operation, once};
+use crate::marker::Operation;
 use crate::name::Name;
 use crate::outcome::Verb;
 use crate::script::Script;
@@ -30,15 +31,8 @@ const CLOSED: &str = "1";
 /// calls only read.
 pub static LATCH: Recipe = Recipe {
     kind: "count-down latch",
-    policy: Policy {
-        // The meaning of a deletion depends on what each waiter has seen.
-        polling: Polling::Each,
-        holding: Holding::Nothing,
-        exclusive: false,
-        counted: false,
-        queued: false,
-        seen_every: None,
-    },
+    holding: Holding::Event,
+    waiters: Waiters::Local,
     channels: |name, _, _| vec![name.latch_channel()],
     companion: None,
     blocked_by: None,
@@ -49,7 +43,9 @@ pub static LATCH: Recipe = Recipe {
     renew: |args| inspect(args.name),
     read_renew: |reply| read_count(reply).map(|_| Renewal::Renewed),
     release: |args| inspect(args.name),
-    read_release: |reply| read_count(reply).map(|_| true),
+    read_release: |reply| read_count(reply).map(|_| ReleaseAnswer::unheard(true)),
+    keep_alive: None,
+    read_keep_alive: rules::read_keep_alive,
 };
 
 fn wait(args: &CallArgs<'_>) -> Call {
@@ -71,21 +67,32 @@ fn read_wait(reply: &Reply) -> Option<Answer> {
 /// Counts down by one.
 #[must_use]
 pub fn count_down(name: &Name, operation: &Operation) -> Call {
-    published(once(Call::of(&COUNT_DOWN).key("latch", name), name, operation), name, OPEN)
+    let call = Call::of(&COUNT_DOWN).key("latch", name).key("done", operation.marker(name));
+    published(call.arg("done_ms", operation.kept_ms()), name, OPEN)
 }
 
 /// Sets the count of a latch that has no count.
 #[must_use]
 pub fn try_set(name: &Name, operation: &Operation, count: u32) -> Call {
-    let call = Call::of(&TRY_SET).key("latch", name).key("deleted", deleted(name)).arg("count", count);
-    published(once(call, name, operation), name, CLOSED)
+    let call = Call::of(&TRY_SET)
+        .key("latch", name)
+        .key("deleted", deleted(name))
+        .key("done", operation.marker(name))
+        .arg("count", count)
+        .arg("done_ms", operation.kept_ms());
+    published(call, name, CLOSED)
 }
 
 /// Deletes the latch.
 #[must_use]
 pub fn delete(name: &Name, operation: &Operation) -> Call {
-    let call = Call::of(&DELETE).key("latch", name).key("deleted", deleted(name));
-    published(once(call.arg("deleted_ms", DELETED_TOLD.as_millis()), name, operation), name, CLOSED)
+    let call = Call::of(&DELETE)
+        .key("latch", name)
+        .key("deleted", deleted(name))
+        .key("done", operation.marker(name))
+        .arg("deleted_ms", DELETED_TOLD.as_millis())
+        .arg("done_ms", operation.kept_ms());
+    published(call, name, CLOSED)
 }
 
 /// Reads the count.
@@ -104,9 +111,9 @@ pub fn read_count(reply: &Reply) -> Option<u64> {
 }
 
 fn published(call: Call, name: &Name, message: &str) -> Call {
-    call.arg("publish", PUBLISH).arg("channel", name.latch_channel()).arg("message", message)
+    call.arg("publish", PUBLISH).arg("channel", name.latch_channel_text()).arg("message", message)
 }
 
-fn deleted(name: &Name) -> String {
-    name.prefixed("leasehold_latch_deleted").to_string()
+fn deleted(name: &Name) -> impl fmt::Display {
+    name.prefixed_text("leasehold_latch_deleted")
 }

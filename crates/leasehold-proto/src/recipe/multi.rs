@@ -3,7 +3,7 @@
 //!
 //! The owner holds all locks or none after every script.
 
-use super::reentrant::{CHANNEL, MESSAGE, REENTRANT, channel};
+use super::reentrant::{CHANNEL, MESSAGE, REENTRANT};
 use super::rules::{CallArgs, PUBLISH, Recipe};
 use crate::call::Call;
 use crate::outcome::Verb;
@@ -19,19 +19,22 @@ pub static SCRIPTS: [&Script; 3] = [&ACQUIRE, &RENEW, &RELEASE];
 /// The rules of several locks at once: the locks of a subject's name and of its other names.
 pub static MULTI: Recipe = Recipe {
     kind: "multi-lock",
-    channels: |name, others, _| std::iter::once(name).chain(others).map(channel).collect(),
-    acquire: |args| call(&ACQUIRE, args).arg("lease_ms", args.lease.as_millis()),
+    channels: |name, others, _| {
+        std::iter::once(name).chain(others).map(|name| name.prefixed(CHANNEL)).collect()
+    },
+    acquire: |args| call(&ACQUIRE, args).arg("lease_ms", args.lease.as_millis()).arg("owner", args.owner),
     renew,
-    release: |args| waking(call(&RELEASE, args)).arg("remaining", args.count),
+    release: |args| waking(call(&RELEASE, args).arg("owner", args.owner).arg("remaining", args.count)),
     ..REENTRANT
 };
 
 fn renew(args: &CallArgs<'_>) -> Call {
-    waking(call(&RENEW, args)).arg("lease_ms", args.lease.as_millis()).arg("count", args.count)
+    let call = call(&RENEW, args).arg("lease_ms", args.lease.as_millis());
+    waking(call.arg("owner", args.owner).arg("count", args.count))
 }
 
 fn call(script: &'static Script, args: &CallArgs<'_>) -> Call {
-    Call::of(script).key("lock", args.name).more_keys(args.others).arg("owner", args.owner)
+    Call::of(script).key("lock", args.name).more_keys(args.others)
 }
 
 /// Adds the arguments with which a script wakes waiters.

@@ -8,11 +8,12 @@
 //! which is the same on both sides. Here the acquire names the wire owner under which the same owner writes.
 
 use super::reentrant::REENTRANT;
-use super::rules::{CallArgs, LockCalls, Policy, Recipe};
-use super::sides::{self, READ, Side, channel, text, upgrade_mark, writer_mark};
+use super::rules::{CallArgs, Holding, LockCalls, Recipe};
+use super::sides::{self, CHANNEL, READ, Side, upgrade_mark, writer_mark};
 use crate::call::Call;
 use crate::outcome::Verb;
 use crate::script::Script;
+use crate::text::or_empty;
 
 static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/read/acquire.lua"));
 static RENEW: Script = Script::new(Verb::Renew, include_str!("../../scripts/read/renew.lua"));
@@ -26,8 +27,8 @@ const SIDE: Side = READ;
 /// The read lock's rules but for its companion, which stands above both sides.
 pub(super) const ROW: Recipe = Recipe {
     kind: "read lock",
-    policy: Policy { exclusive: false, ..Policy::LOCK },
-    channels: |name, _, _| vec![channel(name)],
+    holding: Holding::Shared,
+    channels: |name, _, _| vec![name.prefixed(CHANNEL)],
     acquire: |args| acquire(args, false),
     read_acquire: sides::read_acquire,
     renew,
@@ -38,27 +39,26 @@ pub(super) const ROW: Recipe = Recipe {
 /// The calls that inspect and free the read side.
 pub static LOCK_CALLS: LockCalls = LockCalls {
     force_release: |name| SIDE.force_release(name),
-    inspect: |name, owner| SIDE.inspect(name, owner.map(|owner| owner.to_string())),
+    inspect: |name, owner| SIDE.inspect(name, owner),
 };
 
 /// Creates an acquire, which yields to a waiting, preferred writer if asked to.
 pub(super) fn acquire(args: &CallArgs<'_>, yields: bool) -> Call {
-    let first = format!("{}:{}:rwlock_timeout:1", args.name.tagged(), args.owner);
     Call::of(&ACQUIRE)
         .key("lock", args.name)
-        .key("timeout", first)
-        .key("upgrade", upgrade_mark(args.name).as_str())
-        .key("writer", writer_mark(args.name).as_str())
+        .key("timeout", format_args!("{}:{}:rwlock_timeout:1", args.name.tagged_text(), args.owner))
+        .key("upgrade", upgrade_mark(args.name))
+        .key("writer", writer_mark(args.name))
         .arg("lease_ms", args.lease.as_millis())
         .arg("owner", args.owner)
-        .arg("companion", text(args.companion))
+        .arg("companion", or_empty(args.companion))
         .arg("yields", u8::from(yields))
 }
 
 fn renew(args: &CallArgs<'_>) -> Call {
     Call::of(&RENEW)
         .key("lock", args.name)
-        .key("readers", args.name.tagged())
+        .key("readers", args.name.tagged_text())
         .arg("lease_ms", args.lease.as_millis())
         .arg("owner", args.owner)
         .arg("count", args.count)
@@ -67,8 +67,8 @@ fn renew(args: &CallArgs<'_>) -> Call {
 fn release(args: &CallArgs<'_>) -> Call {
     let call = Call::of(&RELEASE)
         .key("lock", args.name)
-        .key("readers", args.name.tagged())
-        .key("upgrade", upgrade_mark(args.name).as_str())
+        .key("readers", args.name.tagged_text())
+        .key("upgrade", upgrade_mark(args.name))
         .arg("owner", args.owner)
         .arg("remaining", args.count);
     SIDE.telling(call, args.name)

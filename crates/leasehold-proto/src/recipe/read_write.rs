@@ -4,7 +4,7 @@
 
 pub use super::sides::MARK_LASTS;
 
-use super::rules::{Policy, Recipe};
+use super::rules::{Recipe, Waiters};
 use super::sides::SEEN_EVERY;
 use super::{read, write};
 
@@ -20,7 +20,7 @@ pub static WRITE_LOCK: Recipe =
     Recipe { companion: Some(&READ_LOCK), blocked_by: Some(&READ_LOCK), ..write::ROW };
 /// The rules of writers that go before yielding readers. A hold under them is a hold under [`WRITE_LOCK`].
 pub static PREFERRED: Recipe = Recipe {
-    policy: Policy { queued: true, seen_every: Some(SEEN_EVERY), ..Policy::LOCK },
+    waiters: Waiters::Marked { seen_every: SEEN_EVERY },
     acquire: |args| write::acquire(args, true),
     ..WRITE_LOCK
 };

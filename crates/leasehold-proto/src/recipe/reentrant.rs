@@ -2,14 +2,18 @@
 //!
 //! A count is set, never incremented, so a script that runs twice has the effect of one run.
 
+use std::fmt;
 use std::time::Duration;
 
-use super::rules::{Answer, CallArgs, LockCalls, PUBLISH, Policy, Recipe, Renewal};
+use super::rules::{
+    self, Answer, CallArgs, Holding, LockCalls, PUBLISH, Recipe, ReleaseAnswer, Renewal, Waiters,
+};
 use crate::call::{Call, Reply};
-use crate::name::{Channel, Name};
+use crate::name::Name;
 use crate::outcome::Verb;
 use crate::owner::WireOwner;
 use crate::script::Script;
+use crate::text::or_empty;
 
 static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/reentrant/acquire.lua"));
 static RENEW: Script = Script::new(Verb::Renew, include_str!("../../scripts/reentrant/renew.lua"));
@@ -29,18 +33,21 @@ pub(super) const MESSAGE: &str = "0";
 /// The reentrant lock's rules.
 pub static REENTRANT: Recipe = Recipe {
     kind: "lock",
-    policy: Policy::LOCK,
-    channels: |name, _, _| vec![channel(name)],
+    holding: Holding::Exclusive,
+    waiters: Waiters::Local,
+    channels: |name, _, _| vec![name.prefixed(CHANNEL)],
     companion: None,
     blocked_by: None,
     held_as: None,
     owners: |_| 1,
     acquire,
     read_acquire,
-    renew: |args| renew(args, &args.owner.to_string()),
+    renew: |args| renew(args, args.owner),
     read_renew,
     release,
     read_release,
+    keep_alive: None,
+    read_keep_alive: rules::read_keep_alive,
 };
 
 /// The calls that inspect and free a lock with the hash of the reentrant lock.
@@ -60,7 +67,7 @@ pub(super) fn read_acquire(reply: &Reply) -> Option<Answer> {
 }
 
 /// Creates the renewal of the hold in one field of the lock's hash.
-pub(super) fn renew(args: &CallArgs<'_>, field: &str) -> Call {
+pub(super) fn renew(args: &CallArgs<'_>, field: impl fmt::Display) -> Call {
     Call::of(&RENEW)
         .key("lock", args.name)
         .arg("lease_ms", args.lease.as_millis())
@@ -83,14 +90,15 @@ fn release(args: &CallArgs<'_>) -> Call {
         .arg("owner", args.owner)
         .arg("remaining", args.count)
         .arg("publish", PUBLISH)
-        .arg("channel", channel(args.name))
+        .arg("channel", args.name.prefixed_text(CHANNEL))
         .arg("message", MESSAGE)
 }
 
-fn read_release(reply: &Reply) -> Option<bool> {
-    match reply {
-        Reply::Nil => Some(false),
-        Reply::Int(0 | 1) => Some(true),
+fn read_release(reply: &Reply) -> Option<ReleaseAnswer> {
+    match *reply {
+        Reply::Nil => Some(ReleaseAnswer::unheard(false)),
+        Reply::Int(0) => Some(ReleaseAnswer::unheard(true)),
+        Reply::Int(more) => Some(ReleaseAnswer { held: true, listeners: (more - 1).try_into().ok()? }),
         _ => None,
     }
 }
@@ -99,23 +107,28 @@ fn force_release(name: &Name) -> Call {
     Call::of(&FORCE_RELEASE)
         .key("lock", name)
         .arg("publish", PUBLISH)
-        .arg("channel", channel(name))
+        .arg("channel", name.prefixed_text(CHANNEL))
         .arg("message", MESSAGE)
 }
 
 pub(super) fn inspect(name: &Name, owner: Option<WireOwner>) -> Call {
-    let owner = owner.map(|owner| owner.to_string()).unwrap_or_default();
-    Call::of(&INSPECT).key("lock", name).arg("owner", owner)
-}
-
-pub(super) fn channel(name: &Name) -> Channel {
-    name.prefixed(CHANNEL)
+    Call::of(&INSPECT).key("lock", name).arg("owner", or_empty(owner))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::recipe::{Inspection, Remaining};
+
+    #[test]
+    fn a_release_reports_its_listeners() {
+        assert_eq!(read_release(&Reply::Nil), Some(ReleaseAnswer::unheard(false)));
+        assert_eq!(read_release(&Reply::Int(0)), Some(ReleaseAnswer::unheard(true)));
+        assert_eq!(read_release(&Reply::Int(1)), Some(ReleaseAnswer::unheard(true)));
+        assert_eq!(read_release(&Reply::Int(3)), Some(ReleaseAnswer { held: true, listeners: 2 }));
+        assert_eq!(read_release(&Reply::Int(-1)), None);
+        assert_eq!(read_release(&Reply::Text(b"OK".to_vec())), None);
+    }
 
     #[test]
     fn every_acquire_reply_has_one_meaning() {

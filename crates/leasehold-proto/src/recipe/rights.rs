@@ -32,27 +32,30 @@ pub struct Checked {
 /// releases or renews a hold.
 ///
 /// ```
-/// use leasehold_proto::recipe::rights::checked;
-/// use leasehold_proto::{Call, Channel, Script, Verb};
+/// use leasehold_proto::engine::Subject;
+/// use leasehold_proto::recipe::{reentrant::REENTRANT, rights::checked};
+/// use leasehold_proto::{Call, ClientId, Name, Script, Verb, WireOwner};
 ///
 /// static TAKE: Script = Script::new(Verb::Acquire, "return ARGV[1]");
-/// let call = Call::with(&TAKE, vec!["job".into()], vec![b"1".to_vec()]);
+/// let call = Call::with(&TAKE, ["job"], ["1"]);
 /// assert_eq!(checked(&call, "PUBLISH", "SUBSCRIBE"), None);
-/// let checked = checked(&call.woken_by(vec![Channel::new("wakes")]), "PUBLISH", "SUBSCRIBE").expect("it has a channel");
-/// assert_eq!(checked.args, [&b"1"[..], b"wakes", b"PUBLISH", b"SUBSCRIBE", b"1"]);
+/// let (subject, owner) = (Subject::new(&Name::new("job")?, &REENTRANT), WireOwner::new(ClientId::from_random([0; 16]), 1));
+/// let checked = checked(&call.woken_by(&subject, owner), "PUBLISH", "SUBSCRIBE").expect("it has a channel");
+/// assert_eq!(checked.args, [&b"1"[..], b"redisson_lock__channel:{job}", b"PUBLISH", b"SUBSCRIBE", b"1"]);
+/// # Ok::<(), leasehold_proto::NameError>(())
 /// ```
 #[must_use]
 pub fn checked(call: &Call, publish: &str, subscribe: &str) -> Option<Checked> {
-    if matches!(call.verb(), Verb::Release | Verb::ForceRelease | Verb::Renew) {
+    if matches!(call.verb(), Verb::Release | Verb::ForceRelease | Verb::Renew | Verb::KeepAlive) {
         return None;
     }
-    let woken_by = call.channels().iter().map(Channel::as_str);
-    let channels: Vec<_> = woken_by.chain(call.argument("channel")).collect();
+    let woken_by = call.channels();
+    let channels: Vec<_> = woken_by.iter().map(Channel::as_str).chain(call.argument("channel")).collect();
     if channels.is_empty() {
         return None;
     }
     let count = channels.len().to_string();
     let more = channels.into_iter().chain([publish, subscribe, &*count]);
-    let args = call.args().iter().cloned().chain(more.map(|arg| arg.as_bytes().to_vec())).collect();
+    let args = call.args().chain(more.map(str::as_bytes)).map(<[u8]>::to_vec).collect();
     Some(Checked { source: format!("{CHECK}{}", call.script().source()), args })
 }

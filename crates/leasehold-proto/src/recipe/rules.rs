@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::call::{Call, Reply};
 use crate::lease::Lease;
 use crate::name::{Channel, Name};
-use crate::owner::WireOwner;
+use crate::owner::{ClientId, WireOwner};
 
 /// The arguments from which a recipe builds a call.
 #[derive(Clone, Copy, Debug)]
@@ -60,53 +60,85 @@ impl CallArgs<'_> {
     }
 }
 
-/// The part of a client's waiters for one subject that make attempts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Polling {
-    /// The head only, so that a release wakes one waiter per process.
-    Head,
-    /// Each waiter for itself, while the server keeps the order.
-    Each,
-}
-
-/// The effect of a grant.
+/// What a grant gives, and to how many owners at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holding {
-    /// A hold that ends with its lease unless it is renewed.
-    Leased,
-    /// A hold that only its release ends.
-    Unending,
-    /// A grant gives no hold and says that the awaited event has happened.
-    Nothing,
+    /// A lock of one owner at a time, which counts its acquires. It ends with its lease unless it is renewed.
+    Exclusive,
+    /// A lock that owners share, each of which counts its acquires. It ends with its lease unless it is renewed.
+    Shared,
+    /// Permits. Each acquire is a hold of its own, which only its release ends.
+    Permits,
+    /// Permits. Each acquire is a hold of its own, which ends with its lease unless it is renewed.
+    ExpirablePermits,
+    /// Nothing. A grant says that the awaited event has happened.
+    Event,
 }
 
-/// The behavior of a primitive towards its users, apart from its scripts.
+impl Holding {
+    /// Returns true if a hold of this client makes every other waiter of the client wait.
+    #[must_use]
+    pub const fn is_exclusive(self) -> bool {
+        matches!(self, Self::Exclusive)
+    }
+
+    /// Returns true if the acquires of one owner are one hold with a count.
+    #[must_use]
+    pub const fn is_counted(self) -> bool {
+        matches!(self, Self::Exclusive | Self::Shared)
+    }
+
+    /// Returns true if a hold ends with its lease unless it is renewed.
+    #[must_use]
+    pub const fn is_leased(self) -> bool {
+        matches!(self, Self::Exclusive | Self::Shared | Self::ExpirablePermits)
+    }
+
+    /// Returns true if nothing is held.
+    #[must_use]
+    pub const fn is_event(self) -> bool {
+        matches!(self, Self::Event)
+    }
+}
+
+/// What the server knows of a client's waiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
-    /// The waiters that make attempts.
-    pub polling: Polling,
-    /// The effect of a grant.
-    pub holding: Holding,
-    /// True if a hold of this client makes every other waiter of the client wait.
-    pub exclusive: bool,
-    /// True if acquires of one owner are one hold with a count. If false, each acquire is a separate hold.
-    pub counted: bool,
-    /// True if a refused waiter is queued on the server, and has to be removed when it leaves.
-    pub queued: bool,
-    /// The interval at which a waiter has to show that it is alive, or `None` when the server does not check.
-    pub seen_every: Option<Duration>,
+pub enum Waiters {
+    /// Nothing. The first waiter of a client makes the attempts for all of them.
+    Local,
+    /// A mark, which the attempts of a client's first waiter keep up.
+    Marked {
+        /// The interval at which a waiter has to show that it is alive.
+        seen_every: Duration,
+    },
+    /// A place in a queue for each waiter, so that the server keeps the order.
+    Queued {
+        /// The interval at which a waiter has to show that it is alive.
+        seen_every: Duration,
+    },
 }
 
-impl Policy {
-    /// The policy of an exclusive, reentrant lock.
-    pub const LOCK: Self = Self {
-        polling: Polling::Head,
-        holding: Holding::Leased,
-        exclusive: true,
-        counted: true,
-        queued: false,
-        seen_every: None,
-    };
+impl Waiters {
+    /// Returns the interval at which a waiter has to show that it is alive, or `None` when the server knows no waiters.
+    #[must_use]
+    pub const fn seen_every(self) -> Option<Duration> {
+        match self {
+            Self::Local => None,
+            Self::Marked { seen_every } | Self::Queued { seen_every } => Some(seen_every),
+        }
+    }
+
+    /// Returns true if a refused waiter leaves something on the server, which has to be removed when the waiter leaves.
+    #[must_use]
+    pub const fn are_known(self) -> bool {
+        !matches!(self, Self::Local)
+    }
+
+    /// Returns true if each waiter has a place in a queue of the server.
+    #[must_use]
+    pub const fn are_queued(self) -> bool {
+        matches!(self, Self::Queued { .. })
+    }
 }
 
 /// The rules of one primitive, as a row of values and functions.
@@ -117,8 +149,10 @@ impl Policy {
 pub struct Recipe {
     /// The name of the primitive in messages, which is also its identity.
     pub kind: &'static str,
-    /// The policy of the primitive.
-    pub policy: Policy,
+    /// What a grant gives.
+    pub holding: Holding,
+    /// What the server knows of the waiters.
+    pub waiters: Waiters,
     /// Returns the channels on which a waiter of the name and the other names listens, which are none when the
     /// primitive has no wake-ups and its waiters only poll.
     pub channels: fn(&Name, &[Name], WireOwner) -> Vec<Channel>,
@@ -143,8 +177,40 @@ pub struct Recipe {
     /// Leaves `args.count` holds. A count of 0 removes the owner from the server, and from the queue. This call is also
     /// the undo of an acquire that no caller received.
     pub release: fn(&CallArgs<'_>) -> Call,
-    /// Reads a release's reply, which is true if the owner held the lock.
-    pub read_release: fn(&Reply) -> Option<bool>,
+    /// Reads a release's reply.
+    pub read_release: fn(&Reply) -> Option<ReleaseAnswer>,
+    /// Shows that the client's waiters in a window of the server's queue are alive, or `None` when the server has no
+    /// queue.
+    pub keep_alive: Option<fn(&KeepAliveArgs<'_>) -> Call>,
+    /// Reads the reply of `keep_alive`.
+    pub read_keep_alive: fn(&Reply) -> Option<KeptAlive>,
+}
+
+/// The arguments of the call that shows that a client's queued waiters are alive.
+#[derive(Clone, Copy, Debug)]
+pub struct KeepAliveArgs<'a> {
+    /// The name that the client's waiters wait for.
+    pub name: &'a Name,
+    /// The client. Every waiter of the window whose wire owner belongs to the client is alive.
+    pub client: ClientId,
+    /// The first place of the window, 0 for the head. A window has [`KEEP_ALIVE_WINDOW`] places.
+    pub from: u32,
+}
+
+/// The number of places that one call of `keep_alive` covers. The scripts have a copy of the number.
+pub const KEEP_ALIVE_WINDOW: u32 = 1_000;
+
+/// The state of the server's queue after a call of `keep_alive`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptAlive {
+    /// The number of the client's waiters in the window.
+    pub found: u32,
+    /// The length of the queue.
+    pub length: u32,
+    /// The number of the head's wire owner, if the head belongs to the client and can acquire now. Such a head stays
+    /// alive by its acquires only. A client that has no waiter of that number releases it, since the server would pass
+    /// it by only after five seconds.
+    pub next: Option<u64>,
 }
 
 impl fmt::Debug for Recipe {
@@ -238,6 +304,25 @@ impl Answer {
     pub const GRANTED: Self = Self::Granted { token: None };
 }
 
+/// The answer to a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReleaseAnswer {
+    /// True if the owner held the lock.
+    pub held: bool,
+    /// The number of connections that the server sent the wake-up to, as far as the primitive reports it. This client's
+    /// connection counts, too. In a cluster without sharded channels the number covers only the connections of the
+    /// lock's node.
+    pub listeners: u32,
+}
+
+impl ReleaseAnswer {
+    /// The answer of a primitive that does not report its listeners.
+    #[must_use]
+    pub const fn unheard(held: bool) -> Self {
+        Self { held, listeners: 0 }
+    }
+}
+
 /// The answer to a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renewal {
@@ -249,5 +334,47 @@ pub enum Renewal {
     TakenOver,
 }
 
+/// Reads the reply of a call that shows that a client's waiters are alive.
+pub(super) fn read_keep_alive(reply: &Reply) -> Option<KeptAlive> {
+    let Reply::Array(items) = reply else { return None };
+    let [Reply::Int(found), Reply::Int(length), Reply::Text(next)] = items.as_slice() else { return None };
+    let next = match next.as_slice() {
+        b"" => None,
+        number => Some(std::str::from_utf8(number).ok()?.parse().ok()?),
+    };
+    Some(KeptAlive { found: (*found).try_into().ok()?, length: (*length).try_into().ok()?, next })
+}
+
 /// The command that carries a wake-up. A store whose server has sharded channels replaces it by SPUBLISH.
 pub(super) const PUBLISH: &str = "PUBLISH";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recipe;
+
+    #[test]
+    fn the_window_of_the_scripts_matches_this_file() {
+        let line = format!("local WINDOW = {KEEP_ALIVE_WINDOW}\n");
+        let scripts: Vec<_> =
+            recipe::scripts().filter(|script| script.verb == crate::outcome::Verb::KeepAlive).collect();
+        assert_eq!(scripts.len(), 2);
+        assert!(scripts.iter().all(|script| script.source().contains(&line)));
+    }
+
+    #[test]
+    fn the_state_of_a_queue_names_its_head_or_none() {
+        let read = |next: &str| {
+            read_keep_alive(&Reply::Array(vec![Reply::Int(2), Reply::Int(5), Reply::Text(next.into())]))
+        };
+        assert_eq!(read(""), Some(KeptAlive { found: 2, length: 5, next: None }));
+        let last = KeptAlive { found: 2, length: 5, next: Some(u64::MAX) };
+        assert_eq!(read(&u64::MAX.to_string()), Some(last));
+        assert_eq!(read("head"), None);
+        assert_eq!(
+            read_keep_alive(&Reply::Array(vec![Reply::Int(-1), Reply::Int(5), Reply::Text(vec![])])),
+            None
+        );
+        assert_eq!(read_keep_alive(&Reply::Nil), None);
+    }
+}

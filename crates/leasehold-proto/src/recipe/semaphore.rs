@@ -12,14 +12,19 @@
 //! are returned, except at the first attempt of a release, when the marker can only have expired. Where an earlier call
 //! may still arrive, the marker stays as a zero for an hour. That call then finds the marker, and does nothing.
 
+use std::fmt;
 use std::time::Duration;
 
-use super::rules::{Answer, CallArgs, Holding, PUBLISH, Policy, Polling, Recipe, Renewal};
+use super::rules::{
+    self, Answer, CallArgs, CallContext, Holding, KeepAliveArgs, PUBLISH, Recipe, ReleaseAnswer, Renewal,
+    Waiters,
+};
 use crate::call::{Call, Reply};
-use crate::marker::{self, Operation, once, read_flag};
-use crate::name::{Channel, Name};
+use crate::marker::{self, Operation, read_flag};
+use crate::name::Name;
 use crate::outcome::Verb;
 use crate::script::Script;
+use crate::text::text;
 
 /// A script of the folder, behind the helpers that all of its scripts use.
 macro_rules! script {
@@ -44,6 +49,15 @@ static ACQUIRE_FIFO: Script = Script::new(
         include_str!("../../scripts/semaphore/acquire_fifo.lua")
     ),
 );
+static KEEP_ALIVE: Script = Script::new(
+    Verb::KeepAlive,
+    concat!(
+        include_str!("../../scripts/semaphore/marker.lua"),
+        include_str!("../../scripts/semaphore/queue.lua"),
+        include_str!("../../scripts/keep_alive/window.lua"),
+        include_str!("../../scripts/keep_alive/fifo.lua")
+    ),
+);
 static RELEASE_FIFO: Script = script!(Release, "release_fifo.lua");
 static TRY_SET: Script = Script::new(Verb::Adjust, include_str!("../../scripts/semaphore/try_set.lua"));
 static ADD: Script = script!(Adjust, "add.lua");
@@ -52,9 +66,21 @@ static DRAIN: Script = script!(Adjust, "drain.lua");
 static INSPECT: Script = script!(Inspect, "inspect.lua");
 
 /// All scripts of these recipes.
-pub static SCRIPTS: [&Script; 9] =
-    [&ACQUIRE, &RELEASE, &ACQUIRE_FIFO, &RELEASE_FIFO, &TRY_SET, &ADD, &PUT_BACK, &DRAIN, &INSPECT];
+pub static SCRIPTS: [&Script; 10] = [
+    &ACQUIRE,
+    &RELEASE,
+    &ACQUIRE_FIFO,
+    &KEEP_ALIVE,
+    &RELEASE_FIFO,
+    &TRY_SET,
+    &ADD,
+    &PUT_BACK,
+    &DRAIN,
+    &INSPECT,
+];
 
+/// The prefix of the names of the channels of semaphores.
+pub(super) const CHANNEL: &str = "redisson_sc";
 /// The interval at which a waiter in the queue shows that it is alive. A waiter that has not done so for more than
 /// three intervals is passed by.
 const SEEN_EVERY: Duration = Duration::from_millis(1500);
@@ -62,37 +88,32 @@ const SEEN_EVERY: Duration = Duration::from_millis(1500);
 /// The semaphore's rules.
 pub static SEMAPHORE: Recipe = Recipe {
     kind: "semaphore",
-    policy: POLICY,
-    channels: |name, _, _| vec![channel(name)],
+    holding: Holding::Permits,
+    waiters: Waiters::Local,
+    channels: |name, _, _| vec![name.prefixed(CHANNEL)],
     companion: None,
     blocked_by: None,
     held_as: None,
     owners: |_| 1,
-    acquire: |args| with_marker(&ACQUIRE, args),
+    acquire,
     read_acquire,
     renew: |args| inspect(args.name),
     read_renew: |reply| read_count(reply).map(|_| Renewal::Renewed),
     release,
-    read_release: read_flag,
+    read_release,
+    keep_alive: None,
+    read_keep_alive: rules::read_keep_alive,
 };
 
 /// The rules of a semaphore with a queue of waiters on the server. Callers that do not enter the queue pass the waiters
 /// by.
 pub static FIFO_SEMAPHORE: Recipe = Recipe {
     kind: "fifo semaphore",
-    policy: Policy { polling: Polling::Each, queued: true, seen_every: Some(SEEN_EVERY), ..POLICY },
+    waiters: Waiters::Queued { seen_every: SEEN_EVERY },
     acquire: acquire_fifo,
     release: release_fifo,
+    keep_alive: Some(keep_alive),
     ..SEMAPHORE
-};
-
-const POLICY: Policy = Policy {
-    polling: Polling::Head,
-    holding: Holding::Unending,
-    exclusive: false,
-    counted: false,
-    queued: false,
-    seen_every: None,
 };
 
 fn read_acquire(reply: &Reply) -> Option<Answer> {
@@ -101,46 +122,68 @@ fn read_acquire(reply: &Reply) -> Option<Answer> {
     read_flag(reply).map(|taken| if taken { Answer::GRANTED } else { refused })
 }
 
+fn acquire(args: &CallArgs<'_>) -> Call {
+    taking(with_marker(&ACQUIRE, args), args)
+}
+
 fn release(args: &CallArgs<'_>) -> Call {
-    published(with_marker(&RELEASE, args), args.name).arg("granted", u8::from(args.context.granted))
+    published(returning(with_marker(&RELEASE, args), args), args.name)
+}
+
+/// Reads a release's reply: 1 plus the listeners, or 0 when there was nothing to return.
+pub(super) fn read_release(reply: &Reply) -> Option<ReleaseAnswer> {
+    match *reply {
+        Reply::Int(0) => Some(ReleaseAnswer::unheard(false)),
+        Reply::Int(more) => Some(ReleaseAnswer { held: true, listeners: (more - 1).try_into().ok()? }),
+        _ => None,
+    }
 }
 
 fn acquire_fifo(args: &CallArgs<'_>) -> Call {
-    let call = published(with_marker(&ACQUIRE_FIFO, args), args.name);
-    in_queue(call, args).arg("once", u8::from(args.context.once))
+    let call = taking(in_queue(with_marker(&ACQUIRE_FIFO, args), args.name), args);
+    published(call.arg("owner", args.owner).arg("once", u8::from(args.context.once)), args.name)
 }
 
 fn release_fifo(args: &CallArgs<'_>) -> Call {
-    let call = published(with_marker(&RELEASE_FIFO, args), args.name);
-    in_queue(call, args).arg("granted", u8::from(args.context.granted))
+    let call = returning(in_queue(with_marker(&RELEASE_FIFO, args), args.name), args);
+    published(call.arg("owner", args.owner), args.name)
+}
+
+fn keep_alive(args: &KeepAliveArgs<'_>) -> Call {
+    let call = in_queue(counter(&KEEP_ALIVE, args.name), args.name);
+    published(call.arg("client", format_args!("{}:", args.client)).arg("from", args.from), args.name)
 }
 
 /// Sets the number of permits unless it was set before, with a lifetime or without an expiry.
 pub fn try_set(name: &Name, operation: &Operation, permits: u32, lifetime: Option<Duration>) -> Call {
     let lifetime_ms = lifetime.map_or(0, |lifetime| lifetime.as_millis());
-    let call =
-        Call::of(&TRY_SET).key("counter", name).arg("permits", permits).arg("lifetime_ms", lifetime_ms);
-    published(once(call, name, operation), name)
+    let call = Call::of(&TRY_SET)
+        .key("counter", name)
+        .key("done", operation.marker(name))
+        .arg("permits", permits)
+        .arg("lifetime_ms", lifetime_ms)
+        .arg("done_ms", operation.kept_ms());
+    published(call, name)
 }
 
 /// Changes the number of permits.
 #[must_use]
 pub fn add(name: &Name, operation: &Operation, permits: i32) -> Call {
-    let call = once(counter(&ADD, name), name, operation).arg("permits", permits);
-    published(call, name)
+    let call = counter(&ADD, name).key("done", operation.marker(name)).arg("permits", permits);
+    published(call.arg("done_ms", operation.kept_ms()), name)
 }
 
 /// Returns permits by number.
 #[must_use]
 pub fn return_permits(name: &Name, operation: &Operation, permits: u32) -> Call {
-    let call = once(counter(&PUT_BACK, name), name, operation).arg("permits", permits);
-    published(call, name)
+    let call = counter(&PUT_BACK, name).key("done", operation.marker(name)).arg("permits", permits);
+    published(call.arg("done_ms", operation.kept_ms()), name)
 }
 
 /// Takes all available permits for good.
 #[must_use]
 pub fn drain(name: &Name, operation: &Operation) -> Call {
-    once(counter(&DRAIN, name), name, operation)
+    counter(&DRAIN, name).key("done", operation.marker(name)).arg("done_ms", operation.kept_ms())
 }
 
 /// Reads the number of available permits.
@@ -162,28 +205,35 @@ fn counter(script: &'static Script, name: &Name) -> Call {
     Call::of(script).key("counter", name).key("timeout", ids(name))
 }
 
+/// Begins a call with the keys of an acquisition.
 fn with_marker(script: &'static Script, args: &CallArgs<'_>) -> Call {
-    counter(script, args.name)
-        .key("marker", marker::acquisition(args.name, args.owner))
-        .arg("permits", args.units)
-        .arg("uncertain", u8::from(args.context.uncertain))
+    let marker = marker::acquisition(args.name, args.owner);
+    Call::of(script).key("counter", args.name).key("marker", marker).key("timeout", ids(args.name))
 }
 
-fn in_queue(call: Call, args: &CallArgs<'_>) -> Call {
-    call.key("queue", args.name.prefixed("leasehold_sc_queue").as_str())
-        .key("seen", args.name.prefixed("leasehold_sc_seen").as_str())
-        .arg("owner", args.owner)
+/// Adds the keys of the queue of waiters.
+fn in_queue(call: Call, name: &Name) -> Call {
+    call.key("queue", name.prefixed_text("leasehold_sc_queue"))
+        .key("seen", name.prefixed_text("leasehold_sc_seen"))
 }
 
+/// Adds the arguments with which permits are taken.
+fn taking(call: Call, args: &CallArgs<'_>) -> Call {
+    call.arg("permits", args.units).arg("uncertain", u8::from(args.context.uncertain))
+}
+
+/// Adds the arguments with which permits are returned.
+fn returning(call: Call, args: &CallArgs<'_>) -> Call {
+    let CallContext { granted, uncertain, .. } = args.context;
+    call.arg("permits", args.units).arg("granted", u8::from(granted)).arg("uncertain", u8::from(uncertain))
+}
+
+/// Adds the arguments with which a script wakes waiters.
 pub(super) fn published(call: Call, name: &Name) -> Call {
-    call.arg("publish", PUBLISH).arg("channel", channel(name))
+    call.arg("publish", PUBLISH).arg("channel", name.prefixed_text(CHANNEL))
 }
 
 /// Returns the key with the permit ids of an expirable semaphore of this name.
-pub(super) fn ids(name: &Name) -> String {
-    format!("{}:timeout", name.tagged())
-}
-
-pub(super) fn channel(name: &Name) -> Channel {
-    name.prefixed("redisson_sc")
+pub(super) fn ids(name: &Name) -> impl fmt::Display {
+    text(move |f| write!(f, "{}:timeout", name.tagged_text()))
 }

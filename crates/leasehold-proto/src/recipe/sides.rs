@@ -3,14 +3,16 @@
 //! Both sides use one hash, whose `mode` says which side holds it. A hash without a mode belongs to another kind of
 //! lock.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::rules::{Answer, PUBLISH};
 use crate::call::{Call, Reply};
-use crate::name::{Channel, Name};
+use crate::name::Name;
 use crate::outcome::Verb;
 use crate::owner::WireOwner;
 use crate::script::Script;
+use crate::text::{or_empty, text};
 
 static FORCE_RELEASE: Script =
     Script::new(Verb::ForceRelease, include_str!("../../scripts/read_write/force_release.lua"));
@@ -41,43 +43,36 @@ pub(super) const WRITE: Side = Side { mode: "write", message: "1" };
 impl Side {
     /// Adds the channel and the message of this side's releases to a call.
     pub(super) fn telling(self, call: Call, name: &Name) -> Call {
-        call.arg("publish", PUBLISH).arg("channel", channel(name)).arg("message", self.message)
+        call.arg("publish", PUBLISH).arg("channel", name.prefixed_text(CHANNEL)).arg("message", self.message)
     }
 
     pub(super) fn force_release(self, name: &Name) -> Call {
-        let call = Call::of(&FORCE_RELEASE).key("lock", name).key("readers", name.tagged());
+        let call = Call::of(&FORCE_RELEASE).key("lock", name).key("readers", name.tagged_text());
         self.telling(call.arg("side", self.mode), name)
     }
 
     /// Inspects this side and, when given, one owner's field.
-    pub(super) fn inspect(self, name: &Name, field: Option<String>) -> Call {
-        Call::of(&INSPECT).key("lock", name).arg("side", self.mode).arg("field", field.unwrap_or_default())
+    pub(super) fn inspect(self, name: &Name, field: Option<impl fmt::Display>) -> Call {
+        Call::of(&INSPECT).key("lock", name).arg("side", self.mode).arg("field", or_empty(field))
     }
 }
 
-/// Returns the channel of the waiters of both sides.
-pub(super) fn channel(name: &Name) -> Channel {
-    name.prefixed("redisson_rwlock")
-}
+/// The prefix of the names of the channels on which the waiters of both sides listen.
+pub(super) const CHANNEL: &str = "redisson_rwlock";
 
 /// Returns the key of the mark of a waiting writer that goes before yielding readers.
-pub(super) fn writer_mark(name: &Name) -> Channel {
-    name.prefixed("leasehold_rw_writer")
+pub(super) fn writer_mark(name: &Name) -> impl fmt::Display {
+    name.prefixed_text("leasehold_rw_writer")
 }
 
 /// Returns the key of the mark of a reader that waits to upgrade.
-pub(super) fn upgrade_mark(name: &Name) -> Channel {
-    name.prefixed("leasehold_rw_upgrade")
+pub(super) fn upgrade_mark(name: &Name) -> impl fmt::Display {
+    name.prefixed_text("leasehold_rw_upgrade")
 }
 
 /// Returns the hash field of a writer.
-pub(super) fn writer(owner: WireOwner) -> String {
-    format!("{owner}:write")
-}
-
-/// Returns the wire text of an owner, or an empty text for no owner.
-pub(super) fn text(owner: Option<WireOwner>) -> String {
-    owner.map(|owner| owner.to_string()).unwrap_or_default()
+pub(super) fn writer(owner: WireOwner) -> impl fmt::Display {
+    text(move |f| write!(f, "{owner}:write"))
 }
 
 /// Reads the reply to an acquire of either side.

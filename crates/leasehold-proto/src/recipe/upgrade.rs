@@ -10,12 +10,13 @@
 //! the mark, and a waiter that leaves removes only its own mark.
 
 use super::read_write::{READ_LOCK, WRITE_LOCK};
-use super::rules::{CallArgs, Policy, Polling, Recipe};
-use super::sides::{SEEN_EVERY, text, upgrade_mark};
+use super::rules::{CallArgs, Recipe, Waiters};
+use super::sides::{SEEN_EVERY, upgrade_mark};
 use super::write::{self, mark_ms};
 use crate::call::Call;
 use crate::outcome::Verb;
 use crate::script::Script;
+use crate::text::or_empty;
 
 static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/upgrade/acquire.lua"));
 
@@ -25,22 +26,22 @@ pub static SCRIPTS: [&Script; 1] = [&ACQUIRE];
 /// The upgrade's rules. The grant is held by the rules of the write lock.
 pub static UPGRADE: Recipe = Recipe {
     kind: "upgrade",
-    policy: Policy { polling: Polling::Each, queued: true, seen_every: Some(SEEN_EVERY), ..Policy::LOCK },
+    waiters: Waiters::Queued { seen_every: SEEN_EVERY },
     companion: Some(&READ_LOCK),
     blocked_by: None,
     held_as: Some(&WRITE_LOCK),
     acquire,
-    release: |args| write::release(args, &upgrade_mark(args.name)),
+    release: |args| write::release(args, upgrade_mark(args.name)),
     ..WRITE_LOCK
 };
 
 fn acquire(args: &CallArgs<'_>) -> Call {
     Call::of(&ACQUIRE)
         .key("lock", args.name)
-        .key("readers", args.name.tagged())
-        .key("mark", upgrade_mark(args.name).as_str())
+        .key("readers", args.name.tagged_text())
+        .key("mark", upgrade_mark(args.name))
         .arg("lease_ms", args.lease.as_millis())
         .arg("owner", args.owner)
-        .arg("companion", text(args.companion))
+        .arg("companion", or_empty(args.companion))
         .arg("mark_ms", mark_ms(true, args))
 }

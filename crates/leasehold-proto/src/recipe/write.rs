@@ -2,13 +2,15 @@
 //!
 //! While the lock's mode is `write`, its hash has one writer's field, and at most the same owner's reader besides.
 
+use std::fmt;
+
 use super::reentrant::{self, REENTRANT};
 use super::rules::{CallArgs, LockCalls, Recipe};
-use super::sides::{self, MARK_LASTS, Side, WRITE, channel, text, writer, writer_mark};
+use super::sides::{self, CHANNEL, MARK_LASTS, Side, WRITE, writer, writer_mark};
 use crate::call::Call;
-use crate::name::Channel;
 use crate::outcome::Verb;
 use crate::script::Script;
+use crate::text::or_empty;
 
 static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/write/acquire.lua"));
 static RELEASE: Script = Script::new(Verb::Release, include_str!("../../scripts/write/release.lua"));
@@ -21,11 +23,11 @@ const SIDE: Side = WRITE;
 /// The write lock's rules but for its companion, which stands above both sides.
 pub(super) const ROW: Recipe = Recipe {
     kind: "write lock",
-    channels: |name, _, _| vec![channel(name)],
+    channels: |name, _, _| vec![name.prefixed(CHANNEL)],
     acquire: |args| acquire(args, false),
     read_acquire: sides::read_acquire,
-    renew: |args| reentrant::renew(args, &writer(args.owner)),
-    release: |args| release(args, &writer_mark(args.name)),
+    renew: |args| reentrant::renew(args, writer(args.owner)),
+    release: |args| release(args, writer_mark(args.name)),
     ..REENTRANT
 };
 
@@ -39,19 +41,19 @@ pub static LOCK_CALLS: LockCalls = LockCalls {
 pub(super) fn acquire(args: &CallArgs<'_>, preferred: bool) -> Call {
     Call::of(&ACQUIRE)
         .key("lock", args.name)
-        .key("mark", writer_mark(args.name).as_str())
+        .key("mark", writer_mark(args.name))
         .arg("lease_ms", args.lease.as_millis())
         .arg("owner", args.owner)
-        .arg("companion", text(args.companion))
+        .arg("companion", or_empty(args.companion))
         .arg("mark_ms", mark_ms(preferred, args))
 }
 
 /// Creates the call that releases a write hold and removes the mark that its owner left while it waited.
-pub(super) fn release(args: &CallArgs<'_>, mark: &Channel) -> Call {
+pub(super) fn release(args: &CallArgs<'_>, mark: impl fmt::Display) -> Call {
     let call = Call::of(&RELEASE)
         .key("lock", args.name)
-        .key("readers", args.name.tagged())
-        .key("mark", mark.as_str())
+        .key("readers", args.name.tagged_text())
+        .key("mark", mark)
         .arg("owner", args.owner)
         .arg("remaining", args.count);
     SIDE.telling(call, args.name)

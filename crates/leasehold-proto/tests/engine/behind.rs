@@ -3,7 +3,7 @@
 use leasehold_proto::engine::{Event, Id, LostReason, Outcome, Request, Wait};
 use leasehold_proto::{Channel, Reply, Verb};
 
-use crate::harness::{Harness, millis, ms, request};
+use crate::harness::{Harness, millis, ms, next_timer, request};
 
 fn channel() -> Channel {
     Channel::new("redisson_lock__channel:{x}")
@@ -30,7 +30,7 @@ fn others(harness: &mut Harness, begin: u64, end: u64) -> Vec<(u64, Verb)> {
             }
             harness.answer(now, Ok(Reply::Int(1)));
         }
-        now = millis(harness.engine.next_timer());
+        now = millis(next_timer(&mut harness.engine));
         if now > end {
             return others;
         }
@@ -59,7 +59,11 @@ fn a_waiter_does_not_poll_while_its_own_client_holds_the_lock() {
 #[test]
 fn a_waiter_polls_when_a_fixed_lease_of_its_own_client_ends() {
     let mut harness = with_waiter(fixed(30_000));
-    assert_eq!(millis(harness.engine.next_timer()), 29_698, "the end of the validity, and nothing before");
+    assert_eq!(
+        millis(next_timer(&mut harness.engine)),
+        29_698,
+        "the end of the validity, and nothing before"
+    );
     harness.step(29_698, Event::Tick);
     assert_eq!(harness.answer(29_699, Ok(Reply::Int(301))).verb(), Verb::Acquire);
 }
@@ -114,7 +118,7 @@ fn a_late_message_of_the_previous_release_starts_no_attempt() {
 fn an_ambiguous_release_message_is_checked_after_the_polling_interval() {
     let mut harness = handed_over();
     harness.step(23, Event::Message(channel()));
-    assert_eq!(millis(harness.engine.next_timer()), 1_022);
+    assert_eq!(millis(next_timer(&mut harness.engine)), 1_022);
     harness.step(1_022, Event::Tick);
     assert_eq!(harness.answer(1_023, Ok(Reply::Nil)).verb(), Verb::Acquire);
     assert_eq!(harness.engine.lost(Id(2), ms(1_023)), Some(LostReason::Deleted));
@@ -129,4 +133,40 @@ fn a_grant_ends_the_forgotten_hold_of_the_same_client() {
     assert!(!harness.engine.is_held(Id(1), ms(11)), "two guards of one lock are never valid at once");
     assert_eq!(harness.engine.lost(Id(1), ms(11)), Some(LostReason::Deleted));
     assert!(matches!(harness.claim(11, 2), Some(Outcome::Acquired(Ok(_)))));
+}
+
+/// Creates a harness with a waiter, 3, whose client has released the lock at 30 ms while three other clients listened.
+fn after_contended_release() -> Harness {
+    let mut harness = with_waiter(request(1, 30_000));
+    harness.step(11, Event::Acquire(Id(3), request(3, 30_000)));
+    harness.release(20, 1, 8);
+    assert_eq!(harness.answer(21, Ok(Reply::Int(5))).verb(), Verb::Release);
+    assert_eq!(harness.answer(21, Ok(Reply::Nil)).verb(), Verb::Acquire, "it went out with the release");
+    harness.step(21, Event::Message(channel()));
+    assert!(matches!(harness.claim(21, 2), Some(Outcome::Acquired(Ok(_)))));
+    harness.release(30, 2, 9);
+    assert_eq!(harness.answer(31, Ok(Reply::Int(5))).verb(), Verb::Release);
+    harness.step(31, Event::Message(channel()));
+    assert!(harness.sent.is_empty(), "it stands back: {:?}", harness.sent);
+    harness
+}
+
+#[test]
+fn a_client_leaves_a_turn_to_each_other_client_after_a_contended_release() {
+    let mut harness = after_contended_release();
+    for at in [40, 50] {
+        harness.step(at, Event::Message(channel()));
+        assert!(harness.sent.is_empty(), "the turn of another client at {at} ms: {:?}", harness.sent);
+    }
+    harness.step(51, Event::Message(channel()));
+    assert_eq!(harness.sent.len(), 1, "each other client has had its turn");
+}
+
+#[test]
+fn a_client_waits_for_the_turns_of_others_no_longer_than_they_take() {
+    let mut harness = after_contended_release();
+    let at = millis(next_timer(&mut harness.engine));
+    assert!((50..=60).contains(&at), "two turns of 10 ms, and round trips: {at} ms");
+    harness.step(at, Event::Tick);
+    assert_eq!(harness.sent.len(), 1, "the others may have gone");
 }

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use leasehold_proto::engine::{
-    AcquireFailure, EnsureFailure, Event, Id, LostReason, Outcome, Request, Settings, Subject, Wait,
+    AcquireFailure, Action, EnsureFailure, Event, Id, LostReason, Outcome, Request, Settings, Subject, Wait,
 };
 use leasehold_proto::recipe::fair::FAIR;
 use leasehold_proto::{Moment, Name, Reply, StoreErrorKind, Verb};
 
-use crate::harness::{Harness, bounded, millis, ms, refused, request};
+use crate::harness::{Harness, bounded, millis, ms, next_timer, refused, request, subject};
 
 fn polling(poll_ms: u64) -> Settings {
     Settings { poll_interval: Duration::from_millis(poll_ms), ..Settings::default() }
@@ -21,7 +21,7 @@ fn unwatched(request: Request) -> Request {
 
 /// Lets time pass to the next timer, and returns that time.
 fn wait(harness: &mut Harness) -> u64 {
-    let at = millis(harness.engine.next_timer());
+    let at = millis(next_timer(&mut harness.engine));
     harness.step(at, Event::Tick);
     at
 }
@@ -63,14 +63,83 @@ fn a_fair_waiter_polls_every_one_and_a_half_seconds_at_any_polling_interval() {
 }
 
 #[test]
-fn a_renewal_is_sent_a_third_of_the_lease_after_the_last_confirmed_call_was() {
+fn a_renewal_is_sent_up_to_a_tenth_before_a_third_of_the_lease_after_the_last_confirmed_call_was() {
+    for owner in 1..200 {
+        let mut harness = Harness::new();
+        harness.hold(0, owner, request(owner, 30_000));
+        let first = wait(&mut harness);
+        assert!((9_000..=10_000).contains(&first), "{first}: counted from when the acquire was sent");
+        assert_eq!(harness.answer(first + 900, Ok(Reply::Int(1))).argument("lease_ms"), Some("30000"));
+        let second = wait(&mut harness);
+        let apart = second - first;
+        assert!((9_000..=10_000).contains(&apart), "{apart}: counted from when the renewal was sent");
+        assert!(harness.engine.is_held(Id(owner), ms(first + 29_697)));
+        assert!(!harness.engine.is_held(Id(owner), ms(first + 29_698)));
+    }
+}
+
+#[test]
+fn a_limited_number_of_renewals_is_not_early() {
     let mut harness = Harness::new();
-    harness.hold(0, 1, request(1, 30_000));
-    assert_eq!(wait(&mut harness), 10_000, "counted from when the acquire was sent, not answered");
-    assert_eq!(harness.answer(12_900, Ok(Reply::Int(1))).argument("lease_ms"), Some("30000"));
-    assert_eq!(wait(&mut harness), 20_000, "counted from when the renewal was sent, not answered");
-    assert!(harness.engine.is_held(Id(1), ms(39_697)));
-    assert!(!harness.engine.is_held(Id(1), ms(39_698)));
+    harness.hold(0, 1, Request { max_renewals: Some(2), ..request(1, 30_000) });
+    assert_eq!(wait(&mut harness), 10_000);
+    harness.answer(10_001, Ok(Reply::Int(1)));
+    assert_eq!(wait(&mut harness), 20_000);
+}
+
+/// Makes this many holds of 30 s, one each `apart` ms.
+fn holds(many: u64, apart: u64) -> Harness {
+    let mut harness = Harness::new();
+    for id in 1..=many {
+        let subject = subject(&format!("x{id}"));
+        harness.hold(apart * id, id, Request { subject, ..request(id, 30_000) });
+    }
+    harness
+}
+
+/// Lets time pass to the next renewals, confirms them, and returns their time and number.
+fn renew(harness: &mut Harness) -> (u64, usize) {
+    let at = wait(harness);
+    let many = harness.sent.len();
+    while !harness.sent.is_empty() {
+        assert_eq!(harness.answer(at, Ok(Reply::Int(1))).verb(), Verb::Renew);
+    }
+    (at, many)
+}
+
+#[test]
+fn the_renewals_of_neighbors_are_sent_in_one_step() {
+    let mut harness = holds(20, 10);
+    let mut before = 0;
+    for round in 0..5 {
+        let (at, many) = renew(&mut harness);
+        assert_eq!(many, 20, "round {round} at {at} ms");
+        assert!(at - before >= 8_000 && at - before <= 10_200, "{before} to {at}");
+        before = at;
+    }
+}
+
+#[test]
+fn a_burst_of_holds_does_not_renew_in_a_burst() {
+    let mut engine = holds(2_000, 0).engine;
+    let mut sent = Vec::new();
+    while sent.len() < 3 * 2_000 {
+        let now = engine.next_timer();
+        let before = sent.len();
+        for action in engine.step(now, Event::Tick) {
+            let Action::Run(call, ..) = action else { panic!("{action:?}") };
+            sent.push(millis(now));
+            engine.step(now, Event::Replied(call, Ok(Reply::Int(1))));
+        }
+        assert!(sent.len() - before <= 64, "{} in one step", sent.len() - before);
+    }
+    // The first renewals take a second, and each later one spreads them more.
+    for (round, sent) in sent.chunks(2_000).enumerate() {
+        let busiest = sent.chunk_by(|one, other| one / 100 == other / 100).map(<[u64]>::len).max();
+        assert!(busiest <= Some(400), "{busiest:?} of 2,000 within 100 ms in round {round}");
+    }
+    let (first, last) = (sent[0], sent[sent.len() - 1]);
+    assert!(first >= 8_900 && last <= 30_000, "none is later than a third of its lease: {first} to {last}");
 }
 
 #[test]
@@ -79,7 +148,7 @@ fn a_failed_renewal_is_retried_at_least_every_second_and_lease_twelfth() {
         let mut harness = Harness::new();
         harness.hold(0, 1, request(1, lease));
         let (mut at, mut attempts) = (wait(&mut harness), 0);
-        assert_eq!(at, lease / 3);
+        assert!((lease * 3 / 10..=lease / 3).contains(&at), "{at}");
         let end = lease - lease / 100 - 2;
         while !harness.sent.is_empty() {
             assert_eq!(harness.answer(at, refused(StoreErrorKind::Busy)).verb(), Verb::Renew);
@@ -190,6 +259,41 @@ fn an_unclaimed_grant_is_undone_after_a_third_of_its_lease_or_five_seconds() {
         assert_eq!(harness.woken, [Id(1)]);
         assert_eq!(wait(&mut harness), 7 + after, "nothing is due before, no renewal either");
         assert_eq!(harness.answer(7 + after, Ok(Reply::Int(1))).verb(), Verb::Release);
-        assert_eq!(harness.engine.next_timer(), Moment::NEVER);
+        assert_eq!(next_timer(&mut harness.engine), Moment::NEVER);
     }
+}
+
+/// Creates a harness in which 300 waits end at 100 ms, and their lock is asked for by the first call.
+fn with_many_deadlines() -> Harness {
+    let mut harness = Harness::new();
+    for id in 1..=300 {
+        harness
+            .step(0, Event::Acquire(Id(id), Request { wait: Wait::Until(ms(100)), ..request(id, 30_000) }));
+    }
+    harness
+}
+
+#[test]
+fn timers_beyond_the_bound_of_a_step_fire_in_the_next_ones() {
+    let mut harness = with_many_deadlines();
+    let mut ended = 0;
+    for (event, least) in [(Event::Claim(Id(999)), 1), (Event::Tick, 200), (Event::Tick, 1), (Event::Tick, 0)]
+    {
+        harness.step(100, event);
+        assert!(harness.woken.len() >= least, "{} waits ended in one step", harness.woken.len());
+        ended += harness.woken.len();
+    }
+    assert_eq!(ended, 300);
+    assert!(next_timer(&mut harness.engine) > ms(100));
+}
+
+#[test]
+fn a_grant_after_the_deadline_is_not_given_while_many_timers_are_late() {
+    let mut harness = with_many_deadlines();
+    let other = Request { subject: subject("y"), wait: Wait::Until(ms(101)), ..request(999, 30_000) };
+    harness.step(0, Event::Acquire(Id(999), other));
+    let (call, _) = harness.sent.remove(1);
+    harness.step(200, Event::Replied(call, Ok(Reply::Nil)));
+    assert!(matches!(harness.claim(200, 999), Some(Outcome::Acquired(Err(_)))));
+    assert!(harness.sent.iter().any(|(_, call)| call.verb() == Verb::Release), "the grant is undone");
 }

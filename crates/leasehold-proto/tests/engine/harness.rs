@@ -2,7 +2,7 @@
 //!
 //! Invariant: the test sets the time, and calls are answered in the order in which they were sent.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use leasehold_proto::engine::{Action, CallId, Event, Id, Outcome, Request, Settings, Subject, Wait};
@@ -20,6 +20,8 @@ pub(crate) struct Harness {
     pub(crate) listening: BTreeSet<Channel>,
     /// The tickets and holds that the last event woke.
     pub(crate) woken: Vec<Id>,
+    /// The claimed holds, each with the moment until which the engine has published that it may be trusted.
+    trusted: BTreeMap<Id, Moment>,
 }
 
 impl Harness {
@@ -29,13 +31,20 @@ impl Harness {
 
     pub(crate) fn with(settings: Settings) -> Self {
         let engine = Engine::new(ClientId::from_random([1; 16]), settings);
-        Self { engine, sent: Vec::new(), listening: BTreeSet::new(), woken: Vec::new() }
+        Self {
+            engine,
+            sent: Vec::new(),
+            listening: BTreeSet::new(),
+            woken: Vec::new(),
+            trusted: BTreeMap::new(),
+        }
     }
 
     /// Steps the engine with an event, and returns the outcome that it reports.
     pub(crate) fn step(&mut self, at: u64, event: Event) -> Option<Outcome> {
         let mut settled = None;
         self.woken.clear();
+        let asked = event.clone();
         for action in self.engine.step(ms(at), event) {
             match action {
                 Action::Run(id, call, _) => self.sent.push((id, call)),
@@ -45,8 +54,13 @@ impl Harness {
                     assert!(self.listening.remove(&channel), "it does not listen");
                 }
                 Action::Wake(id) => self.woken.push(id),
+                Action::Trusted(id, until) => trust(&mut self.trusted, id, until),
             }
         }
+        if let (Event::Claim(id), Some(Outcome::Acquired(Ok(_)))) = (&asked, &settled) {
+            assert!(self.trusted.contains_key(id), "{id:?} is claimed, and its validity is not published");
+        }
+        check_trust(&self.engine, &self.trusted, ms(at));
         settled
     }
 
@@ -76,6 +90,35 @@ impl Harness {
 
     pub(crate) fn release(&mut self, at: u64, hold: u64, report: u64) {
         self.step(at, Event::Release { hold: Id(hold), report: Some(Id(report)) });
+    }
+}
+
+/// Takes the validity that the engine publishes. Zero is the last word about a hold.
+pub(crate) fn trust(trusted: &mut BTreeMap<Id, Moment>, id: Id, until: Moment) {
+    if until == Moment::default() {
+        assert!(trusted.remove(&id).is_some(), "{id:?} ends twice, or was never published");
+    } else {
+        trusted.insert(id, until);
+    }
+}
+
+/// Checks that the published validity of each hold is that which the engine reports.
+pub(crate) fn check_trust(engine: &Engine, trusted: &BTreeMap<Id, Moment>, now: Moment) {
+    for (id, until) in trusted {
+        assert_eq!(until.since(now), engine.remaining(*id, now), "the published validity of {id:?}");
+    }
+}
+
+/// Returns the time at which the engine does something next, and lets it come to that time. A timer that was moved to a
+/// later time may fire in vain before.
+pub(crate) fn next_timer(engine: &mut Engine) -> Moment {
+    loop {
+        let at = engine.next_timer();
+        let mut ahead = engine.clone();
+        if at == Moment::NEVER || !ahead.step(at, Event::Tick).is_empty() || ahead.next_timer() <= at {
+            return at;
+        }
+        *engine = ahead;
     }
 }
 

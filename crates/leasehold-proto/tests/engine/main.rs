@@ -5,11 +5,14 @@
 mod behind;
 mod clock;
 mod counters;
+mod hand_off;
 mod harness;
 mod min_holds;
 mod model;
 mod outcomes;
 mod owners;
 mod properties;
+mod queues;
 mod scenarios;
+mod turns;
 mod world;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold_proto::engine::{Event, Id, LostReason, Outcome, Request, Wait};
 use leasehold_proto::{LEASE_MAX, Reply, StoreErrorKind, Verb};
 
-use crate::harness::{Harness, bounded, millis, ms, refused, request};
+use crate::harness::{Harness, bounded, millis, ms, next_timer, refused, request};
 
 fn with_min_hold(lease_ms: u64, least_ms: u64) -> Request {
     Request { min_hold: Some(Duration::from_millis(least_ms)), ..request(1, lease_ms) }
@@ -92,7 +92,7 @@ fn a_deleted_key_ends_min_hold() {
 fn renewed_until(harness: &mut Harness) -> [u64; 2] {
     let mut ends = 0;
     loop {
-        let at = millis(harness.engine.next_timer());
+        let at = millis(next_timer(&mut harness.engine));
         harness.step(at, Event::Tick);
         if harness.sent.is_empty() {
             return [ends, at];
@@ -144,7 +144,7 @@ fn a_sibling_hold_that_reaches_max_hold_does_not_shorten_min_hold() {
     harness.answer(21, Ok(Reply::Int(0)));
     let (mut ends, mut at) = (3_000, 21);
     while at < 10_000 {
-        at = millis(harness.engine.next_timer());
+        at = millis(next_timer(&mut harness.engine));
         harness.step(at, Event::Tick);
         while at < 10_000 && !harness.sent.is_empty() {
             let call = harness.answer(at, Ok(Reply::Int(1)));
@@ -203,7 +203,7 @@ fn the_longest_min_hold_of_the_holds_counts() {
     assert!(harness.sent.is_empty(), "{:?}", harness.sent);
     harness.step(5_000, Event::Tick);
     assert_eq!(harness.answer(5_001, Ok(Reply::Int(1))).verb(), Verb::Release);
-    assert!(harness.engine.next_timer() > ms(1_000_000_000), "nothing is left to come back to");
+    assert!(next_timer(&mut harness.engine) > ms(1_000_000_000), "nothing is left to come back to");
 }
 
 #[test]

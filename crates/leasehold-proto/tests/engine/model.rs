@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use crate::world::{Budget, Move, TICK, Variant, World};
 use leasehold_proto::engine::Wait;
-use stateright::{Checker, Model, Property};
+use stateright::{Checker, HasDiscoveries, Model, Property};
 
 struct LockModel {
+    clients: usize,
+    /// The users of each client.
+    users: usize,
     budget: Budget,
     lease: Duration,
     wait: Wait,
@@ -19,7 +22,7 @@ impl Model for LockModel {
     type Action = Move;
 
     fn init_states(&self) -> Vec<World> {
-        vec![World::new(2, 1, self.lease, self.wait, self.budget, self.variant)]
+        vec![World::new(self.clients, self.users, self.lease, self.wait, self.budget, self.variant)]
     }
 
     fn actions(&self, world: &World, actions: &mut Vec<Move>) {
@@ -38,6 +41,9 @@ impl Model for LockModel {
             Property::sometimes("both clients have held", |_, world: &World| {
                 world.clients.iter().all(|client| client.granted > 0)
             }),
+            Property::sometimes("a hold has passed on", |_, world: &World| {
+                world.clients.iter().any(|client| client.passing.passed > 0)
+            }),
         ]
     }
 }
@@ -52,6 +58,8 @@ const QUIET: Budget = Budget {
     keeps: 0,
     owners: 1,
     varied: false,
+    bounded: false,
+    passes_for: 1,
     crashes: 0,
     pauses: 0,
     deletions: 0,
@@ -62,27 +70,38 @@ const QUIET: Budget = Budget {
 const STATES_MAX: usize = 20_000_000;
 
 /// Explores every order of events, prints the number of states, and returns the events that break a rule, if any do.
-fn check(name: &str, budget: Budget, wait: Wait, variant: Variant) -> Option<Vec<Move>> {
-    let model = LockModel { budget, lease: TICK * 2, wait, variant };
-    let checker = model.checker().threads(2).target_state_count(STATES_MAX).spawn_bfs().join();
+fn check(
+    name: &str,
+    (clients, users): (usize, usize),
+    budget: Budget,
+    wait: Wait,
+    variant: Variant,
+) -> Option<(&'static str, Vec<Move>)> {
+    let model = LockModel { clients, users, budget, lease: TICK * 2, wait, variant };
+    let checker = model.checker().threads(2).target_state_count(STATES_MAX);
+    let checker = checker.finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
     println!("{name}: {} states, {} of them different", checker.state_count(), checker.unique_state_count());
     if variant == Variant::Sound {
         assert!(checker.state_count() < STATES_MAX, "{name} was cut off before every order was tried");
         checker.assert_any_discovery("both clients have held");
+        if users > 1 {
+            checker.assert_any_discovery("a hold has passed on");
+        }
     }
     let path = checker.discovery("M, L1, G5, D3: no rule is broken")?;
-    println!("{name}: {}", path.last_state().broken.unwrap_or_default());
-    Some(path.into_actions())
+    let rule = path.last_state().broken.unwrap_or_default();
+    println!("{name}: {rule}");
+    Some((rule, path.into_actions()))
 }
 
 fn assert_sound(name: &str, budget: Budget, wait: Wait) {
-    let broken = check(name, budget, wait, Variant::Sound);
+    let broken = check(name, (2, 1), budget, wait, Variant::Sound);
     assert_eq!(broken, None, "{name}: this order of events breaks a rule");
 }
 
 fn assert_found(name: &str, budget: Budget, variant: Variant) {
-    let found = check(name, budget, Wait::Forever, variant);
-    println!("{name}: broken by {:?}", found.as_deref());
+    let found = check(name, (2, 1), budget, Wait::Forever, variant);
+    println!("{name}: broken by {found:?}");
     assert!(found.is_some(), "{name}: the broken twin was not found out");
 }
 
@@ -117,4 +136,61 @@ fn the_model_detects_a_release_without_an_owner_check() {
 #[test]
 fn the_model_detects_an_acquire_that_overwrites() {
     assert_found("twin: acquire overwrites", QUIET, Variant::AcquireOverwrites);
+}
+
+/// Several owners in each client, and a hold that passes from one to the next.
+const HAND_OFF: Budget = Budget { owners: 2, acquires: 2, ..QUIET };
+
+fn assert_hands_off(name: &str, clients: usize, budget: Budget) {
+    let broken = check(name, (clients, 2), budget, Wait::Forever, Variant::Sound);
+    assert_eq!(broken, None, "{name}: this order of events breaks a rule");
+}
+
+/// Asserts that a twin breaks a rule. The rule has these words.
+fn assert_hand_off_found(name: &str, budget: Budget, variant: Variant, rule: &str) {
+    let (broken, path) = check(name, (2, 2), budget, Wait::Forever, variant).expect("the twin is found out");
+    println!("{name}: broken by {path:?}");
+    assert!(broken.contains(rule), "{name}: {broken}");
+}
+
+#[test]
+fn a_hold_that_passes_on_has_one_owner_at_a_time() {
+    assert_hands_off("hand-off: time", 2, Budget { ticks: 1, ..HAND_OFF });
+}
+
+#[test]
+fn a_hold_passes_on_only_to_a_waiter_that_it_fits() {
+    assert_hands_off("hand-off: loss", 2, Budget { losses: 1, ..HAND_OFF });
+    assert_hands_off("hand-off: left", 2, Budget { cancels: 1, bounded: true, ..HAND_OFF });
+    assert_hands_off("hand-off: lost", 1, Budget { ticks: 2, deletions: 1, passes_for: 3, ..HAND_OFF });
+}
+
+#[test]
+fn the_model_detects_a_hand_off_without_a_bound() {
+    let budget = Budget { ticks: 2, passes_for: 1, ..HAND_OFF };
+    assert_hand_off_found("twin: no bound", budget, Variant::HandsOffForever, "after its bound");
+}
+
+#[test]
+fn the_model_detects_a_hand_off_with_a_stale_validity() {
+    let budget = Budget { ticks: 1, pauses: 1, ..HAND_OFF };
+    assert_hand_off_found("twin: stale validity", budget, Variant::ClockStopsInSuspend, "a stale validity");
+}
+
+#[test]
+fn the_model_detects_a_hand_off_to_a_waiter_that_left() {
+    let budget = Budget { cancels: 1, ..HAND_OFF };
+    assert_hand_off_found("twin: left", budget, Variant::LeavesUnseen, "a waiter that has left");
+}
+
+#[test]
+fn the_model_detects_a_hand_off_of_a_lost_hold() {
+    let budget = Budget { ticks: 1, deletions: 1, passes_for: 3, ..HAND_OFF };
+    assert_hand_off_found("twin: lost", budget, Variant::RenewsWhatIsGone, "a lost hold");
+}
+
+#[test]
+fn the_model_detects_a_hand_off_past_the_longest_hold() {
+    let budget = Budget { bounded: true, ..HAND_OFF };
+    assert_hand_off_found("twin: past max_hold", budget, Variant::ForgetsMaxHold, "past the longest hold");
 }

@@ -10,7 +10,7 @@ use leasehold_proto::recipe::fair::FAIR;
 use leasehold_proto::recipe::latch::count_down;
 use leasehold_proto::{Applied, Call, ClientId, Moment, Name, Reply, StoreErrorKind, Verb};
 
-use crate::harness::{Harness, millis, ms, refused, request, unknown};
+use crate::harness::{Harness, millis, ms, next_timer, refused, request, unknown};
 
 fn once(request: Request) -> Request {
     Request { wait: Wait::Once, ..request }
@@ -31,7 +31,7 @@ fn operation(harness: &Harness) -> Call {
 
 /// Lets time pass to the next timer, and returns that time.
 fn wait(harness: &mut Harness) -> u64 {
-    let at = millis(harness.engine.next_timer());
+    let at = millis(next_timer(&mut harness.engine));
     harness.step(at, Event::Tick);
     at
 }
@@ -137,7 +137,7 @@ fn a_failed_queue_ends_its_subscription() {
     }
     assert!(matches!(harness.claim(at, 2), Some(Outcome::Acquired(Err(AcquireFailure::Failed(_))))));
     assert!(harness.listening.is_empty(), "{:?}", harness.listening);
-    assert_eq!(harness.engine.next_timer(), Moment::NEVER);
+    assert_eq!(next_timer(&mut harness.engine), Moment::NEVER);
 }
 
 #[test]

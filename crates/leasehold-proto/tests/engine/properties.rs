@@ -17,6 +17,8 @@ const STORM: Budget = Budget {
     keeps: 2,
     owners: 1,
     varied: true,
+    bounded: false,
+    passes_for: 1,
     crashes: 1,
     pauses: 3,
     deletions: 0,

@@ -9,7 +9,7 @@ use leasehold_proto::recipe::fair::FAIR;
 use leasehold_proto::recipe::read_write::{READ_LOCK, WRITE_LOCK};
 use leasehold_proto::{Applied, Channel, Moment, Name, Reply, StoreError, StoreErrorKind, Verb};
 
-use crate::harness::{Harness, bounded, millis, ms, refused, request, subject};
+use crate::harness::{Harness, bounded, millis, ms, next_timer, refused, request, subject, unknown};
 
 #[test]
 fn a_bounded_re_entry_does_not_shorten_the_outer_hold() {
@@ -91,6 +91,66 @@ fn a_close_reports_unconfirmed_releases() {
     assert_eq!((released, unconfirmed), (1, 1));
 }
 
+/// Holds two locks, and releases the first one at 100 ms behind a call of the second one that is answered at `at`.
+fn release_behind_an_answer(at: u64) -> Harness {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, request(1, 30_000));
+    harness.hold(0, 2, Request { subject: subject("y"), ..request(2, 30_000) });
+    harness.step(100, Event::Ensure { id: Id(3), hold: Id(2), least: Duration::from_millis(29_690) });
+    harness.release(100, 1, 9);
+    assert_eq!(harness.answer(at, Ok(Reply::Int(1))).verb(), Verb::Renew);
+    harness
+}
+
+#[test]
+fn a_release_behind_calls_that_are_answered_is_not_late() {
+    let mut harness = release_behind_an_answer(2_000);
+    harness.step(4_999, Event::Tick);
+    assert_eq!(harness.claim(4_999, 9), None, "the server answered another call within the timeout");
+    harness.answer(4_999, Ok(Reply::Int(1)));
+    assert_eq!(harness.claim(4_999, 9), Some(Outcome::Released(Ok(true))));
+}
+
+#[test]
+fn a_release_is_reported_a_timeout_after_the_last_answer_and_within_two() {
+    for (answered_at, reported_at) in [(101, 3_101), (2_000, 5_000), (3_099, 6_099)] {
+        let mut harness = release_behind_an_answer(answered_at);
+        assert_eq!(harness.claim(reported_at - 1, 9), None);
+        let told = harness.claim(reported_at, 9);
+        assert!(matches!(told, Some(Outcome::Released(Err(_)))), "{told:?} at {reported_at}");
+    }
+    let mut harness = release_behind_an_answer(2_000);
+    for (id, at) in [(4, 4_000), (5, 6_000)] {
+        harness.step(at, Event::Ensure { id: Id(id), hold: Id(2), least: Duration::from_millis(29_690) });
+        let (call, _) = harness.sent.pop().expect("it is the renewal");
+        harness.step(at, Event::Replied(call, Ok(Reply::Int(1))));
+    }
+    assert_eq!(harness.claim(6_099, 9), None);
+    let told = harness.claim(6_100, 9);
+    assert!(matches!(told, Some(Outcome::Released(Err(_)))), "{told:?}, however many others are answered");
+}
+
+#[test]
+fn a_release_behind_answered_calls_is_reported_when_its_own_call_fails() {
+    let mut harness = release_behind_an_answer(3_000);
+    harness.answer(3_100, unknown(Verb::Release));
+    let told = harness.claim(3_100, 9);
+    assert!(matches!(told, Some(Outcome::Released(Err(_)))), "{told:?}");
+}
+
+#[test]
+fn a_release_that_is_sent_again_is_reported_a_timeout_after_its_begin() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, request(1, 30_000));
+    harness.release(100, 1, 9);
+    harness.answer(2_000, unknown(Verb::Release));
+    harness.step(2_500, Event::Tick);
+    assert_eq!(harness.sent.len(), 1, "it is on its way again");
+    assert_eq!(harness.claim(3_099, 9), None);
+    let told = harness.claim(3_100, 9);
+    assert!(matches!(told, Some(Outcome::Released(Err(_)))), "{told:?}");
+}
+
 #[test]
 fn a_release_is_retried_after_any_server_error() {
     let mut harness = Harness::new();
@@ -115,7 +175,7 @@ fn the_undo_of_an_unknown_acquire_outlives_the_lease() {
     }
     harness.step(30_000, Event::Tick);
     harness.answer(30_001, Ok(Reply::Int(1)));
-    assert_eq!(harness.engine.next_timer(), Moment::NEVER, "an answer ends it");
+    assert_eq!(next_timer(&mut harness.engine), Moment::NEVER, "an answer ends it");
 }
 
 #[test]
@@ -264,11 +324,11 @@ fn a_failed_renewal_is_retried_in_time_while_its_holds_change() {
     harness.step(at, Event::Tick);
     for _ in 0..8 {
         assert_eq!(harness.answer(at, refused(StoreErrorKind::Busy)).verb(), Verb::Renew);
-        at = millis(harness.engine.next_timer());
+        at = millis(next_timer(&mut harness.engine));
         harness.step(at, Event::Tick);
     }
     harness.answer(at, refused(StoreErrorKind::Busy));
-    let retry = millis(harness.engine.next_timer());
+    let retry = millis(next_timer(&mut harness.engine));
     assert!(retry > at + 200, "the pauses have grown");
     for hold in 2..=8 {
         harness.release(at + hold, hold, 100 + hold);
@@ -322,7 +382,7 @@ fn an_expired_unclaimed_grant_is_reported_when_the_retries_fail() {
         if let Some(outcome) = harness.claim(at, 1) {
             break outcome;
         }
-        at = millis(harness.engine.next_timer());
+        at = millis(next_timer(&mut harness.engine));
         harness.step(at, Event::Tick);
     };
     let Outcome::Acquired(Err(AcquireFailure::Unknown { free_within, .. })) = outcome else {
@@ -344,7 +404,7 @@ fn a_leaving_waiter_is_removed_even_after_its_lease_would_have_expired() {
     let mut at = 100;
     while at < 2_000 {
         assert_eq!(harness.answer(at, refused(StoreErrorKind::Busy)).verb(), Verb::Release);
-        at = millis(harness.engine.next_timer());
+        at = millis(next_timer(&mut harness.engine));
         harness.step(at, Event::Tick);
     }
     assert_eq!(harness.answer(at, Ok(Reply::Nil)).verb(), Verb::Release);

@@ -3,9 +3,11 @@
 //! Invariant: every event is one [`Move`], chosen from outside, so a model checker can try all of them and a property
 //! test a random walk. The engines are real. Only the server and the network are a model.
 
+mod budget;
+mod hand_off;
 mod server;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use leasehold_proto::engine::{
@@ -17,56 +19,14 @@ use leasehold_proto::{
     Verb,
 };
 
+use crate::harness::{check_trust, trust};
+use budget::varied;
+pub(crate) use budget::{Budget, Variant};
+use hand_off::{MAX_HOLD, Passing, has_max_hold};
 pub(crate) use server::Server;
 
 /// One step of time.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
-
-/// The limits of the world. Each move uses up its budget.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Budget {
-    /// The steps of time.
-    pub(crate) ticks: u16,
-    /// The acquires of each client.
-    pub(crate) acquires: u8,
-    /// The futures that are dropped while they wait.
-    pub(crate) cancels: u8,
-    /// The lost requests or replies, for which the client gets a timeout.
-    pub(crate) losses: u8,
-    /// The requests that the server executes at any later time: a lost request that arrives after all, or a request that
-    /// it has executed already. No byte stream repeats the latter. Such repetitions represent a proxy or a library that
-    /// sends a request twice, and show that every script may run twice.
-    pub(crate) repeats: u8,
-    /// The requests that the server refuses without running them.
-    pub(crate) refusals: u8,
-    /// The guards that are detached.
-    pub(crate) keeps: u8,
-    /// The number of owners that the users of one client share. Users of one owner re-enter each other's holds.
-    pub(crate) owners: usize,
-    /// True if acquires differ in their terms: lease, bound on the hold, bound on the renewals, no watchdog.
-    pub(crate) varied: bool,
-    /// The processes that are killed.
-    pub(crate) crashes: u8,
-    /// The processes that are suspended and resumed.
-    pub(crate) pauses: u8,
-    /// The keys that are deleted under their holder.
-    pub(crate) deletions: u8,
-    /// True for a model, which tries every order. Waiters are not woken but poll, and a grant is claimed at once.
-    pub(crate) terse: bool,
-}
-
-/// A variant with a deliberate fault, which shows that the checks can fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Variant {
-    /// The variant without a fault.
-    Sound,
-    /// The client's clock stops while its process is suspended, as `CLOCK_MONOTONIC` does.
-    ClockStopsInSuspend,
-    /// The server releases without a check of the owner.
-    ReleaseIgnoresOwner,
-    /// The client's library sends every call twice and reports only the second.
-    AcquireOverwrites,
-}
 
 /// The next event of the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -110,6 +70,9 @@ pub(crate) struct Client {
     /// The time that its clock has lost, only in the variant with the wrong clock.
     behind: Duration,
     channels: BTreeSet<Channel>,
+    /// The claimed holds, each with the moment until which the engine has published that it may be trusted.
+    trusted: BTreeMap<Id, Moment>,
+    pub(crate) passing: Passing,
     pub(crate) refused: u32,
     pub(crate) granted: u32,
     pub(crate) failed: u32,
@@ -153,7 +116,9 @@ impl World {
         budget: Budget,
         variant: Variant,
     ) -> Self {
-        let settings = Settings { timeout: TICK * 2, poll_interval: TICK * 4 };
+        let hand_off =
+            if variant == Variant::HandsOffForever { TICK * 1_000 } else { TICK * budget.passes_for };
+        let settings = Settings { timeout: TICK * 2, poll_interval: TICK * 4, hand_off };
         let client = |index: usize| Client {
             engine: Engine::new(ClientId::from_random([u8::try_from(index).unwrap(); 16]), settings),
             users: vec![User::Idle; users],
@@ -163,6 +128,8 @@ impl World {
             suspended: false,
             behind: Duration::ZERO,
             channels: BTreeSet::new(),
+            trusted: BTreeMap::new(),
+            passing: Passing::default(),
             refused: 0,
             granted: 0,
             failed: 0,
@@ -237,8 +204,11 @@ impl World {
     }
 
     fn user_moves(&self, index: usize, client: &Client, moves: &mut Vec<Move>) {
+        let first_idle = client.users.iter().position(|user| *user == User::Idle);
         for (user, state) in client.users.iter().enumerate() {
             match state {
+                // In a model the users of a client begin in order, because any other order is the same with other names.
+                User::Idle if self.budget.terse && first_idle != Some(user) => {}
                 User::Idle if client.acquires_left > 0 => moves.push(Move::Acquire(index, user)),
                 User::Idle => {}
                 User::Waiting { news, .. } => {
@@ -267,7 +237,9 @@ impl World {
             Move::Claim(client, user) => self.claim(client, user),
             Move::Cancel(client, user) => {
                 self.budget.cancels -= 1;
-                if let User::Waiting { id, .. } = std::mem::replace(self.user(client, user), User::Idle) {
+                if let User::Waiting { id, .. } = std::mem::replace(self.user(client, user), User::Idle)
+                    && self.variant != Variant::LeavesUnseen
+                {
                     self.step(client, Event::Cancel(id));
                 }
             }
@@ -286,8 +258,7 @@ impl World {
             }
             Move::Execute(transit) => self.execute(transit),
             Move::Answer(transit) => {
-                let Transit { client, id, reply, .. } = self.transits.remove(transit);
-                self.step(client, Event::Replied(id, Ok(reply.unwrap())));
+                self.answer(transit);
             }
             Move::Lose(transit) => {
                 self.budget.losses -= 1;
@@ -355,6 +326,9 @@ impl World {
         let owner = Owner::from_number(7 + (user % self.budget.owners) as u64);
         let request = Request::new(subject, owner, self.lease, wait);
         let request = if self.budget.varied { varied(request, id) } else { request };
+        let is_bounded = self.budget.bounded && has_max_hold(index, user);
+        let max_hold = is_bounded.then_some(MAX_HOLD).filter(|_| self.variant != Variant::ForgetsMaxHold);
+        let request = Request { max_hold: max_hold.or(request.max_hold), ..request };
         self.step(index, Event::Acquire(id, request));
     }
 
@@ -376,6 +350,18 @@ impl World {
             Outcome::Acquired(Err(AcquireFailure::Contended)) => client.refused += 1,
             _ => client.failed += 1,
         }
+    }
+
+    fn answer(&mut self, transit: usize) {
+        let Transit { client, id, call, reply } = self.transits.remove(transit);
+        let mut reply = reply.unwrap();
+        if call.verb() == Verb::Renew && reply == Reply::Int(0) {
+            self.clients[client].passing.gone.insert(call.argument("owner").unwrap().to_owned());
+            if self.variant == Variant::RenewsWhatIsGone {
+                reply = Reply::Int(1);
+            }
+        }
+        self.step(client, Event::Replied(id, Ok(reply)));
     }
 
     fn user(&mut self, index: usize, user: usize) -> &mut User {
@@ -453,7 +439,7 @@ impl World {
         let now = self.clock(index);
         let mut settled = None;
         let mut released = Vec::new();
-        let claimed = self.claimed(index);
+        let (claimed, mut woken_up) = (self.claimed(index), Vec::new());
         for action in self.clients[index].engine.step(now, event) {
             match action {
                 Action::Run(id, call, _) => {
@@ -473,16 +459,23 @@ impl World {
                 Action::Unsubscribe(channel) => {
                     self.clients[index].channels.remove(&channel);
                 }
-                Action::Wake(woken) => {
-                    for user in &mut self.clients[index].users {
-                        if let User::Waiting { id, news } = user {
-                            *news |= *id == woken;
-                        }
-                    }
-                }
+                Action::Wake(woken) => woken_up.push(woken),
                 Action::Complete(_, outcome) => settled = Some(outcome),
+                Action::Trusted(id, until) => trust(&mut self.clients[index].trusted, id, until),
             }
         }
+        let client = &mut self.clients[index];
+        for woken in woken_up {
+            self.broken = self.broken.or(client.wake(woken));
+        }
+        for (wire, broken) in client.note_guards(index, now, self.budget) {
+            let whole = self.lease.duration() / 10 * 9;
+            // The server may have less of other terms, and nothing of a deleted key.
+            let is_stale = !self.budget.varied && !self.deleted && self.server.left(&wire, self.now) < whole;
+            let stale = is_stale.then_some("a hold passes on with a stale validity");
+            self.broken = self.broken.or(broken).or(stale);
+        }
+        check_trust(&client.engine, &client.trusted, now);
         settled
     }
 
@@ -515,34 +508,23 @@ impl World {
             // Assumption A4 is broken, so the holder whose key was deleted finds out at its next renewal (L6).
             return;
         }
-        let valid: BTreeSet<String> = (0..self.clients.len()).flat_map(|index| self.valid(index)).collect();
+        let valid: BTreeSet<_> = (0..self.clients.len()).flat_map(|index| self.valid(index)).collect();
         if valid.len() > 1 {
             self.broken.get_or_insert("L1: two holds are valid at one moment");
         }
-        if !valid.iter().all(|owner| self.server.is_held_by(owner, self.now)) {
+        if !valid.iter().all(|(wire, _)| self.server.is_held_by(wire, self.now)) {
             self.broken.get_or_insert("M: a hold is valid that the server does not keep");
         }
     }
 
-    /// Returns the wire owners under which a client's users may act. A suspended process counts, because it acts when it
-    /// resumes.
-    fn valid(&self, index: usize) -> Vec<String> {
+    /// Returns the wire owners and the owners under which a client's users may act. A suspended process counts, because it
+    /// acts when it resumes.
+    fn valid(&self, index: usize) -> Vec<(String, Owner)> {
         let client = &self.clients[index];
         let valid =
             client.holds().filter(|hold| client.alive && client.engine.is_held(*hold, self.clock(index)));
-        valid.filter_map(|hold| client.engine.wire_owner(hold)).map(|owner| owner.to_string()).collect()
-    }
-}
-
-/// Returns the same request with other terms, which follow from its id.
-fn varied(request: Request, id: Id) -> Request {
-    let longer = Lease::clamped(request.lease.duration() * 2);
-    match id.0 % 5 {
-        0 => Request { watchdog: false, ..request },
-        1 => Request { max_hold: Some(TICK * 2), ..request },
-        2 => Request { max_renewals: Some(1), ..request },
-        3 => Request { lease: longer, max_hold: Some(TICK * 5), ..request },
-        _ => request,
+        let owners = |hold| Some((client.engine.wire_owner(hold)?.to_string(), client.engine.held(hold)?.1));
+        valid.filter_map(owners).collect()
     }
 }
 
@@ -552,6 +534,21 @@ impl Client {
             User::Holding(hold) => Some(*hold),
             _ => None,
         })
+    }
+
+    /// Wakes the user of a ticket or a guard. Returns the rule that is broken if no user has it.
+    fn wake(&mut self, woken: Id) -> Option<&'static str> {
+        for user in &mut self.users {
+            match user {
+                User::Waiting { id, news } if *id == woken => {
+                    *news = true;
+                    return None;
+                }
+                User::Holding(id) if *id == woken => return None,
+                _ => {}
+            }
+        }
+        self.engine.wire_owner(woken).map(|_| "a hold passes to a waiter that has left")
     }
 
     fn runs(&self) -> bool {

@@ -12,11 +12,12 @@ use leasehold_proto::Verb;
 
 use super::breaches::Breaches;
 use super::invariant::Invariant;
+use super::requests::{Request, Requests};
 use crate::fault::Kind;
-use crate::history::{By, Ending, Event, Op};
+use crate::history::{By, Ending, Event};
 use crate::name_state::{NameState, is_of};
 use crate::owner::{Wire, short};
-use crate::primitive::covers;
+use crate::primitive::Primitive;
 use crate::recorder::view::View;
 
 /// The time that an undo may take after its last attempt failed, which is the longest pause between two attempts plus
@@ -28,19 +29,13 @@ const GONE_AFTER_MS: u64 = 5_000;
 #[derive(Default)]
 pub(super) struct LeakedHolds {
     states: BTreeMap<Arc<str>, NameState>,
-    requests: BTreeMap<Op, Request>,
+    requests: Requests,
     /// The owners of living processes, with the time of their first use.
     process_of: BTreeMap<Wire, (usize, Duration)>,
     /// The owners that are left to their lease.
     excused: BTreeSet<Wire>,
     /// The time since which an owner has a leaked hold.
     since: BTreeMap<Wire, Duration>,
-}
-
-struct Request {
-    process: usize,
-    name: Arc<str>,
-    since: Duration,
 }
 
 impl Invariant for LeakedHolds {
@@ -50,14 +45,8 @@ impl Invariant for LeakedHolds {
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
         Breaches::forget_changed(&mut self.states, event, view);
+        self.requests.see(event, view);
         match event {
-            Event::Requested { op, process, name, what, .. } if what.acquires() => {
-                let request = Request { process: *process, name: Arc::clone(name), since: view.now };
-                self.requests.insert(*op, request);
-            }
-            Event::Completed { op, .. } | Event::Dropped { op } => {
-                self.requests.remove(op);
-            }
             Event::Sent { process, verb: Verb::Acquire, wire, .. } => {
                 self.process_of.entry(Arc::clone(wire)).or_insert((*process, view.now));
             }
@@ -73,7 +62,6 @@ impl Invariant for LeakedHolds {
             }
             Event::Killed { process } => {
                 self.process_of.retain(|_, (of, _)| of != process);
-                self.requests.retain(|_, request| request.process != *process);
             }
             _ => {}
         }
@@ -115,11 +103,11 @@ impl LeakedHolds {
         live.filter_map(move |(name, wire)| {
             let (process, used_since) = *self.process_of.get(wire)?;
             let held = view.holds.values().any(|hold| is_of(&hold.wire, hold.units, wire));
-            // A request that began later has an owner of its own.
-            let requests_it = |request: &Request| {
-                request.process == process && covers(&request.name, name) && request.since <= used_since
-            };
-            let requested = self.requests.values().any(requests_it);
+            // A request that begins later has an owner of its own only where each waiter makes its own attempts. Elsewhere
+            // it may get the grant of an earlier one that has left.
+            let asks_itself = matches!(Primitive::of(name), Primitive::Fair | Primitive::Fifo);
+            let may_get = |request: &Request| request.since <= used_since || !asks_itself;
+            let requested = self.requests.of(process, name).any(may_get);
             let leaked = !held && !requested && !self.excused.contains(wire);
             leaked.then(|| (Arc::clone(wire), (Arc::clone(name), process)))
         })

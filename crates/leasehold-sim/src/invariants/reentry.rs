@@ -1,4 +1,4 @@
-//! R1, R2: n acquires need n releases, and the last release frees the lock.
+//! R1, R2: n acquires need n releases, and the last release frees the lock, or hands it to a waiter of the same client.
 //!
 //! Invariant: judged by releases that were confirmed as made while the lock was held.
 
@@ -11,6 +11,7 @@ use leasehold_proto::Verb;
 
 use super::breaches::Breaches;
 use super::invariant::Invariant;
+use super::requests::Requests;
 use crate::history::{By, Ending, Event, Hold, Op, Outcome, What};
 use crate::name_state::NameState;
 use crate::owner::{Wire, short};
@@ -21,6 +22,7 @@ pub(super) struct Reentry {
     states: BTreeMap<Arc<str>, NameState>,
     /// The owners whose last guard is being released, by the hold.
     last: BTreeMap<Hold, (Arc<str>, Wire, Duration)>,
+    requests: Requests,
     /// The releases that report their outcome.
     reports: BTreeMap<Op, Hold>,
     /// The owners with a detached hold or a minimum hold time, whose last release leaves the lock to its lease.
@@ -37,6 +39,7 @@ impl Invariant for Reentry {
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
         self.breaches.see(event, view);
         Breaches::forget_changed(&mut self.states, event, view);
+        self.requests.see(event, view);
         match event {
             Event::Executed { name, wire, verb, by, before, after, .. } => {
                 self.states.insert(Arc::clone(name), after.clone());
@@ -58,7 +61,8 @@ impl Invariant for Reentry {
             Event::Ending { hold, how: Ending::Release } => {
                 let Some(ending) = view.holds.get(hold) else { return Ok(()) };
                 let others = view.holds.iter().any(|(id, other)| id != hold && other.wire == ending.wire);
-                if !others {
+                let hands_over = self.requests.of(ending.process, &ending.name).next().is_some();
+                if !others && !hands_over {
                     self.last.insert(*hold, (Arc::clone(&ending.name), Arc::clone(&ending.wire), view.now));
                 }
                 // This ending belongs to the release that was requested just before.

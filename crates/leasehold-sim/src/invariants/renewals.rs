@@ -10,7 +10,6 @@ use leasehold_proto::Verb;
 use super::invariant::Invariant;
 use super::multi::Gathering;
 use crate::history::Event;
-use crate::mode::Mode;
 use crate::owner::{Wire, short};
 use crate::recorder::view::{LiveHold, View};
 
@@ -71,7 +70,11 @@ impl Invariant for Renewals {
                 // An acquire of several names claims each as soon as it is granted.
                 self.claimed.insert(wire.clone());
             }
-            Event::Sent { process, call, verb: Verb::Renew, wire, count: Some(0), .. } => {
+            Event::Sent { process, call, verb: Verb::Renew, name, wire, count: Some(0), .. } => {
+                // An acquire of several names may have got the hold from the last guard.
+                if self.gathering.takes(*process, name) {
+                    self.ended.remove(wire);
+                }
                 return self.sent(view, *process, *call, wire);
             }
             Event::Sent { verb: Verb::Renew, call, wire, .. } => {
@@ -109,9 +112,8 @@ impl Renewals {
             return Err(format!("D3: {} is renewed after its release was sent", short(wire)));
         }
         // A decision of the same moment may still be carried out, even after a pause of the process.
-        let late = self.ended.get(wire).is_some_and(|ended| {
-            (view.now - *ended).saturating_sub(view.paused_since(process, *ended)) > tolerance(view)
-        });
+        let late =
+            self.ended.get(wire).is_some_and(|ended| view.now - *ended > view.paused_since(process, *ended));
         if late {
             return Err(format!("D3: {} is renewed although its last guard has gone", short(wire)));
         }
@@ -138,7 +140,7 @@ impl Renewals {
     /// D1: while no fault disturbs, a third of the lease passes at most between two renewals.
     fn in_time(&self, view: &View, hold: &LiveHold) -> Result<(), String> {
         let third = hold.terms.lease / 3;
-        let slack = third / 50 + view.plan.latency_max * 4 + tolerance(view);
+        let slack = third / 50 + view.plan.latency_max * 4;
         if !hold.terms.watched || !view.is_quiet_for(third * 4) || view.now - hold.since < third * 2 {
             return Ok(());
         }
@@ -148,12 +150,5 @@ impl Renewals {
             return Ok(());
         }
         Err(format!("D1: {} was not renewed for {:?}", short(&hold.wire), view.now - since))
-    }
-}
-
-fn tolerance(view: &View) -> Duration {
-    match view.plan.mode {
-        Mode::Fast | Mode::Quorum => Duration::ZERO,
-        Mode::Full => Duration::from_millis(20),
     }
 }

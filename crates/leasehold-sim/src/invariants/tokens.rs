@@ -4,7 +4,7 @@
 //! Invariant: a counter is judged while the server keeps its data. A hybrid token, which contains the server's time, is
 //! judged even after a loss of data, unless the server's clock has gone back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +27,8 @@ pub(super) struct Tokens {
     /// The greatest claimed token of each name, with its owner.
     claimed: BTreeMap<Arc<str>, (i64, Wire)>,
     breaches: Breaches,
+    /// The owners that were granted before the server lost data. One of them may be claimed afterwards.
+    outlived: BTreeSet<Wire>,
     /// The time at which the server last lost data.
     lost_data: Option<Duration>,
     /// The time at which the server's clock last went back.
@@ -43,6 +45,7 @@ impl Invariant for Tokens {
         match event {
             Event::Fault { kind: Kind::RestartEmpty | Kind::Failover, begins: true, .. } => {
                 self.lost_data = Some(view.now);
+                self.outlived.extend(self.granted.keys().cloned());
                 self.begin_anew();
             }
             Event::Fault { kind: Kind::ServerClockBack, begins: true, .. } => {
@@ -100,6 +103,9 @@ impl Tokens {
                 "T3: {} was told the token {token}, which the server has not given it",
                 short(wire)
             ));
+        }
+        if self.outlived.contains(wire) && Primitive::of(name) != Primitive::Hybrid {
+            return Ok(());
         }
         match self.claimed.get(name) {
             // The owner claims the same grant again.

@@ -1,7 +1,8 @@
 //! L4: after a release the next waiter is granted within a round trip, or within the polling interval if a message was
 //! lost.
 //!
-//! Invariant: judged only while no fault disturbs. A round trip is counted generously.
+//! Invariant: judged only while no fault disturbs. A round trip is counted generously, and so are the turns that a client
+//! leaves to others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,6 +32,10 @@ pub(super) struct WakeUps {
     expires: BTreeMap<Arc<str>, Option<u64>>,
     /// The locks whose key has expired, each with the time.
     ran_out: BTreeMap<Arc<str>, Duration>,
+    /// The last grant or renewal of each owner of a lock.
+    confirmed: BTreeMap<(Arc<str>, Wire), Duration>,
+    /// The longest time from a grant or renewal to the release, by lock.
+    sections: BTreeMap<Arc<str>, Duration>,
     /// The owners in the queue of a lock.
     queues: BTreeMap<Arc<str>, Vec<Wire>>,
     /// The owners of living processes, with the process and the time of the first use.
@@ -57,21 +62,24 @@ impl Invariant for WakeUps {
             Event::Sent { process, verb: Verb::Acquire, wire, .. } => {
                 self.users.entry(Arc::clone(wire)).or_insert((*process, view.now));
             }
-            Event::Executed { verb, name, reply, before, after, .. } => {
+            Event::Executed { verb, name, wire, reply, before, after, .. } => {
+                self.note_section(view.now, *verb, (name, wire));
                 self.expires.insert(Arc::clone(name), after.expires_at_ms);
                 self.queues.insert(Arc::clone(name), after.queue.clone());
-                // The time of the next waiter begins when it becomes the head.
-                if after.is_free() && before.queue.first() != after.queue.first() {
-                    let times = [self.freed.get_mut(name), self.ran_out.get_mut(name)];
-                    times.into_iter().flatten().for_each(|at| *at = view.now);
-                }
                 let free = match Primitive::of(name).has_permits() {
                     true => after.value.is_some_and(|left| left >= i64::from(UNITS_MAX)),
                     false => after.is_free(),
                 };
+                // The time of the next waiter begins when it becomes the head.
+                if free && before.queue.first() != after.queue.first() {
+                    let times = [self.freed.get_mut(name), self.ran_out.get_mut(name)];
+                    times.into_iter().flatten().for_each(|at| *at = view.now);
+                }
                 if !free {
                     self.freed.remove(name);
-                } else if matches!(verb, Verb::Release | Verb::ForceRelease) && *reply == Reply::Int(1) {
+                } else if matches!(verb, Verb::Release | Verb::ForceRelease)
+                    && matches!(reply, Reply::Int(1..))
+                {
                     self.freed.insert(Arc::clone(name), view.now);
                 }
             }
@@ -94,7 +102,9 @@ impl Invariant for WakeUps {
         let more = |name: &str| self.dead_in(name) * GONE_WITHIN;
         for (name, freed_at) in &self.freed {
             // Polling finds a release whose wake-up was lost.
-            let within = if view.has_wake_ups_for(behind(view, *freed_at)) { trip } else { poll };
+            let in_time = trip + self.turns(view, name, trip);
+            let within =
+                if view.has_wake_ups_for(behind(view, *freed_at)) { in_time.min(poll) } else { poll };
             // A spinning waiter gets no wake-up.
             let within = if Primitive::of(name) == Primitive::Spin { poll + SPINS_WITHIN } else { within };
             self.granted_within(view, name, *freed_at, within + more(name))?;
@@ -106,6 +116,28 @@ impl Invariant for WakeUps {
 }
 
 impl WakeUps {
+    /// Notes how long a hold was the server's last word before its release.
+    fn note_section(&mut self, now: Duration, verb: Verb, (name, wire): (&Arc<str>, &Wire)) {
+        let key = (Arc::clone(name), Arc::clone(wire));
+        match verb {
+            Verb::Acquire | Verb::Renew => drop(self.confirmed.insert(key, now)),
+            Verb::Release => {
+                if let Some(confirmed_at) = self.confirmed.remove(&key) {
+                    let longest = self.sections.entry(Arc::clone(name)).or_default();
+                    *longest = (*longest).max(now - confirmed_at);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the longest time for which a client stands back after its release. It leaves a turn, as long as its own
+    /// section, to each other client that heard the release but one.
+    fn turns(&self, view: &View, name: &str, trip: Duration) -> Duration {
+        let turns = u32::try_from(view.plan.processes.saturating_sub(2)).unwrap_or(u32::MAX);
+        (self.sections.get(name).copied().unwrap_or_default() + trip) * turns
+    }
+
     /// Returns the number of owners in a queue whose request has ended.
     fn dead_in(&self, name: &str) -> u32 {
         let queue = self.queues.get(name).into_iter().flatten();

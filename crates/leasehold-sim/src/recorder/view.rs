@@ -25,6 +25,8 @@ pub(crate) struct View {
     /// The server's clock.
     pub(crate) server_clock: Clock,
     pub(super) pauses: Vec<Pauses>,
+    /// The time at which each process last read bytes of the server.
+    pub(super) heard_at: Vec<Duration>,
     /// The number of active faults that disturb calls.
     pub(super) disturbances: usize,
     /// The end of the last such fault, or `None` if none has ended yet.
@@ -139,6 +141,12 @@ impl View {
         let past =
             past.iter().map(|(from, until)| until.saturating_sub((*from).max(since))).sum::<Duration>();
         past + present.map_or(Duration::ZERO, |from| self.now.saturating_sub(from.max(since)))
+    }
+
+    /// Returns the time at which a process last read bytes of the server.
+    #[must_use]
+    pub(crate) fn heard_at(&self, process: usize) -> Duration {
+        self.heard_at.get(process).copied().unwrap_or_default()
     }
 
     /// Returns the time on the server's clock, in milliseconds.

@@ -12,6 +12,9 @@ use crate::name_state::{Holder, NameState, Side};
 use crate::owner::Wire;
 use crate::primitive::{Primitive, name_of};
 
+/// A key of the server with its value and its expiry.
+pub(super) type Key<'a> = (&'a [u8], &'a Value, Option<u64>);
+
 /// The role of a key for its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
@@ -95,11 +98,11 @@ impl NameKeys {
     }
 
     /// Returns the state of the name.
-    pub(super) fn state(&self, entries: &[Entry]) -> NameState {
+    pub(super) fn state(&self, keys: &[Key<'_>]) -> NameState {
         let mut state = NameState::default();
-        for entry in entries {
-            if let Some((role, rest)) = self.role(&entry.key) {
-                self.read(&mut state, role, rest, entry);
+        for (key, value, expires_at_ms) in keys {
+            if let Some((role, rest)) = self.role(key) {
+                self.read(&mut state, (role, rest), value, *expires_at_ms);
             }
         }
         if self.primitive == Primitive::ReadWrite {
@@ -111,13 +114,19 @@ impl NameKeys {
         state
     }
 
-    fn read(&self, state: &mut NameState, role: Role, rest: &[u8], entry: &Entry) {
-        match (role, &entry.value) {
+    fn read(
+        &self,
+        state: &mut NameState,
+        (role, rest): (Role, &[u8]),
+        value: &Value,
+        expires_at_ms: Option<u64>,
+    ) {
+        match (role, value) {
             (Role::Itself, Value::Hash(fields)) if self.primitive.is_lock() => {
                 state.is_there = true;
-                state.expires_at_ms = entry.expires_at_ms;
+                state.expires_at_ms = expires_at_ms;
                 for (field, value) in fields {
-                    self.read_field(state, &text(field), value, entry.expires_at_ms);
+                    self.read_field(state, &text(field), value, expires_at_ms);
                 }
             }
             (Role::Itself | Role::Token, Value::String(value))
@@ -145,7 +154,7 @@ impl NameKeys {
                 state.holders.sort_by(|one, other| one.wire.cmp(&other.wire));
             }
             (Role::WriterMark | Role::UpgradeMark, Value::String(mark)) => state.marks.push(text(mark)),
-            (Role::Lease, Value::String(_)) => state.leases.extend(lease(rest, entry.expires_at_ms)),
+            (Role::Lease, Value::String(_)) => state.leases.extend(lease(rest, expires_at_ms)),
             (Role::Acquisition, Value::String(taken)) => match number(taken).unsigned_abs() {
                 0 => state.undone.push(text(rest)),
                 count => {

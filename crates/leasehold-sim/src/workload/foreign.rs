@@ -106,7 +106,7 @@ impl Foreigner<'_> {
         let channel = name_of(&self.name).prefixed("redisson_lock__channel").to_string();
         for _ in 0..10 {
             match self.run(RELEASE, Some(&channel)).await {
-                Some(Frame::Nil | Frame::Int(1)) => return,
+                Some(Frame::Nil | Frame::Int(1..)) => return,
                 _ => self.env.nap(TRY_AGAIN_WITHIN).await,
             }
         }

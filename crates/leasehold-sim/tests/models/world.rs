@@ -168,7 +168,7 @@ impl<L: Ledger> World<L> {
     pub(crate) fn new(scene: &Scene) -> Self {
         assert!(scene.variant.is_none_or(|variant| variant.exists()), "the twin breaks nothing");
         let tick = Duration::from_millis(scene.tick_ms);
-        let settings = Settings { timeout: tick * 2, poll_interval: tick };
+        let settings = Settings { timeout: tick * 2, poll_interval: tick, hand_off: tick };
         let client = |index: usize| Client {
             engine: Shared::new(Engine::new(client_id(index), settings)),
             alive: true,

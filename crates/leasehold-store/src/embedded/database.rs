@@ -17,6 +17,7 @@ use super::keyspace::Entry;
 use super::lua;
 use super::scripting::Scripts;
 use super::subscribers::SubscriptionKind;
+use super::value::Value;
 
 /// One server's data and scripts, without a clock, I/O or threads. A clone is a snapshot.
 ///
@@ -80,9 +81,8 @@ impl Database {
             lua::check(sha1, source)?;
             self.scripts.insert(sha1.to_owned(), Arc::from(source));
         }
-        let keys = call.keys().iter().map(|key| key.as_bytes());
-        let args = call.args().iter().map(Vec::as_slice);
-        Ok(lua::run(&mut self.context, sha1, source, keys, args))
+        let keys = call.keys().map(str::as_bytes);
+        Ok(lua::run(&mut self.context, sha1, source, keys, call.args()))
     }
 
     fn executed(&mut self, reply: Frame) -> Executed {
@@ -109,6 +109,12 @@ impl Database {
     pub fn entries(&mut self, now_ms: u64) -> Vec<Entry> {
         self.context.keyspace.now_ms = now_ms;
         self.context.keyspace.entries()
+    }
+
+    /// Returns the keys at this time with their values and expiries, sorted, without the expired keys.
+    pub fn keys(&mut self, now_ms: u64) -> impl Iterator<Item = (&[u8], &Value, Option<u64>)> {
+        self.context.keyspace.now_ms = now_ms;
+        self.context.keyspace.iter().map(|(key, item)| (key, &item.value, item.expires_at_ms))
     }
 
     /// Counts one more subscriber, for the replies of PUBLISH and PUBSUB. Delivery is up to the caller.

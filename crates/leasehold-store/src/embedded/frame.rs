@@ -51,6 +51,26 @@ impl Frame {
         bytes
     }
 
+    /// Returns the reply as bytes of RESP3, in which both missing values are one. A reply of a data command keeps the
+    /// form that it has in RESP2.
+    #[must_use]
+    pub fn encode_resp3(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.encode_resp3_into(&mut bytes);
+        bytes
+    }
+
+    fn encode_resp3_into(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Nil | Self::NilArray => out.extend_from_slice(b"_\r\n"),
+            Self::Array(items) => {
+                line(out, b'*', items.len().to_string().as_bytes());
+                items.iter().for_each(|item| item.encode_resp3_into(out));
+            }
+            other => other.encode_into(out),
+        }
+    }
+
     /// Appends the reply as bytes on the wire.
     pub fn encode_into(&self, out: &mut Vec<u8>) {
         match self {

@@ -11,6 +11,7 @@
 mod connection;
 mod connection_hook;
 mod requests;
+mod session;
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -24,6 +25,7 @@ use super::server::Server;
 use connection::{Connection, Then};
 pub use connection_hook::ConnectionHook;
 use requests::{Request, Requests};
+pub use session::Session;
 
 /// Serves one connection until the peer closes it, quits or breaks the protocol.
 ///

@@ -70,6 +70,12 @@ impl Server {
         self.execute_then(run, || eval(call), |_| {})
     }
 
+    /// Executes a command and delivers its messages, but through `run`, which may inspect the database before and after.
+    /// The function must not use the server.
+    pub fn execute_by(&self, command: &[Vec<u8>], run: impl FnOnce(&mut Database, u64) -> Executed) -> Frame {
+        self.execute_then(run, || command.to_vec(), |_| {})
+    }
+
     /// Executes `execute`, which receives the time, and then calls `then` with the reply before the next command is
     /// executed. `words` returns the command for the observer.
     pub(super) fn execute_then(
@@ -177,10 +183,9 @@ impl fmt::Debug for Server {
 /// Returns the command of a call as a client would send it.
 fn eval(call: &Call) -> Vec<Vec<u8>> {
     let head = ["EVAL", call.script().source()].map(|word| word.as_bytes().to_vec());
-    let count = call.keys().len().to_string().into_bytes();
-    let keys = call.keys().iter().map(|key| key.as_bytes().to_vec());
-    let args = call.args().iter().cloned();
-    head.into_iter().chain([count]).chain(keys).chain(args).collect()
+    let count = call.key_count().to_string().into_bytes();
+    let inputs = call.keys().map(str::as_bytes).chain(call.args()).map(<[u8]>::to_vec);
+    head.into_iter().chain([count]).chain(inputs).collect()
 }
 
 #[cfg(test)]

@@ -1,29 +1,14 @@
-//! The opening of a connection: dial, log in, choose the database, ping, and on the first connection identify the
-//! server.
-//!
-//! Invariant: a connection that this file returns has logged in and selected its database, and opening it ends within
-//! the timeout whatever the other end sends.
-//!
-//! # How it works
-//! The handshake runs on the bare stream, before any task owns it. So an error that the server volunteers, such as its
-//! limit of clients, is read as the answer to the first command, and is not lost.
+//! The options of a store's connections.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_proto::{Applied, StoreErrorKind};
-use redis::Value;
-use tokio::io::AsyncWriteExt;
-
-use super::bounds::Bounded;
-use super::channels::{Channels, ServerFacts, requests};
-use super::error::Failure;
-use super::eval::{malformed, server_error};
-use super::reader::Reader;
-use super::socket::Dial;
-use super::url::ServerUrl;
 use crate::sharding::ShardedPubsub;
-use crate::tokio_runtime::within;
+
+/// The rows of a batch, which keep the server from other clients for about a tenth of a millisecond.
+const BATCH_ROWS: usize = 64;
+/// The commands in flight behind which calls gather.
+const AT_ONCE: usize = 8;
 
 /// The options of a connection to a server.
 #[derive(Clone, Debug)]
@@ -36,11 +21,25 @@ pub struct ConnectOptions {
     pub sharded_pubsub: ShardedPubsub,
     /// The name of the connections in `CLIENT LIST`, in printable ASCII without spaces, or `None`, the default.
     pub client_name: Option<Arc<str>>,
+    /// True if connections speak RESP3 with a server that offers it, the default, and RESP2 with other servers.
+    pub resp3: bool,
+    /// The most calls of one script that travel as one command, by default 64. With 1 each call is a command.
+    pub batch_rows: usize,
+    /// The number of commands in flight below which a call is written at once, by default 8. With more, a reply is near,
+    /// and calls gather until it comes.
+    pub at_once: usize,
 }
 
 impl Default for ConnectOptions {
     fn default() -> Self {
-        Self { timeout: Duration::from_secs(5), sharded_pubsub: ShardedPubsub::Auto, client_name: None }
+        Self {
+            timeout: Duration::from_secs(5),
+            sharded_pubsub: ShardedPubsub::Auto,
+            client_name: None,
+            resp3: true,
+            batch_rows: BATCH_ROWS,
+            at_once: AT_ONCE,
+        }
     }
 }
 
@@ -65,125 +64,25 @@ impl ConnectOptions {
         self.client_name = name;
         self
     }
-}
 
-/// The address of a store's connections, their options and their dialer.
-#[derive(Debug)]
-pub(super) struct Server {
-    pub(super) url: ServerUrl,
-    pub(super) options: ConnectOptions,
-    pub(super) dialer: Arc<dyn Dial>,
-    /// The facts about the server, empty until a connection has found them out.
-    facts: OnceLock<ServerFacts>,
-}
-
-impl Server {
-    pub(super) fn new(url: ServerUrl, options: ConnectOptions, dialer: Arc<dyn Dial>) -> Self {
-        Self { url, options, dialer, facts: OnceLock::new() }
+    /// Chooses between RESP3, where the server offers it, and RESP2 on all connections.
+    #[must_use]
+    pub const fn resp3(mut self, resp3: bool) -> Self {
+        self.resp3 = resp3;
+        self
     }
 
-    /// Returns the channels that carry wake-ups.
-    pub(super) fn channels(&self) -> Channels {
-        let set = Channels::of_setting(self.options.sharded_pubsub);
-        self.facts.get().map(|facts| facts.channels).or(set).unwrap_or(Channels::Plain)
+    /// Sets the most calls of one script that travel as one command.
+    #[must_use]
+    pub const fn batch_rows(mut self, rows: usize) -> Self {
+        self.batch_rows = rows;
+        self
     }
 
-    /// Returns true if the user may lack the right to a lock's channels.
-    pub(super) fn doubts_channels(&self) -> bool {
-        self.facts.get().is_some_and(|facts| facts.doubts_channels)
-    }
-}
-
-/// A connection that is ready for commands.
-pub(super) struct Opened {
-    pub(super) socket: Bounded,
-    pub(super) reader: Reader,
-    /// The reason why the server cannot serve at the moment, for example because it is loading its data. Each call
-    /// receives that error itself, so the connection stays usable.
-    pub(super) greeting: Result<(), Failure>,
-}
-
-/// Opens a connection.
-pub(super) async fn open(server: &Server) -> Result<Opened, Failure> {
-    let limit = server.options.timeout;
-    let mut dialled = false;
-    let attempt = async {
-        let dial = server.dialer.dial(&server.url.address, limit);
-        let socket = dial.await.map_err(Failure::unreachable)?;
-        dialled = true;
-        greet(Bounded::over(socket), server).await.map_err(Failure::of_connect)
-    };
-    match within(limit, attempt).await {
-        Some(outcome) => outcome,
-        None if dialled => Err(Failure::new(StoreErrorKind::Timeout, Applied::No)),
-        None => Err(Failure::unreachable(std::io::ErrorKind::TimedOut.into())),
-    }
-}
-
-async fn greet(mut socket: Bounded, server: &Server) -> Result<Opened, Failure> {
-    let url = &server.url;
-    let is_first = server.facts.get().is_none();
-    let mut asked = Vec::new();
-    if let Some(login) = &url.credentials {
-        asked.extend(redis::cmd("AUTH").arg(&login.user).arg(&login.password).get_packed_command());
-    }
-    if url.db != 0 {
-        asked.extend(redis::cmd("SELECT").arg(url.db).get_packed_command());
-    }
-    asked.extend(redis::cmd("PING").get_packed_command());
-    if let Some(name) = &server.options.client_name {
-        asked.extend(redis::cmd("CLIENT").arg("SETNAME").arg(&**name).get_packed_command());
-    }
-    if is_first {
-        asked.extend(requests());
-    }
-    // A server that refused us may have closed already, but its last reply is still there to be read.
-    let _ = socket.write_all(&asked).await;
-
-    let mut reader = Reader::of(&socket);
-    let demands = usize::from(url.credentials.is_some()) + usize::from(url.db != 0);
-    for _ in 0..demands {
-        match reader.next(&mut socket).await? {
-            Value::Okay => {}
-            Value::ServerError(error) => return Err(server_error(&error)),
-            _ => return Err(malformed()),
-        }
-    }
-    let greeting = match reader.next(&mut socket).await? {
-        Value::SimpleString(text) if text == "PONG" => Ok(()),
-        Value::ServerError(error) => read_excuse(server_error(&error).of_connect())?,
-        _ => return Err(malformed()),
-    };
-    if server.options.client_name.is_some() {
-        // The name's reply comes behind that of PING, which decides about the login. The name serves `CLIENT LIST`, and
-        // locks work without it.
-        reader.next(&mut socket).await?;
-    }
-    if is_first {
-        let answers = [
-            reader.next(&mut socket).await?,
-            reader.next(&mut socket).await?,
-            reader.next(&mut socket).await?,
-        ];
-        // A server that cannot serve at the moment identifies itself on the next connection.
-        if greeting.is_ok() {
-            let setting = server.options.sharded_pubsub;
-            let facts = ServerFacts::decide(&answers, setting, &mut socket, &mut reader).await?;
-            server.facts.get_or_init(|| facts);
-        }
-    }
-    Ok(Opened { socket, reader, greeting })
-}
-
-/// Accepts an error reply to PING that comes from a Redis after a successful login.
-fn read_excuse(failure: Failure) -> Result<Result<(), Failure>, Failure> {
-    match failure.kind {
-        // The login worked, but the user may not ping. Locks need no more than their own commands.
-        StoreErrorKind::PermissionDenied => Ok(Ok(())),
-        StoreErrorKind::Loading
-        | StoreErrorKind::Busy
-        | StoreErrorKind::MasterDown
-        | StoreErrorKind::Misconfigured => Ok(Err(failure)),
-        _ => Err(failure),
+    /// Sets the number of commands in flight below which a call is written at once.
+    #[must_use]
+    pub const fn at_once(mut self, commands: usize) -> Self {
+        self.at_once = commands;
+        self
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use leasehold_proto::{Applied, StoreError, StoreErrorKind, Verb};
 
-use super::bounds::Breach;
+use super::breach::Breach;
 use crate::server_error::{ServerText, classify};
 use Applied::No;
 use StoreErrorKind as Kind;

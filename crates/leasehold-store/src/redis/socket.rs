@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use redis::aio::AsyncStream;
 use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream, lookup_host};
 
 use super::url::Address;
-use crate::tokio_runtime::{jittered, within};
+use crate::tokio_runtime::{random, within};
 
 /// The silence of a connection after which the system probes whether the other side is still there.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(10);
@@ -27,8 +27,13 @@ const KEEPALIVE_RETRIES: u32 = 3;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(15);
 
+/// A stream of bytes in both directions.
+pub trait ByteStream: AsyncRead + AsyncWrite + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Send> ByteStream for S {}
+
 /// A byte stream to a server.
-pub type Socket = Pin<Box<dyn AsyncStream + Send>>;
+pub type Socket = Pin<Box<dyn ByteStream>>;
 
 /// The services that a Redis store needs from its environment: streams to its server, and randomness.
 ///
@@ -42,9 +47,9 @@ pub trait Dial: fmt::Debug + Send + Sync + 'static {
     /// because a call must not reach the server long after its connection was closed.
     fn dial<'a>(&'a self, address: &'a Address, limit: Duration) -> BoxFuture<'a, io::Result<Socket>>;
 
-    /// Returns a random time between half of `span` and the whole of it, so that clients that failed together do not
-    /// come back together.
-    fn jitter(&self, span: Duration) -> Duration;
+    /// Returns a random number, which decides the jitter of the store's pauses, so that clients that failed together do
+    /// not come back together.
+    fn seed(&self) -> u64;
 }
 
 /// The operating system's sockets and random numbers.
@@ -56,8 +61,8 @@ impl Dial for RealSockets {
         dial(address, limit).boxed()
     }
 
-    fn jitter(&self, span: Duration) -> Duration {
-        jittered(span)
+    fn seed(&self) -> u64 {
+        random()
     }
 }
 
@@ -124,8 +129,8 @@ mod tests {
             .boxed()
         }
 
-        fn jitter(&self, span: Duration) -> Duration {
-            span
+        fn seed(&self) -> u64 {
+            7
         }
     }
 

@@ -5,7 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use leasehold_store::embedded::{Embedded, Frame};
 use leasehold_store::redis::{ConnectOptions, Redis};
 use leasehold_testkit::contract::read_write::{self, marks};
-use leasehold_testkit::contract::{Admin, expirable, fair, fleet, latch, locks, reentrant, semaphore, store};
+use leasehold_testkit::contract::{
+    Admin, expirable, fair, fleet, keep_alive, latch, locks, reentrant, semaphore, store,
+};
 use leasehold_testkit::servers::RedisServer;
 
 /// An admin that publishes as the store does, by sharded channels.
@@ -75,6 +77,10 @@ async fn a_cluster_node_passes_the_whole_contract() {
         println!("{name}");
         fair::run(name, &redis, &admin).await;
     }
+    for name in keep_alive::NAMES {
+        println!("{name}");
+        keep_alive::run(name, &redis, &admin).await;
+    }
     for name in fleet::NAMES {
         println!("{name}");
         fleet::run(name, &redis, &admin).await;
@@ -123,6 +129,13 @@ async fn both_stores_run_the_reentrant_lock() {
 async fn both_stores_run_the_fair_lock() {
     for name in fair::NAMES {
         on_both(name, fair::run, fair::run).await;
+    }
+}
+
+#[tokio::test]
+async fn both_stores_keep_queued_waiters_alive() {
+    for name in keep_alive::NAMES {
+        on_both(name, keep_alive::run, keep_alive::run).await;
     }
 }
 

@@ -13,7 +13,7 @@ mod dump;
 mod generator;
 mod lua;
 mod model;
-mod random;
+pub(crate) mod random;
 mod real;
 mod words;
 

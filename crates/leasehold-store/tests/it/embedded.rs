@@ -21,7 +21,7 @@ fn store() -> Embedded {
 }
 
 fn acquire(lock: &str) -> Call {
-    Call::of(SCRIPTS[0]).key("lock", lock).arg("owner", "u:1").arg("lease_ms", 30_000)
+    Call::of(SCRIPTS[0]).key("lock", lock).arg("lease_ms", 30_000).arg("owner", "u:1")
 }
 
 async fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {

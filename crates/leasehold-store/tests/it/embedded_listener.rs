@@ -151,7 +151,7 @@ async fn malformed_requests_end_the_connection_with_an_error() {
 #[tokio::test]
 async fn an_empty_request_is_ignored() {
     let mut stream = connect(&server());
-    stream.write_all(b"*0\r\n*-1\r\n*-5\r\n").await.unwrap();
+    stream.write_all(b"*0\r\n*-1\r\n").await.unwrap();
     stream.write_all(&request(&["QUIT"])).await.unwrap();
     assert_eq!(all_of(stream).await, "+OK\\r\\n");
 }

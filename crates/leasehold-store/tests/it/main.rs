@@ -6,6 +6,8 @@
 #![allow(clippy::disallowed_methods, reason = "test code: tasks, servers that a test plays, and real time")]
 #![allow(clippy::print_stdout, reason = "a test prints its counts")]
 
+#[cfg(all(feature = "redis", feature = "embedded"))]
+mod batches;
 #[cfg(feature = "redis")]
 mod cluster;
 #[cfg(feature = "redis")]
@@ -20,6 +22,8 @@ mod differential;
 mod embedded;
 #[cfg(feature = "listener")]
 mod embedded_listener;
+#[cfg(feature = "redis")]
+mod entrance;
 #[cfg(feature = "redis")]
 mod errors;
 #[cfg(feature = "redis")]

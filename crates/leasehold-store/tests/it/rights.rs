@@ -19,7 +19,9 @@ use leasehold_proto::recipe::semaphore::{self, FIFO_SEMAPHORE, SEMAPHORE};
 use leasehold_proto::recipe::spin::SPIN;
 use leasehold_proto::recipe::upgrade::UPGRADE;
 use leasehold_proto::recipe::{CallContext, latch};
-use leasehold_proto::{Call, CallArgs, ClientId, Lease, Name, PermitId, Recipe, StoreErrorKind, WireOwner};
+use leasehold_proto::{
+    Call, CallArgs, ClientId, KeepAliveArgs, Lease, Name, PermitId, Recipe, StoreErrorKind, WireOwner,
+};
 use leasehold_store::Store;
 use leasehold_store::redis::{ConnectOptions, Redis};
 use leasehold_testkit::servers::RedisServer;
@@ -99,6 +101,11 @@ fn release(recipe: &'static Recipe, number: u64) -> Call {
     call_for(recipe, number, |ask| (recipe.release)(&CallArgs { context, ..ask.count(0) }))
 }
 
+fn keep_alive(recipe: &'static Recipe) -> Call {
+    let (name, client) = (name(), ClientId::from_random([7; 16]));
+    (recipe.keep_alive.unwrap())(&KeepAliveArgs { name: &name, client, from: 0 })
+}
+
 fn beside(recipe: &'static Recipe, number: u64, other: u64) -> Call {
     call_for(recipe, number, |ask| (recipe.acquire)(&CallArgs { companion: Some(owner(other)), ..*ask }))
 }
@@ -130,6 +137,12 @@ fn holds() -> Vec<Row> {
         release(&FAIR, 2),
         OnlyExpiringKeys,
     );
+    row(
+        "fair, waiters alive",
+        vec![acquire(&FAIR, 1), acquire(&FAIR, 2), acquire(&FAIR, 3)],
+        keep_alive(&FAIR),
+        OnlyExpiringKeys,
+    );
     let reads = [1, 2].map(|reader| acquire(&READ_LOCK, reader));
     let [first, second] = reads.clone();
     row("read", vec![], first.clone(), AllOrNothing);
@@ -155,6 +168,8 @@ fn counters() -> Vec<Row> {
         row(kind.kind, vec![set(), acquire(kind, 1), acquire(kind, 2)], acquire(kind, 3));
         row(kind.kind, vec![while_it_lasts.clone()], acquire(kind, 1));
     }
+    let queued = [1, 2, 3].map(|number| acquire(&FIFO_SEMAPHORE, number));
+    row("fifo semaphore, waiters alive", queued.to_vec(), keep_alive(&FIFO_SEMAPHORE));
     let uncertain = CallContext { uncertain: true, ..CallContext::default() };
     let ask = |write: fn(&CallArgs<'_>) -> Call| {
         call_for(&SEMAPHORE, 1, |ask| write(&CallArgs { context: uncertain, ..ask.count(0) }))

@@ -126,7 +126,7 @@ async fn after_a_lost_connection_every_channel_is_confirmed_again() {
         server.reset_stats();
         assert_eq!(server.cli(&["CLIENT", "KILL", "TYPE", "pubsub"]), "1");
         listeners.iter_mut().for_each(Listener::is_listening);
-        assert_eq!(server.commandstats()["subscribe"], 50, "each channel in a command of its own");
+        assert_eq!(server.commandstats()["subscribe"], 1, "one command for all channels");
         for listener in &mut listeners {
             assert_eq!(publish(&server, listener.channel.as_str(), round), "1");
             listener.receives(round);
@@ -206,4 +206,37 @@ async fn a_channel_that_is_not_allowed_disturbs_no_other() {
     assert_eq!(server.cli(&["ACL", "SETUSER", "app", "&theirs"]), "OK");
     refused.is_listening();
     assert!(allowed.news.try_recv().is_err(), "the connection stayed");
+}
+
+#[tokio::test]
+async fn channels_requested_at_once_share_commands() {
+    for (count, expected) in [(1, 1..=1), (16, 1..=1), (1_000, 1..=1), (20_000, 1..=60)] {
+        let server = RedisServer::start();
+        let store = connect(&server).await;
+        let (heard, mut news) = unbounded_channel();
+        let channels: Vec<_> = (0..count).map(|number| Channel::new(&format!("channel {number}"))).collect();
+        let subscribe = || {
+            channels.iter().map(|channel| store.subscribe(channel.clone(), heard.clone())).collect::<Vec<_>>()
+        };
+        let subscriptions = subscribe();
+        let mut confirmed = async || {
+            for _ in 0..count {
+                assert!(matches!(news.recv().await, Some(Heard::Listening(_))));
+            }
+        };
+        confirmed().await;
+        let sent = |command: &str| server.commandstats().get(command).copied().unwrap_or(0);
+        assert!(expected.contains(&sent("subscribe")), "{count}: {}", sent("subscribe"));
+        // A channel that is wanted again at once stays subscribed.
+        server.reset_stats();
+        drop(subscriptions);
+        let subscriptions = subscribe();
+        confirmed().await;
+        assert_eq!((sent("subscribe"), sent("unsubscribe")), (0, 0), "{count}");
+        drop(subscriptions);
+        while !server.cli(&["PUBSUB", "CHANNELS"]).is_empty() {
+            tokio::task::yield_now().await;
+        }
+        assert!(expected.contains(&sent("unsubscribe")), "{count}: {}", sent("unsubscribe"));
+    }
 }

@@ -177,7 +177,7 @@ impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
     /// Checks that a call rejects an argument that is not a number before its first write.
     pub(super) async fn refuses(&self, call: &Call, argument: &str, values: &[&str]) {
         let mut count = vec!["EXISTS"];
-        count.extend(call.keys().iter().map(|key| &**key));
+        count.extend(call.keys());
         let before = self.harness.run_command(&count);
         for value in values {
             let mut call = call.clone();

@@ -123,7 +123,7 @@ async fn a_release_returns_each_once<S: Store, A: Admin>(harness: &Harness<'_, S
     let pe = pe(harness, "5");
     let mut listener = pe.listen(pe.channel()).await;
     pe.acquire(EXPIRABLE, (1, 3), FRESH).await;
-    assert_eq!(pe.release(EXPIRABLE, (1, 3), GRANTED).await, Reply::Int(1));
+    assert_eq!(pe.release(EXPIRABLE, (1, 3), GRANTED).await, Reply::Int(2), "one connection listens");
     listener.receives("5").await;
     assert_eq!(pe.release(EXPIRABLE, (1, 3), GRANTED).await, Reply::Int(0));
     listener.receives_nothing().await;

@@ -97,7 +97,7 @@ async fn a_renewal_of_a_missing_or_foreign_hold_changes_nothing<S: Store, A: Adm
 async fn a_release_frees_the_lock_and_wakes_waiters<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
     let (_listening, mut heard) = harness.listen().await;
     harness.execute(harness.acquire("u:1", "30000")).await;
-    assert_eq!(harness.execute(harness.release("u:1", "0")).await, Reply::Int(1));
+    assert_eq!(harness.execute(harness.release("u:1", "0")).await, Reply::Int(2), "one connection listens");
     assert_eq!(harness.run_command(&["EXISTS", &harness.lock]), "0");
     assert_eq!(next(&mut heard).await, Heard::Message(harness.channel(), b"0".to_vec()));
 }

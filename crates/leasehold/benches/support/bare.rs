@@ -56,9 +56,9 @@ impl BareLock {
 
 async fn run(connection: &mut MultiplexedConnection, call: &Call) -> Value {
     let mut command = redis::cmd("EVALSHA");
-    command.arg(call.script().sha1()).arg(call.keys().len());
+    command.arg(call.script().sha1()).arg(call.key_count());
     for key in call.keys() {
-        command.arg(&**key);
+        command.arg(key);
     }
     for argument in call.args() {
         command.arg(argument);

@@ -136,6 +136,8 @@ impl ClientBuilder {
         set fn timeout(self, timeout: Duration) -> Self;
         /// Sets the longest sleep of a waiter between two attempts when no wake-up comes (default 1 s).
         set fn poll_interval(self, interval: Duration) -> Self;
+        /// Sets the time for which a lock passes from waiter to waiter of this client without a call (default 2 ms).
+        set fn hand_off(self, bound: Duration) -> Self;
         /// Sets how wake-ups travel on a node of a cluster.
         set fn sharded_pubsub(self, sharded_pubsub: ShardedPubsub) -> Self;
         /// Connects with the first call instead of at once.

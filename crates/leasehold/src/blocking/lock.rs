@@ -99,6 +99,13 @@ impl<K: Kind> Lock<K> {
         wait fn hold_count(&self, owner: &Owner) -> Result<u32, InspectError>;
     }
 
+    /// Sets the time for which the lock passes from waiter to waiter of this client without a call. See
+    /// [`Lock::hand_off`](crate::Lock::hand_off).
+    #[must_use]
+    pub fn hand_off(self, bound: Duration) -> Self {
+        self.map_terms(|terms| terms.hand_off(bound))
+    }
+
     pub(super) fn map_terms(self, change: impl Fn(HoldTerms) -> HoldTerms) -> Self {
         Self(self.0.map_terms(change))
     }

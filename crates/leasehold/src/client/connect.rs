@@ -23,6 +23,7 @@ use crate::error::ConnectError;
 #[cfg(feature = "config")]
 use crate::error::UrlError;
 use crate::runtime::driver::drive;
+use crate::runtime::process::Process;
 use crate::runtime::shared::{Handle, Shared};
 
 /// The connect options.
@@ -113,7 +114,7 @@ where
     let clock = runtime.clone();
     let timeout = options.settings.timeout;
     let engine = Engine::new(ClientId::from_random(runtime.random()), options.settings);
-    let shared = Shared::new(engine, std::process::id(), move || clock.now());
+    let shared = Shared::new(engine, Process::current(), move || clock.now());
     let shared = shared.of_server(&server).with(options.defaults).watched_by(runtime.watch());
     let shared = Arc::new(shared);
     let (mut tell, told) = oneshot::channel();
@@ -133,10 +134,10 @@ where
         };
         match opened {
             Ok((store, alarm)) => {
+                let driving = drive(Arc::clone(&driven), store, alarm, timeout);
                 // The handle travels in the answer. If the caller is gone, the handle is dropped with the answer, which
                 // ends the client.
                 drop(tell.send(Ok(Handle::new(Arc::clone(&driven)))));
-                let driving = drive(Arc::clone(&driven), store, alarm, timeout);
                 // The panic hook has reported a panic. The client must still end, so that no caller waits for a driver
                 // that is gone.
                 drop(AssertUnwindSafe(driving).catch_unwind().await);

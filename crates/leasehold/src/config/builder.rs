@@ -116,6 +116,12 @@ impl ConfigBuilder {
         self.set("poll_interval", interval)
     }
 
+    /// Sets the time after a grant of the server for which a lock passes from one waiter of the client to the next without
+    /// a call: 0 ms, which turns it off, to 365 days (default 2 ms).
+    pub fn hand_off(self, bound: Duration) -> Self {
+        self.set("hand_off", bound)
+    }
+
     /// Connects with the first call instead of at once (default: false).
     pub fn lazy(self, lazy: bool) -> Self {
         self.set("lazy", lazy)

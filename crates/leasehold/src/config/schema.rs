@@ -8,7 +8,7 @@ use std::time::Duration;
 use leasehold_store::ShardedPubsub;
 use serde::Deserialize;
 
-use super::value::{Lease, Secret, Sharding, Shown, Span, Time, Url, with};
+use super::value::{Bound, Lease, Secret, Sharding, Shown, Span, Time, Url, with};
 
 use crate::defaults::Primitive;
 use crate::terms::HoldTerms;
@@ -58,6 +58,7 @@ section! {
         url: Option<Url>,
         timeout: Option<Time>,
         poll_interval: Option<Time>,
+        hand_off: Option<Bound>,
         sharded_pubsub: Option<Sharding>,
         lazy: Option<bool>,
         client_name: Option<String>,
@@ -151,6 +152,7 @@ impl Settings {
     pub(super) fn add_defaults(&mut self) {
         let is_quorum = self.quorum != Quorum::default();
         self.poll_interval.get_or_insert(seconds(1));
+        self.hand_off.get_or_insert(Span(Duration::from_millis(2)));
         self.sharded_pubsub.get_or_insert(Sharding(ShardedPubsub::Auto));
         let watchdog = *self.watchdog.get_or_insert(seconds(30));
         inherit(&mut self.lock.watchdog, self.lock.lease, watchdog);
@@ -222,7 +224,7 @@ mod tests {
         match error_for(key, true) {
             None => ("`true` or `false`", String::new()),
             Some(ConfigError::Value { expected, .. }) if expected.starts_with("a duration") => {
-                ("duration", bounds(Duration::ZERO.into()))
+                ("duration", bounds(Duration::MAX.into()))
             }
             Some(ConfigError::Value { expected, .. }) if expected.starts_with("a whole number") => {
                 ("number", format!("0 to {}", u32::MAX))

@@ -22,6 +22,8 @@ pub(super) struct Span<const LEAST_MS: u64>(pub(super) Duration);
 
 /// A duration that a lease can have.
 pub(super) type Lease = Span<{ LEASE_MIN.as_millis() as u64 }>;
+/// A duration that can be zero.
+pub(super) type Bound = Span<0>;
 /// Any other duration.
 pub(super) type Time = Span<1>;
 
@@ -188,6 +190,7 @@ shown! {
     Url: |url| quoted(&url.masked());
     Sharding: |word| quoted(&format!("{:?}", word.0).to_lowercase());
     Lease: |lease| quoted(&exact(lease.0));
+    Bound: |bound| quoted(&exact(bound.0));
     Time: |time| quoted(&exact(time.0));
 }
 

@@ -40,7 +40,7 @@ async fn call(
 ) -> Result<Result<Guard, AcquireFailure>, Forked> {
     let name = request.subject.name.clone();
     let ticket = Ticket::new(handle, |id| Event::Acquire(id, request));
-    let hold = ticket.id();
+    let hold = ticket.hold();
     match ticket.await? {
         Outcome::Acquired(Ok(grant)) => Ok(Ok(Guard::new(handle, hold, (kind, name), grant))),
         Outcome::Acquired(Err(failure)) => Ok(Err(failure)),

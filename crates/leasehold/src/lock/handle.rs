@@ -206,6 +206,14 @@ impl<K: Kind> Lock<K> {
         self.acquire(|handle| wait_for(handle, wait)).await
     }
 
+    /// Sets the time after a grant of the server for which the lock passes from one waiter of this client to the next
+    /// without a call (default: the client's, 2 ms). [`Duration::ZERO`] turns it off. See
+    /// [`ClientBuilder::hand_off`](crate::ClientBuilder::hand_off).
+    #[must_use]
+    pub fn hand_off(self, bound: Duration) -> Self {
+        self.map_terms(|terms| terms.hand_off(bound))
+    }
+
     pub(crate) const fn handle(&self) -> &Arc<Handle> {
         &self.handle
     }

@@ -13,7 +13,9 @@ use crate::lock::guard::Guard;
 /// The spinning kind. A release sends no message, and waiters poll after growing pauses.
 ///
 /// Use it for very many locks with very short holds, where a message for each release would cost the server more than
-/// a few polls. In each client, only the head of the wait queue of a lock polls.
+/// a few polls. In each client, only the head of the wait queue of a lock polls. After a release the next waiter of the
+/// same client pauses once before it polls, and every sixteenth time for the longest pause, so that the waiters of other
+/// clients find the lock free.
 #[derive(Clone, Copy, Debug)]
 pub struct Spin(Backoff);
 

@@ -113,9 +113,13 @@ impl NodeHolds {
         }
     }
 
-    /// Removes a node hold that is lost.
+    /// Removes a node hold that is lost. A node without a hold has no part in the lock, and its end is no reason of a
+    /// loss.
     fn remove(&self, node: usize, reason: LostReason) {
         let mut state = self.lock();
+        if state.guards[node].is_none() {
+            return;
+        }
         let without = state.without(node);
         match state.hold.leave(&without, reason) {
             Undo::Nothing => {}
@@ -150,11 +154,13 @@ impl Future for Loss<'_> {
     type Output = LostReason;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LostReason> {
+        // Declared before the lock is taken, and dropped after it is let go, since both run foreign code.
+        let waker = cx.waker().clone();
         let Ok(mut state) = self.holds.enter() else { return Poll::Ready(LostReason::Closed) };
         if let Some(reason) = state.hold.lost() {
             return Poll::Ready(reason);
         }
-        let known = state.wakers.insert(self.number, cx.waker().clone());
+        let known = state.wakers.insert(self.number, waker);
         drop(state);
         drop(known);
         Poll::Pending
@@ -406,6 +412,7 @@ mod tests {
     use super::*;
     use crate::error::ReleaseErrorKind;
     use crate::name::named;
+    use crate::runtime::process::Process;
     use crate::runtime::shared::Shared;
     use crate::terms::HoldTerms;
 
@@ -413,9 +420,13 @@ mod tests {
 
     /// Creates three nodes whose clients belong to another process, and a hold of them as a forked child has it.
     fn forked() -> QuorumGuard {
+        guard_of(|| Process::Parent)
+    }
+
+    fn guard_of(process: fn() -> Process) -> QuorumGuard {
         let node = |node: u8| {
             let engine = Engine::new(ClientId::from_random([node; 16]), Settings::default());
-            let shared = Shared::new(engine, std::process::id() + 1, Moment::default);
+            let shared = Shared::new(engine, process(), Moment::default);
             let handle = Handle::new(Arc::new(shared));
             Lock::new(&handle, named("job"), HoldTerms::new(), Node::new(Duration::ZERO, SOON))
         };
@@ -445,5 +456,43 @@ mod tests {
             tell.send(()).expect("the test waits");
         });
         told.recv_timeout(SOON).expect("nothing fails and nothing waits for the lock");
+    }
+
+    #[test]
+    fn the_end_of_a_node_without_a_hold_is_no_reason_of_a_loss() {
+        let guard = guard_of(Process::current);
+        drop(NodeHold { all: Arc::clone(&guard.holds), node: 0 });
+        assert_eq!(guard.lost().now_or_never(), None);
+    }
+
+    /// A task that nothing wakes.
+    struct Task;
+
+    impl std::task::Wake for Task {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a thread that polls while another holds the lock")]
+    fn a_waker_is_cloned_before_the_lock_is_taken() {
+        let holds = Arc::clone(&guard_of(Process::current).holds);
+        let task = Arc::new(Task);
+        let (waker, polled) = (Waker::from(Arc::clone(&task)), Arc::clone(&holds));
+        let held = holds.lock();
+        let (tell, told) = mpsc::channel();
+        let poll = std::thread::spawn(move || {
+            let mut loss = Loss { holds: &polled, number: 1 };
+            Pin::new(&mut loss).poll(&mut Context::from_waker(&waker)).is_ready()
+        });
+        std::thread::spawn(move || {
+            // The task, its waker, and the clone for the wait.
+            while Arc::strong_count(&task) < 3 {
+                std::thread::yield_now();
+            }
+            tell.send(()).expect("the test waits");
+        });
+        told.recv_timeout(SOON).expect("the clone is made while another thread holds the lock");
+        drop(held);
+        poll.join().expect("the poll ends");
     }
 }

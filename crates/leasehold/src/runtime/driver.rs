@@ -3,7 +3,7 @@
 //! Invariant: the driver decides nothing. It runs on a thread of the client's own, so neither a busy runtime nor a
 //! dropped future of the application can delay or stop it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use leasehold_proto::{Call, Channel, Reply, StoreError};
 use leasehold_store::{Alarm, Heard, Store, Subscription};
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::sync::oneshot;
+use tokio::task::{unconstrained, yield_now};
 
 use crate::runtime::shared::{Command, Shared};
 
@@ -23,19 +24,38 @@ enum Caller {
     Query(oneshot::Sender<Result<Reply, StoreError>>),
 }
 
+/// The largest number of commands, and of replies, between two turns of the other tasks of the driver's runtime. These
+/// read the sockets, and a reply that is not read in time counts as missing.
+const TURN: usize = 256;
+
 /// Runs until the client has ended. `timeout` bounds the calls that do not come from the engine.
-pub(crate) async fn drive<S: Store, A: Alarm>(
+///
+/// From the call of this function on, callers run the calls of their steps at the store's entrance, if it has one.
+///
+/// The future has no budget of tokio. At its end, each of thousands of calls would be polled in vain, and wake the
+/// driver to be polled again.
+pub(crate) fn drive<S: Store, A: Alarm>(
     shared: Arc<Shared>,
     store: S,
-    mut alarm: A,
+    alarm: A,
     timeout: Duration,
-) {
+) -> impl Future<Output = ()> {
+    let outcomes = Arc::downgrade(&shared);
+    if let Some(entrance) = store.entrance(outcomes) {
+        shared.enter_by(entrance);
+    }
+    unconstrained(run(shared, store, alarm, timeout))
+}
+
+async fn run<S: Store, A: Alarm>(shared: Arc<Shared>, store: S, mut alarm: A, timeout: Duration) {
     let (hear, mut heard) = mpsc::unbounded_channel();
     let mut calls = FuturesUnordered::new();
     let mut tasks = FuturesUnordered::new();
     let mut subscriptions = BTreeMap::new();
-    while let Some((commands, next)) = shared.take_commands() {
-        for command in commands {
+    let mut commands = VecDeque::new();
+    while let Some((added, next)) = shared.take_commands() {
+        commands.extend(added);
+        for command in commands.drain(..commands.len().min(TURN)) {
             match command {
                 Command::Act(Action::Run(id, call, limit)) => {
                     calls.push(run_call(&store, Caller::Engine(id), call, limit));
@@ -51,14 +71,20 @@ pub(crate) async fn drive<S: Store, A: Alarm>(
             biased;
             Some((caller, result)) = calls.next() => {
                 reply(&shared, caller, result);
-                while let Some(Some((caller, result))) = calls.next().now_or_never() {
+                let mut replies = 1;
+                while replies < TURN && let Some(Some((caller, result))) = calls.next().now_or_never() {
                     reply(&shared, caller, result);
+                    replies += 1;
+                }
+                if replies == TURN {
+                    yield_now().await;
                 }
             }
             Some(message) = heard.recv() => deliver(&shared, message),
             Some(()) = tasks.next() => {}
             () = alarm.wait_until(next) => shared.step_awake(Event::Tick),
             () = shared.notified() => {}
+            () = yield_now(), if !commands.is_empty() => {}
         }
         while let Ok(message) = heard.try_recv() {
             deliver(&shared, message);
@@ -98,7 +124,7 @@ fn listen<S: Store>(
             subscriptions.insert(channel.clone(), store.subscribe(channel, hear.clone()));
         }
         Action::Unsubscribe(channel) => drop(subscriptions.remove(&channel)),
-        Action::Run(..) | Action::Wake(_) | Action::Complete(..) => {}
+        Action::Run(..) | Action::Wake(_) | Action::Trusted(..) | Action::Complete(..) => {}
     }
 }
 
@@ -107,4 +133,85 @@ fn deliver(shared: &Shared, message: Heard) {
         Heard::Listening(channel) => Event::Listening(channel),
         Heard::Message(channel, _) => Event::Message(channel),
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, poll_fn};
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures_util::future::join_all;
+    use leasehold_proto::engine::Settings;
+    use leasehold_proto::{ClientId, Engine, Moment, Script, Verb};
+    use tokio::sync::Semaphore;
+
+    use super::*;
+    use crate::runtime::process::Process;
+
+    /// The calls in flight, many times tokio's budget of a task.
+    const CALLS: usize = 5_000;
+
+    static ANY: Script = Script::new(Verb::Inspect, "-- KEYS[1] key string any\nreturn KEYS[1]");
+
+    /// A store that answers a call for each permit, and counts the polls of its calls.
+    #[derive(Clone)]
+    struct Crowd {
+        answers: Arc<Semaphore>,
+        polls: Arc<AtomicUsize>,
+    }
+
+    impl Store for Crowd {
+        fn run(
+            &self,
+            _: Call,
+            _: Duration,
+        ) -> impl Future<Output = Result<Reply, StoreError>> + Send + 'static {
+            let Self { answers, polls } = self.clone();
+            async move {
+                let mut answer = pin!(answers.acquire());
+                poll_fn(|cx| {
+                    polls.fetch_add(1, Ordering::Relaxed);
+                    answer.as_mut().poll(cx)
+                })
+                .await
+                .expect("nothing closes the semaphore")
+                .forget();
+                Ok(Reply::Nil)
+            }
+        }
+
+        fn subscribe(&self, _: Channel, _: UnboundedSender<Heard>) -> Subscription {
+            Subscription::new(|| ())
+        }
+    }
+
+    struct NoAlarm;
+
+    impl Alarm for NoAlarm {
+        fn wait_until(&mut self, _: Moment) -> impl Future<Output = ()> {
+            pending()
+        }
+    }
+
+    #[tokio::test]
+    async fn calls_that_are_answered_together_are_not_polled_in_vain() {
+        let engine = Engine::new(ClientId::from_random([7; 16]), Settings::default());
+        let shared = Arc::new(Shared::new(engine, Process::current(), Moment::default));
+        let crowd = Crowd { answers: Arc::new(Semaphore::new(0)), polls: Arc::default() };
+        let driving = drive(Arc::clone(&shared), crowd.clone(), NoAlarm, Duration::MAX);
+        let asked = join_all((0..CALLS).map(|_| shared.query(Call::of(&ANY).key("key", "k"), |_| Some(()))));
+        let answered = async {
+            while crowd.polls.load(Ordering::Relaxed) < CALLS {
+                yield_now().await;
+            }
+            crowd.answers.add_permits(CALLS);
+        };
+        tokio::select! {
+            (answers, ()) = async { tokio::join!(asked, answered) } => assert!(answers.iter().all(Result::is_ok)),
+            () = driving => panic!("the client lives"),
+        }
+        let polls = crowd.polls.load(Ordering::Relaxed);
+        assert!(polls <= 2 * CALLS, "{polls} polls for {CALLS} calls");
+    }
 }

@@ -11,27 +11,35 @@
 //! because most timers are put off or cleared before they are due, and an alarm that fires in vain once in a while
 //! costs less than a new alarm each time.
 //!
+//! A call of the engine leaves on the thread whose step wants it, when the store has an entrance. Otherwise it is a
+//! command for the driver.
+//!
 //! The end of the driver, for any reason, closes the client. Every call is then answered at once with
 //! [`StoreErrorKind::Closed`].
+
+mod entrance;
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use leasehold_proto::engine::{Action, CallId, Event, Id, Outcome};
+use leasehold_proto::engine::{AFTER_CLOSE, Action, CallId, Event, Id, Outcome};
 use leasehold_proto::{
     Applied, Call, ClientId, Engine, Moment, Name, Reply, StoreError, StoreErrorKind, Verb,
 };
-use leasehold_store::Watch;
+use leasehold_store::{Submit, Watch};
 use tokio::sync::{Notify, oneshot};
 
 use crate::defaults::Defaults;
 use crate::error::{BadName, Forked, InspectErrorKind, Subject, SubjectKind};
 use crate::name::{IntoName, Named, named};
+use crate::runtime::process::Process;
+use crate::runtime::signal::{Listener, Signal};
 use crate::runtime::sync::{AtomicU64, Mutex, MutexGuard, yield_point};
 
 /// A command for the driver.
@@ -47,14 +55,18 @@ pub(crate) enum Command {
 /// One client: its engine, and the state that connects the engine to the driver and to waiting futures.
 pub(crate) struct Shared {
     state: Mutex<State>,
+    /// The entrance of the store, if callers run their calls themselves.
+    entrance: OnceLock<Arc<dyn Submit>>,
+    /// Held by the one thread that submits calls, so that they leave in the order of their steps. It is locked before the
+    /// state.
+    submitting: Mutex<()>,
     /// Notified when the driver sleeps and has commands, or a timer earlier than its alarm.
     notifier: Notify,
     last_id: AtomicU64,
     clock: Box<dyn Fn() -> Moment + Send + Sync>,
     /// The runtime's watch over waiting futures. Only tests on a virtual clock have a watch.
     watch: Option<Watch>,
-    /// The process that made the client. Other processes must not touch the client.
-    process: u32,
+    process: Process,
     client: ClientId,
     /// The server's URL, with its password masked.
     server: String,
@@ -69,38 +81,53 @@ const SET_MAX: usize = 1024;
 struct State {
     engine: Engine,
     commands: Vec<Command>,
+    /// The calls to submit at the store's entrance, in the order of their steps.
+    calls_to_submit: Vec<(CallId, Call, Duration)>,
+    /// True if the store has an entrance.
+    has_entrance: bool,
     /// The calls that the driver has taken and not answered, each with its error if the driver ends.
     calls: BTreeMap<CallId, StoreError>,
     /// True once the driver has ended.
     ended: bool,
-    /// The wakers, by the id whose changes are awaited and by the listener. `None` from the wake-up of a listener to
-    /// its next poll.
-    wakers: BTreeMap<(Id, Id), Option<Waker>>,
+    /// The waiting futures, by the id whose changes they await and by their own id.
+    listeners: BTreeMap<(Id, Id), Listener>,
+    /// The signals of the claimed holds, whose validity the engine publishes.
+    holds: BTreeMap<Id, Arc<Signal>>,
     /// The time until which the driver sleeps, at most the engine's next timer.
     alarm: Moment,
     /// True if the driver takes its commands without a notification.
     awake: bool,
+    /// The number of steps of the engine.
+    #[cfg(test)]
+    steps: usize,
 }
 
 impl Shared {
-    /// Makes a client of this process.
+    /// Makes a client of a process.
     pub(crate) fn new(
         engine: Engine,
-        process: u32,
+        process: Process,
         clock: impl Fn() -> Moment + Send + Sync + 'static,
     ) -> Self {
         let client = engine.client();
         let state = State {
             engine,
             commands: Vec::new(),
+            calls_to_submit: Vec::new(),
+            has_entrance: false,
             calls: BTreeMap::new(),
             ended: false,
-            wakers: BTreeMap::new(),
+            listeners: BTreeMap::new(),
+            holds: BTreeMap::new(),
             alarm: Moment::NEVER,
             awake: false,
+            #[cfg(test)]
+            steps: 0,
         };
         Self {
             state: Mutex::new(state),
+            entrance: OnceLock::new(),
+            submitting: Mutex::new(()),
             notifier: Notify::new(),
             last_id: AtomicU64::new(0),
             clock: Box::new(clock),
@@ -175,10 +202,9 @@ impl Shared {
         }
     }
 
-    /// Refuses a forked child. Its copy of the engine believes in holds that belong to the parent, and the parent's
-    /// lock may be held forever.
+    /// Refuses a forked child.
     pub(crate) fn check_process(&self) -> Result<(), Forked> {
-        if std::process::id() == self.process { Ok(()) } else { Err(Forked) }
+        self.process.check()
     }
 
     /// Locks the state for a call of the application.
@@ -225,33 +251,56 @@ impl Shared {
         self.leave(state, effects);
     }
 
-    /// Brings a ticket's event if the ticket has not brought it, and takes the outcome if it is known. Otherwise
-    /// registers the waker.
+    /// Brings an event that ends a ticket or a hold, and removes the listeners of this id.
+    pub(crate) fn step_and_forget(&self, event: Event, id: Id) -> Result<(), Forked> {
+        let mut state = self.enter()?;
+        let mut effects = Effects::default();
+        state.step(self.now(), event, &mut effects);
+        effects.idle.extend(state.take_listeners(id));
+        self.leave(state, effects);
+        Ok(())
+    }
+
+    /// Brings a ticket's event if the ticket has not brought it, and takes the outcome if it is known. Otherwise the
+    /// signal wakes the ticket's task.
     pub(crate) fn claim(
         &self,
         id: Id,
         first: Option<Event>,
+        signal: &Arc<Signal>,
         waker: &Waker,
     ) -> Result<Option<Outcome>, Forked> {
-        let watched = self.watched(id, waker)?;
-        let waker = watched.as_ref().unwrap_or(waker);
+        self.register(id, signal, waker)?;
         let mut state = self.enter()?;
-        let mut effects = Effects { polled: Some(id), ..Effects::default() };
+        let mut effects = Effects { polled: Some((id, Arc::clone(signal))), ..Effects::default() };
         let now = self.now();
-        if let Some(event) = first {
+        // An event whose outcome is known at once wakes the ticket. Most outcomes need an answer of the server.
+        let may_be_known = first.is_none_or(|event| {
             state.step(now, event, &mut effects);
+            std::mem::take(&mut effects.poll_again)
+        });
+        if may_be_known {
+            state.step(now, Event::Claim(id), &mut effects);
         }
-        state.step(now, Event::Claim(id), &mut effects);
         let outcome = effects.outcome.take();
         if outcome.is_some() {
-            effects.idle = state.take_wakers(id);
-        } else if effects.poll_again {
-            effects.wakers.push(waker.clone());
+            effects.idle.extend(state.take_listeners(id));
         } else {
-            effects.idle.extend(state.register(id, id, waker));
+            state.listen((id, id), signal, effects.poll_again);
+            effects.signals.extend(effects.poll_again.then(|| Arc::clone(signal)));
         }
         self.leave(state, effects);
+        if outcome.is_some() {
+            signal.forget_waker();
+        }
         Ok(outcome)
+    }
+
+    /// Registers the waker of a poll, outside the lock.
+    fn register(&self, wait: Id, signal: &Signal, waker: &Waker) -> Result<(), Forked> {
+        let watched = self.watched(wait, waker)?;
+        signal.register(watched.as_ref().unwrap_or(waker));
+        Ok(())
     }
 
     /// Registers a polled wait with the runtime's watch. Returns the waker to register, if it differs from the
@@ -262,21 +311,22 @@ impl Shared {
         Ok(Some(watch(wait, waker)))
     }
 
-    /// Ends a change of the state. Unlocks the state, then notifies the driver and wakes the listeners.
-    fn leave(&self, mut state: MutexGuard<'_, State>, effects: Effects) {
-        let wanted = !state.commands.is_empty()
-            || state.engine.next_timer() < state.alarm
-            || state.engine.is_finished();
-        let notify = wanted && !state.awake;
-        state.awake |= notify;
-        drop(state);
+    /// Ends a change of the state. Unlocks the state and submits its calls, then notifies the driver and wakes the
+    /// listeners.
+    fn leave(&self, mut state: MutexGuard<'_, State>, mut effects: Effects) {
+        let mut notify = state.wakes_driver();
+        if state.calls_to_submit.is_empty() {
+            drop(state);
+        } else {
+            notify |= self.submit(state, &mut effects);
+        }
         yield_point();
         drop((effects.idle, effects.refused));
         if notify {
             self.notifier.notify_one();
             yield_point();
         }
-        effects.wakers.into_iter().for_each(Waker::wake);
+        effects.signals.into_iter().for_each(|signal| signal.wake());
     }
 
     /// Reads the engine.
@@ -285,33 +335,32 @@ impl Shared {
         Ok(read(&state.engine, self.now()))
     }
 
-    /// Reads the engine, and registers a waker for changes of this id.
+    /// Reads the engine. The signal wakes the listener's task when this id changes.
     pub(crate) fn read_as<T>(
         &self,
-        id: Id,
-        listener: Id,
+        (id, listener): (Id, Id),
+        signal: &Arc<Signal>,
         waker: &Waker,
         read: impl FnOnce(&Engine, Moment) -> T,
     ) -> Result<T, Forked> {
+        self.check_process()?;
+        signal.register(waker);
         let mut state = self.enter()?;
-        let known = state.register(id, listener, waker);
-        let seen = read(&state.engine, self.now());
-        drop(state);
-        drop(known);
-        Ok(seen)
+        state.listen((id, listener), signal, false);
+        Ok(read(&state.engine, self.now()))
     }
 
     /// Removes one listener of this id.
     pub(crate) fn forget_listener(&self, id: Id, listener: Id) -> Result<(), Forked> {
-        let waker = self.enter()?.wakers.remove(&(id, listener)).flatten();
-        drop(waker);
+        let forgotten = self.enter()?.listeners.remove(&(id, listener));
+        drop(forgotten);
         Ok(())
     }
 
     /// Removes all listeners of this id.
     pub(crate) fn forget(&self, id: Id) -> Result<(), Forked> {
-        let wakers = self.enter()?.take_wakers(id);
-        drop(wakers);
+        let forgotten = self.enter()?.take_listeners(id);
+        drop(forgotten);
         Ok(())
     }
 
@@ -319,7 +368,7 @@ impl Shared {
     #[cfg(feature = "embedded")]
     pub(crate) fn woken(&self) -> Vec<(Id, Id)> {
         let state = self.lock();
-        state.wakers.iter().filter(|(_, waker)| waker.is_none()).map(|(who, _)| *who).collect()
+        state.listeners.iter().filter(|(_, listener)| listener.woken).map(|(who, _)| *who).collect()
     }
 
     /// Runs a future on the driver's thread, until it or the client ends.
@@ -386,8 +435,10 @@ impl Shared {
         Some((commands, state.alarm))
     }
 
-    /// Closes the client after its driver has ended, by a panic or regularly, and completes everything that waits.
+    /// Closes the client after its driver and its store have ended, by a panic or regularly, and completes everything that
+    /// waits.
     pub(crate) fn end(&self) {
+        let submitting = self.submitting.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.lock();
         let mut effects = Effects::default();
         let now = self.now();
@@ -398,12 +449,19 @@ impl Shared {
         for (call, error) in std::mem::take(&mut state.calls) {
             state.step(now, Event::Replied(call, Err(error)), &mut effects);
         }
-        // A waiter that pauses before its next attempt makes it now, since no driver brings timers any more.
-        while !state.engine.is_finished() && state.engine.next_timer() < Moment::NEVER {
-            let due = state.engine.next_timer();
-            state.step(due, Event::Tick, &mut effects);
+        // No driver brings timers any more, so time passes here. A close ends within two periods, whatever its retries do,
+        // and those are not worth a step each.
+        let mut later = now + state.engine.settings().timeout;
+        for _ in 0..2 {
+            while !state.engine.is_finished() && state.engine.next_timer() <= later {
+                state.step(later, Event::Tick, &mut effects);
+            }
+            later = later + AFTER_CLOSE;
         }
-        effects.wakers.extend(std::mem::take(&mut state.wakers).into_values().flatten());
+        debug_assert!(state.engine.is_finished(), "a close ends by its second period");
+        let listeners = std::mem::take(&mut state.listeners).into_values();
+        effects.signals.extend(listeners.map(|listener| listener.signal));
+        drop(submitting);
         self.leave(state, effects);
     }
 
@@ -421,20 +479,26 @@ impl Shared {
 /// The effects of a step for waiting futures.
 #[derive(Default)]
 struct Effects {
-    wakers: Vec<Waker>,
+    /// The signals of the futures to wake.
+    signals: Vec<Arc<Signal>>,
     outcome: Option<Outcome>,
-    /// The ticket that is being polled. `poll_again` is true if the ticket has an effect since the poll began.
-    polled: Option<Id>,
+    /// The ticket that is being polled, with its signal. `poll_again` is true if the ticket has an effect since the
+    /// last claim.
+    polled: Option<(Id, Arc<Signal>)>,
     poll_again: bool,
-    /// Wakers that are not needed any more. They are dropped outside the lock, since dropping a waker runs foreign
-    /// code.
-    idle: Vec<Waker>,
+    /// The listeners and signals that are not needed any more. They are dropped outside the lock, since dropping a waker
+    /// runs foreign code.
+    idle: Vec<Arc<Signal>>,
     /// Commands without a driver. They are dropped outside the lock too, since that wakes their callers.
     refused: Vec<Command>,
 }
 
 impl State {
     fn step(&mut self, now: Moment, event: Event, effects: &mut Effects) {
+        #[cfg(test)]
+        {
+            self.steps += 1;
+        }
         for action in self.engine.step(now, event) {
             self.apply(action, effects);
         }
@@ -443,46 +507,87 @@ impl State {
         }
     }
 
-    /// Answers the commands after the driver has ended. No call is sent, and no channel is subscribed.
+    /// Answers the commands and calls after the driver has ended. No call is sent, and no channel is subscribed.
     fn refuse_commands(&mut self, now: Moment, effects: &mut Effects) {
-        while let Some(command) = self.commands.pop() {
-            if let Command::Act(Action::Run(id, call, _)) = &command {
-                for action in self.engine.step(now, Event::Replied(*id, Err(gone(call, Applied::No)))) {
-                    self.apply(action, effects);
+        loop {
+            if let Some((id, call, _)) = self.calls_to_submit.pop() {
+                self.refuse(now, id, &call, effects);
+            } else if let Some(command) = self.commands.pop() {
+                if let Command::Act(Action::Run(id, call, _)) = &command {
+                    self.refuse(now, *id, call, effects);
                 }
+                effects.refused.push(command);
+            } else {
+                return;
             }
-            effects.refused.push(command);
         }
     }
 
-    /// Registers a waker, and returns the waker that it replaces.
-    fn register(&mut self, id: Id, listener: Id, waker: &Waker) -> Option<Waker> {
-        match self.wakers.get(&(id, listener)) {
-            Some(Some(known)) if known.will_wake(waker) => None,
-            _ => self.wakers.insert((id, listener), Some(waker.clone())).flatten(),
+    fn refuse(&mut self, now: Moment, id: CallId, call: &Call, effects: &mut Effects) {
+        for action in self.engine.step(now, Event::Replied(id, Err(gone(call, Applied::No)))) {
+            self.apply(action, effects);
         }
     }
 
-    fn take_wakers(&mut self, id: Id) -> Vec<Waker> {
-        let mut wakers = Vec::new();
-        while let Some((&key, _)) = self.wakers.range((id, Id(0))..=(id, Id(u64::MAX))).next() {
-            wakers.extend(self.wakers.remove(&key).flatten());
-        }
-        wakers
+    /// Returns true if the driver sleeps and has to be notified. It counts as awake from then on.
+    fn wakes_driver(&mut self) -> bool {
+        let wanted =
+            !self.commands.is_empty() || self.engine.next_timer() < self.alarm || self.engine.is_finished();
+        let wakes = wanted && !self.awake;
+        self.awake |= wakes;
+        wakes
     }
 
+    /// Adds a listener, or notes its present poll. `woken` is true if the listener has to poll again.
+    fn listen(&mut self, who: (Id, Id), signal: &Arc<Signal>, woken: bool) {
+        let new = || Listener { signal: Arc::clone(signal), woken };
+        self.listeners.entry(who).or_insert_with(new).woken = woken;
+    }
+
+    fn take_listeners(&mut self, id: Id) -> Vec<Arc<Signal>> {
+        let mut taken = Vec::new();
+        while let Some((&key, _)) = self.listeners.range((id, Id(0))..=(id, Id(u64::MAX))).next() {
+            taken.extend(self.listeners.remove(&key).map(|listener| listener.signal));
+        }
+        taken
+    }
+
+    /// Wakes the listeners of this id that have polled since they were last woken.
     fn wake(&mut self, id: Id, effects: &mut Effects) {
-        let waiting = self.wakers.range_mut((id, Id(0))..=(id, Id(u64::MAX)));
-        effects.wakers.extend(waiting.filter_map(|(_, waker)| waker.take()));
+        for (_, listener) in self.listeners.range_mut((id, Id(0))..=(id, Id(u64::MAX))) {
+            if !std::mem::replace(&mut listener.woken, true) {
+                effects.signals.push(Arc::clone(&listener.signal));
+            }
+        }
+    }
+
+    /// Takes the validity that the engine publishes. Zero is the last word about a hold.
+    fn trust(&mut self, hold: Id, until: Moment, effects: &mut Effects) {
+        if let Some(signal) = self.holds.get(&hold) {
+            signal.trust_until(until);
+        } else if let Some((_, signal)) = effects.polled.as_ref().filter(|(polled, _)| *polled == hold) {
+            signal.trust_until(until);
+            self.holds.insert(hold, Arc::clone(signal));
+        } else {
+            debug_assert!(false, "{hold:?} is published, and is not held");
+        }
+        if until == Moment::default() {
+            effects.idle.extend(self.holds.remove(&hold));
+        }
     }
 
     fn apply(&mut self, action: Action, effects: &mut Effects) {
         match action {
             Action::Wake(id) => {
-                effects.poll_again |= effects.polled == Some(id);
-                self.wake(id, effects);
+                if effects.polled.as_ref().is_some_and(|(polled, _)| *polled == id) {
+                    effects.poll_again = true;
+                } else {
+                    self.wake(id, effects);
+                }
             }
+            Action::Trusted(hold, until) => self.trust(hold, until, effects),
             Action::Complete(_, outcome) => effects.outcome = Some(outcome),
+            Action::Run(id, call, limit) if self.has_entrance => self.calls_to_submit.push((id, call, limit)),
             command => self.commands.push(Command::Act(command)),
         }
     }

@@ -13,11 +13,13 @@ use leasehold_proto::engine::{Event, Id, Outcome, Wait};
 
 use crate::error::Forked;
 use crate::runtime::shared::Handle;
+use crate::runtime::signal::Signal;
 
 /// A future of the outcome of one event. Its first poll sends the event to the engine.
 pub(crate) struct Ticket {
     handle: Arc<Handle>,
     id: Id,
+    signal: Arc<Signal>,
     stage: Stage,
 }
 
@@ -32,12 +34,12 @@ impl Ticket {
     /// engine.
     pub(crate) fn new(handle: &Arc<Handle>, event: impl FnOnce(Id) -> Event) -> Self {
         let id = handle.next_id();
-        Self { handle: Arc::clone(handle), id, stage: Stage::New(event(id)) }
+        Self { handle: Arc::clone(handle), id, signal: Arc::default(), stage: Stage::New(event(id)) }
     }
 
-    /// Returns the ticket's id. After a granted acquire it is also the id of the hold.
-    pub(crate) const fn id(&self) -> Id {
-        self.id
+    /// Returns the hold that a granted acquire begins: its id, which is the ticket's, and the signal of its validity.
+    pub(crate) fn hold(&self) -> (Id, Arc<Signal>) {
+        (self.id, Arc::clone(&self.signal))
     }
 }
 
@@ -49,7 +51,7 @@ impl Future for Ticket {
             Stage::New(event) => Some(event),
             Stage::Waiting | Stage::Done => None,
         };
-        match self.handle.claim(self.id, first, cx.waker()) {
+        match self.handle.claim(self.id, first, &self.signal, cx.waker()) {
             Ok(None) => Poll::Pending,
             Ok(Some(outcome)) => {
                 self.stage = Stage::Done;
@@ -67,7 +69,7 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         if matches!(self.stage, Stage::Waiting) {
             // A forked process leaves the ticket to the parent.
-            let _ = self.handle.step(Event::Cancel(self.id)).and_then(|()| self.handle.forget(self.id));
+            let _ = self.handle.step_and_forget(Event::Cancel(self.id), self.id);
         }
     }
 }

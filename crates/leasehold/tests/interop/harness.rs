@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leasehold::Client;
 use leasehold::client::ShardedPubsub;
@@ -127,6 +127,14 @@ impl Harness {
 
     /// Observes the waiters of this name from now on.
     pub(crate) fn watch(&self, name: &str, wait: Wait) -> Watch {
+        // A client stays on a channel for a short time after its last waiter. A waiter that comes then does not subscribe,
+        // and the monitor would not see it. Waiters that stay are no reason to wait longer.
+        if let Wait::Listening(channel) = &wait {
+            let began = Instant::now();
+            while self.listeners(channel) > 0 && began.elapsed() < ms(1_000) {
+                std::thread::yield_now();
+            }
+        }
         let subscribe = if self.sharded() == ShardedPubsub::Off { "subscribe" } else { "ssubscribe" };
         Watch { monitor: Monitor::start(self.server()), subscribe, name: name.to_owned(), wait }
     }

@@ -17,6 +17,7 @@ mod fair_order;
 mod fenced;
 mod harness;
 mod java;
+mod keep_alive;
 mod latch;
 mod lock;
 mod lock_commands;
@@ -33,3 +34,4 @@ mod spin;
 #[path = "../it/support/mod.rs"]
 mod support;
 mod tally;
+mod turns;

@@ -29,10 +29,11 @@ fn wait_in_task(client: &Client) -> JoinHandle<Result<(), WaitError>> {
     tokio::spawn(async move { latch.wait().await })
 }
 
-/// Waits until each waiter has sent its first attempt and the first waiter has subscribed and tried again.
-async fn asleep(server: &impl TestServer, waiters: u64, asked_before: u64) {
+/// Waits until each waiter has made its first attempt, and each client has subscribed and tried again. The clients do not
+/// poll, so no other attempt counts.
+async fn asleep(server: &impl TestServer, (clients, waiters): (u64, u64), reads_before: u64) {
     eventually("the waiters to fall asleep", || {
-        listeners(server) >= 1 && scripts_run(server) > asked_before + waiters
+        listeners(server) == clients && server.latch_reads() == reads_before + waiters + clients
     })
     .await;
 }
@@ -58,12 +59,12 @@ on_both! {
 }
 
 async fn waiters_of_all_clients_continue_at_zero(server: Fixture) {
-    let (one, other) = (connect(&server).await, connect(&server).await);
+    let (one, other) = (connect_without_polling(&server).await, connect_without_polling(&server).await);
     let latch = one.count_down_latch("parts");
     assert!(latch.try_set_count(3).await.unwrap());
-    let asked = scripts_run(&server);
+    let reads = server.latch_reads();
     let waiters: Vec<_> = [&one, &one, &one, &other, &other].map(wait_in_task).into();
-    asleep(&server, 5, asked).await;
+    asleep(&server, (2, 5), reads).await;
     for left in [2, 1] {
         assert_eq!(other.count_down_latch("parts").count_down().await.unwrap(), left);
         assert_eq!(latch.count().await.unwrap(), left);
@@ -130,12 +131,12 @@ async fn a_latch_wait_times_out(server: Fixture) {
 }
 
 async fn a_deletion_is_reported_to_current_but_not_later_waiters(server: Fixture) {
-    let (one, other) = (connect(&server).await, connect(&server).await);
+    let (one, other) = (connect_without_polling(&server).await, connect_without_polling(&server).await);
     let latch = one.count_down_latch("parts");
     latch.try_set_count(1).await.unwrap();
-    let asked = scripts_run(&server);
+    let reads = server.latch_reads();
     let waiters = [&one, &one, &other].map(wait_in_task);
-    asleep(&server, 3, asked).await;
+    asleep(&server, (2, 3), reads).await;
     assert!(latch.delete().await.unwrap());
     for waiter in waiters {
         assert_eq!(
@@ -159,9 +160,9 @@ async fn a_deletion_is_cleared_when_any_client_sets_the_count(server: Fixture) {
             true => run_command(&server, &["SET", "parts", "1"]),
             false => assert!(latch.try_set_count(1).await.unwrap()),
         }
-        let asked = scripts_run(&server);
+        let reads = server.latch_reads();
         let waiter = wait_in_task(&client);
-        asleep(&server, 1, asked).await;
+        asleep(&server, (1, 1), reads).await;
         latch.count_down().await.unwrap();
         assert_eq!(soon("it to go on", waiter).await.unwrap(), Ok(()), "by hand: {by_hand}");
     }
@@ -171,7 +172,7 @@ async fn a_message_of_redisson_wakes_a_waiter(server: Fixture) {
     let client = connect_without_polling(&server).await;
     run_command(&server, &["SET", "parts", "1"]);
     let waiter = wait_in_task(&client);
-    asleep(&server, 1, 0).await;
+    asleep(&server, (1, 1), 0).await;
     let count_down = "local v = redis.call('decr', KEYS[1]) if v <= 0 then redis.call('del', KEYS[1]) end \
                       if v == 0 then redis.call('publish', KEYS[2], '0') end";
     run_command(&server, &["EVAL", count_down, "2", "parts", CHANNEL]);
@@ -201,7 +202,7 @@ async fn a_lost_message_costs_no_more_than_the_polling_interval(server: Fixture)
     let client = connect(&server).await;
     run_command(&server, &["SET", "parts", "1"]);
     let waiter = wait_in_task(&client);
-    asleep(&server, 1, 0).await;
+    eventually("the waiter to subscribe", || listeners(&server) == 1).await;
     // A deletion publishes nothing, so this wake-up never comes.
     run_command(&server, &["DEL", "parts"]);
     soon("the next look", waiter).await.unwrap().unwrap();
@@ -253,12 +254,12 @@ async fn another_kind_of_object_is_rejected_unchanged(server: Fixture) {
 }
 
 async fn a_closed_client_ends_every_wait(server: Fixture) {
-    let client = connect(&server).await;
+    let client = connect_without_polling(&server).await;
     let latch = client.count_down_latch("parts");
     latch.try_set_count(1).await.unwrap();
-    let asked = scripts_run(&server);
+    let reads = server.latch_reads();
     let waiters = [&client, &client].map(wait_in_task);
-    asleep(&server, 2, asked).await;
+    asleep(&server, (1, 2), reads).await;
     let report = client.close().await;
     assert_eq!((report.released, report.unconfirmed), (0, 0), "nothing was held");
     for waiter in waiters {
@@ -272,10 +273,10 @@ async fn a_closed_client_ends_every_wait(server: Fixture) {
 }
 
 async fn waiting_changes_nothing(server: Fixture) {
-    let client = connect(&server).await;
+    let client = connect_without_polling(&server).await;
     run_command(&server, &["SET", "parts", "1"]);
     let waiter = wait_in_task(&client);
-    asleep(&server, 1, 0).await;
+    asleep(&server, (1, 1), 0).await;
     waiter.abort();
     assert!(!client.count_down_latch("parts").wait_for(ms(500)).await.unwrap());
     eventually("the subscription to end", || listeners(&server) == 0).await;
@@ -323,7 +324,7 @@ async fn a_wait_fails_when_the_server_is_unreachable_for_a_timeout() {
     client.count_down_latch("parts").try_set_count(1).await.unwrap();
     let asked = scripts_run(&server);
     let waiters: Vec<_> = (0..5).map(|_| wait_in_task(&client)).collect();
-    asleep(&server, 5, asked).await;
+    eventually("the waiters to ask", || scripts_run(&server) > asked + 5).await;
     server.kill();
     for waiter in waiters {
         let outcome = soon("its failure", waiter).await.unwrap();
@@ -337,9 +338,9 @@ async fn a_reconnected_waiter_gets_a_missed_deletion() {
     let (direct, client) = (connect(&server).await, connect_through(&proxy, Duration::from_secs(10)).await);
     let latch = direct.count_down_latch("parts");
     latch.try_set_count(2).await.unwrap();
-    let asked = scripts_run(&server);
+    let reads = server.latch_reads();
     let waiting = wait_in_task(&client);
-    asleep(&server, 1, asked).await;
+    asleep(&server, (1, 1), reads).await;
     proxy.drop_requests(true);
     // The proxy drops the attempt after any wake-up.
     assert_eq!(server.cli(&["PUBLISH", CHANNEL, "0"]), "1");

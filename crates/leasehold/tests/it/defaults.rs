@@ -209,8 +209,8 @@ async fn every_key_and_channel_has_the_prefix() {
                 scripts += 1;
             }
             "subscribe" => {
-                assert!(is_prefixed(&words[1]), "{words:?}");
-                channels += 1;
+                assert!(words[1..].iter().all(|channel| is_prefixed(channel)), "{words:?}");
+                channels += words.len() - 1;
             }
             _ => {}
         }

@@ -45,6 +45,7 @@ mod semaphore_fifo;
 mod spin_lock;
 mod support;
 mod testing;
+mod turns;
 mod unknown_outcomes;
 mod waiting;
 mod watchdog;

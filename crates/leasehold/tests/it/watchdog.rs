@@ -18,7 +18,7 @@ on_both! {
     async {
         a_watched_lock_is_never_lost_for_ten_leases,
         fifty_locks_of_one_client_are_all_renewed,
-        renewals_come_exactly_every_third_of_the_lease,
+        renewals_come_a_third_of_the_lease_apart_or_a_tenth_less,
         a_fixed_lease_is_not_renewed_and_ends_by_itself,
         a_hold_ends_at_its_bound,
         a_bound_shorter_than_the_lease_is_the_lease,
@@ -61,7 +61,7 @@ async fn fifty_locks_of_one_client_are_all_renewed(server: Fixture) {
     assert_eq!(crate::support::keys(&server), 50);
 }
 
-async fn renewals_come_exactly_every_third_of_the_lease(server: Fixture) {
+async fn renewals_come_a_third_of_the_lease_apart_or_a_tenth_less(server: Fixture) {
     let lease = ms(600);
     let guard = connect(&server).await.lock("job").watchdog(lease).lock().await.unwrap();
     let monitor = Monitor::start(&server);
@@ -69,7 +69,7 @@ async fn renewals_come_exactly_every_third_of_the_lease(server: Fixture) {
     eventually("nine renewals", || times_sent(&monitor, Verb::Renew) >= 9).await;
     let took = started.elapsed();
     assert!(guard.is_held());
-    assert!(took > ms(1_550), "nine renewals, a third of 600 ms apart, in {took:?}");
+    assert!(took > ms(1_550), "nine renewals, at least 180 ms of 600 ms apart, in {took:?}");
     drop(guard);
 }
 
@@ -139,8 +139,8 @@ async fn no_renewal_follows_a_release_or_a_drop(server: Fixture) {
     let monitor = Monitor::start(&server);
     for round in 0..20 {
         let guard = lock.lock().await.unwrap();
-        // The release comes near the next renewal, which is due after a third of the lease.
-        let nearly = guard.remaining().saturating_sub(ms(22 + round % 8));
+        // The release comes near the next renewal, which is due after 27 to 30 ms.
+        let nearly = guard.remaining().saturating_sub(ms(19 + round % 8));
         eventually("a renewal to be nearly due", || guard.remaining() <= nearly).await;
         if round % 2 == 0 {
             guard.release().await.unwrap();

@@ -22,10 +22,10 @@ const CHANNEL: &str = "redisson_lock__channel:{lk}";
 
 /// Runs a call as a client would, and returns the output of `redis-cli`, with nothing for nil.
 fn run(server: &impl TestServer, call: &Call) -> String {
-    let keys = call.keys().len().to_string();
+    let keys = call.key_count().to_string();
     let mut command = vec!["EVAL", call.script().source(), &keys];
-    command.extend(call.keys().iter().map(|key| &**key));
-    command.extend(call.args().iter().map(|arg| std::str::from_utf8(arg).expect("text")));
+    command.extend(call.keys());
+    command.extend(call.args().map(|arg| std::str::from_utf8(arg).expect("text")));
     server.cli(&command)
 }
 
@@ -121,7 +121,7 @@ fn the_plain_vector_of_the_protocol_page_holds(server: Fixture) {
     assert_eq!(one.release(&server, 1), "0", "once more is the same");
     assert_eq!(fields(&server, "lk"), held_by(1, 1));
 
-    assert_eq!(one.release(&server, 0), "1");
+    assert_eq!(one.release(&server, 0), "2", "1, and one listener");
     assert!(is_free(&server, "lk"));
     assert_eq!(heard.message(), "0", "the first message: nothing was published before");
 

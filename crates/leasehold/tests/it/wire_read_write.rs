@@ -43,10 +43,10 @@ on_both! {
 
 /// Runs a call as a client would, and returns the output of `redis-cli`, with nothing for nil.
 fn run(server: &impl TestServer, call: &Call) -> String {
-    let keys = call.keys().len().to_string();
+    let keys = call.key_count().to_string();
     let mut command = vec!["EVAL", call.script().source(), &keys];
-    command.extend(call.keys().iter().map(|key| &**key));
-    command.extend(call.args().iter().map(|arg| std::str::from_utf8(arg).expect("text")));
+    command.extend(call.keys());
+    command.extend(call.args().map(|arg| std::str::from_utf8(arg).expect("text")));
     server.cli(&command)
 }
 
@@ -169,7 +169,7 @@ fn the_vector_of_a_writer_that_reads_holds(server: Fixture) {
     assert_eq!(pttl(&server, &reader.lease(2)), -2);
     assert!((29_000..=30_000).contains(&pttl(&server, "rw")), "9950 there: it cuts the writer's lease");
 
-    assert_eq!(writer.release(&server, 0), "1");
+    assert_eq!(writer.release(&server, 0), "2", "1, and one listener");
     assert_eq!(fields(&server, "rw"), hash(&[("mode", "read"), (&read, "1")]));
     assert_eq!(heard.message(), "1", "nothing there: who waits to read is not told");
     let other = Side::reader(3, 30_000);

@@ -26,10 +26,10 @@ const UNENDING: &str = "922337203685477";
 
 /// Runs a call as a client would, and returns the output of `redis-cli`, with nothing for nil.
 fn run(server: &impl TestServer, call: &Call) -> String {
-    let keys = call.keys().len().to_string();
+    let keys = call.key_count().to_string();
     let mut command = vec!["EVAL", call.script().source(), &keys];
-    command.extend(call.keys().iter().map(|key| &**key));
-    command.extend(call.args().iter().map(|arg| std::str::from_utf8(arg).expect("text")));
+    command.extend(call.keys());
+    command.extend(call.args().map(|arg| std::str::from_utf8(arg).expect("text")));
     server.cli(&command)
 }
 
@@ -136,7 +136,7 @@ fn the_semaphores_vector_of_the_protocol_page_holds(server: Fixture) {
     assert_eq!(first.acquire(&server), "1");
     assert_eq!(second.acquire(&server), "0");
     assert_eq!(server.cli(&["GET", "s"]), "1");
-    assert_eq!(first.release(&server), "1");
+    assert_eq!(first.release(&server), "2", "1 and the subscriber");
     assert_eq!(heard.message(), "3", "nothing was told of what was taken");
     assert_eq!(run(&server, &semaphore::add(&s, &operation(2), -9)), "-6");
     assert_eq!(heard.message(), "-6");
@@ -169,7 +169,7 @@ async fn the_expirable_semaphores_vector_of_the_protocol_page_holds(server: Fixt
     eventually("B to end", || c.acquire(&server).is_empty()).await;
     assert_eq!(heard.message(), "1", "B came back");
     assert_eq!(server.cli(&["GET", "s"]), "0");
-    assert_eq!(a.release(&server), "1");
+    assert_eq!(a.release(&server), "2", "1 and the subscriber");
     assert_eq!(heard.message(), "1");
     assert_eq!(a.release(&server), "0");
     assert_eq!(b.release(&server), "0", "it had ended");

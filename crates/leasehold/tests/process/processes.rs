@@ -4,7 +4,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use leasehold::Client;
+use futures_util::FutureExt;
+use leasehold::error::{AcquireErrorKind, InspectErrorKind, ReleaseErrorKind};
+use leasehold::{Client, Guard, LostReason};
 use leasehold_testkit::lateness::Lateness;
 use leasehold_testkit::servers::RedisServer;
 
@@ -150,4 +152,39 @@ async fn a_process_that_exits_normally_leaves_nothing_locked() {
     holder.wait_for("it is held");
     assert!(holder.0.wait().unwrap().success());
     assert!(is_free(&server, "job"));
+}
+
+/// Checks that a client and a guard that a fork has copied refuse each call, or report a lost hold, at the first poll.
+fn check_the_copies(client: &Client, guard: Guard) {
+    let at_once = "a forked process is refused at the first poll";
+    assert!(!guard.is_held());
+    assert_eq!(guard.remaining(), Duration::ZERO);
+    assert_eq!(guard.lost().now_or_never().expect(at_once), LostReason::Closed);
+    let acquired = client.lock("other").lock().now_or_never().expect(at_once);
+    assert_eq!(acquired.unwrap_err(), AcquireErrorKind::Forked);
+    let inspected = client.lock("job").is_locked().now_or_never().expect(at_once);
+    assert_eq!(inspected.unwrap_err().kind, InspectErrorKind::Forked);
+    let released = guard.release().now_or_never().expect(at_once);
+    assert_eq!(released.unwrap_err().kind, ReleaseErrorKind::Forked);
+}
+
+#[tokio::test]
+async fn a_fork_of_a_holder_holds_nothing_and_releases_nothing() {
+    if let Some(url) = part() {
+        let client = Client::connect(&url).await.unwrap();
+        let (guard, kept) =
+            (client.lock("job").lock().await.unwrap(), client.lock("kept").lock().await.unwrap());
+        assert!(guard.is_held());
+        // Forks, and ends the parent, so the rest runs in a child with this thread alone.
+        nix::unistd::daemon(true, true).unwrap();
+        check_the_copies(&client, guard);
+        drop((kept, client));
+        say("the fork holds nothing");
+        std::process::exit(0);
+    }
+    let server = RedisServer::start();
+    let mut holder =
+        ChildProcess::start(play("a_fork_of_a_holder_holds_nothing_and_releases_nothing", "holder", &server));
+    holder.wait_for("the fork holds nothing");
+    assert_eq!((count(&server, "job"), count(&server, "kept")), (1, 1));
 }

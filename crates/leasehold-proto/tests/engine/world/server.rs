@@ -33,6 +33,12 @@ impl Server {
         self.hold.as_ref().is_some_and(|hold| hold.expires_at > now && hold.owner == owner)
     }
 
+    /// Returns the time until the hold of an owner ends.
+    pub(crate) fn left(&self, owner: &str, now: Moment) -> Duration {
+        let hold = self.hold.as_ref().filter(|hold| hold.owner == owner);
+        hold.map_or(Duration::ZERO, |hold| hold.expires_at.since(now))
+    }
+
     pub(crate) fn delete(&mut self) {
         self.hold = None;
     }

@@ -157,6 +157,6 @@ fn the_model_detects_a_try_that_bypasses_the_queue() {
 
 #[test]
 fn the_model_detects_a_purge_of_live_waiters() {
-    let (find, put) = ("q.now - GONE_AFTER)", "q.now)");
+    let (find, put) = ("q.now - GONE_AFTER, false", "q.now, false");
     variant("twin: the purge takes a living head", find, put, Budget { ticks: 1, ..QUIET }, "F1");
 }

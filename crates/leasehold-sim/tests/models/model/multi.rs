@@ -32,7 +32,7 @@ struct Owners(BTreeSet<String>);
 
 impl Ledger for Owners {
     fn executed(world: &mut World<Self>, seen: &Seen) -> Verdict {
-        if seen.call.verb() == Verb::Acquire && seen.call.keys().len() > 1 {
+        if seen.call.verb() == Verb::Acquire && seen.call.key_count() > 1 {
             world.ledger.0.insert(seen.call.argument("owner").unwrap().to_owned());
         }
         Ok(())

@@ -108,7 +108,7 @@ const ID: Id = Id(1);
 impl Client {
     fn new(index: usize) -> Self {
         let tick = Duration::from_millis(TICK_MS);
-        let settings = Settings { timeout: tick * 2, poll_interval: tick };
+        let settings = Settings { timeout: tick * 2, poll_interval: tick, hand_off: tick };
         Self {
             engines: vec![Shared::new(Engine::new(client_id(index), settings)); NODES],
             node_holds: [NodeHold::Empty; NODES],

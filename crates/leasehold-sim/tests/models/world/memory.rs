@@ -67,7 +67,7 @@ fn effect(action: Action) -> Option<Effect> {
         Action::Run(id, call, _) => Some(Effect::Run(id, Shared::new(call))),
         Action::Wake(id) => Some(Effect::Wake(id)),
         Action::Complete(_, outcome) => Some(Effect::Complete(outcome)),
-        Action::Subscribe(_) | Action::Unsubscribe(_) => None,
+        Action::Subscribe(_) | Action::Unsubscribe(_) | Action::Trusted(..) => None,
     }
 }
 

@@ -137,7 +137,7 @@ impl Hash for Server {
 /// Builds the `EVAL` command of a call with a broken script.
 fn eval(call: &Call, variant: BrokenVariant) -> Vec<Vec<u8>> {
     let source = call.script().source().replace(variant.find, variant.put);
-    let head = [b"EVAL".to_vec(), source.into_bytes(), call.keys().len().to_string().into_bytes()];
-    let keys = call.keys().iter().map(|key| key.as_bytes().to_vec());
-    head.into_iter().chain(keys).chain(call.args().iter().cloned()).collect()
+    let head = [b"EVAL".to_vec(), source.into_bytes(), call.key_count().to_string().into_bytes()];
+    let inputs = call.keys().map(str::as_bytes).chain(call.args()).map(<[u8]>::to_vec);
+    head.into_iter().chain(inputs).collect()
 }

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -27,13 +28,34 @@ pub(super) struct Connection<W> {
     hook: Arc<W>,
     outbox: UnboundedSender<Vec<u8>>,
     name: Vec<u8>,
+    /// True if the peer may choose RESP3.
+    offers_resp3: bool,
+    /// True if the peer has chosen RESP3.
+    resp3: Arc<AtomicBool>,
     /// The number of each subscription at the server.
     subscriptions: BTreeMap<(SubscriptionKind, Vec<u8>), u64>,
 }
 
 impl<W> Connection<W> {
-    pub(super) const fn new(server: Arc<Server>, outbox: UnboundedSender<Vec<u8>>, hook: Arc<W>) -> Self {
-        Self { server, hook, outbox, name: Vec::new(), subscriptions: BTreeMap::new() }
+    pub(super) fn new(server: Arc<Server>, outbox: UnboundedSender<Vec<u8>>, hook: Arc<W>) -> Self {
+        Self {
+            server,
+            hook,
+            outbox,
+            name: Vec::new(),
+            offers_resp3: false,
+            resp3: Arc::default(),
+            subscriptions: BTreeMap::new(),
+        }
+    }
+
+    /// Lets the peer choose RESP3.
+    pub(super) const fn offer_resp3(&mut self) {
+        self.offers_resp3 = true;
+    }
+
+    fn speaks_resp3(&self) -> bool {
+        self.resp3.load(Ordering::Relaxed)
     }
 
     fn leave_all(&mut self) {
@@ -67,6 +89,7 @@ impl<W: ConnectionHook> Connection<W> {
             b"reset" if words.len() == 1 => {
                 self.leave_all();
                 self.name.clear();
+                self.resp3.store(false, Ordering::Relaxed);
                 self.say(&Frame::Simple("RESET".to_owned()));
             }
             b"subscribe" if words.len() > 1 => self.subscribe(SubscriptionKind::Channel, &words[1..]),
@@ -75,6 +98,11 @@ impl<W: ConnectionHook> Connection<W> {
             b"unsubscribe" => self.unsubscribe(SubscriptionKind::Channel, &words[1..]),
             b"punsubscribe" => self.unsubscribe(SubscriptionKind::Pattern, &words[1..]),
             b"sunsubscribe" => self.unsubscribe(SubscriptionKind::Shard, &words[1..]),
+            b"hello" if self.offers_resp3 && words.len() == 2 && words[1] == b"3" => {
+                self.resp3.store(true, Ordering::Relaxed);
+                let _ = self.outbox.send(HELLO_3.to_vec());
+            }
+            _ if self.speaks_resp3() => self.execute(words),
             b"ping" if !self.subscriptions.is_empty() && words.len() <= 2 => {
                 let text = words.get(1).cloned().unwrap_or_default();
                 self.say(&Frame::Array(vec![Frame::bulk("pong"), Frame::Bulk(text)]));
@@ -106,7 +134,7 @@ impl<W: ConnectionHook> Connection<W> {
     fn subscribe(&mut self, kind: SubscriptionKind, channels: &[Vec<u8>]) {
         for channel in channels {
             let key = (kind, channel.clone());
-            let confirm = |count| self.say(&confirmation(kind, "subscribe", Some(channel), count));
+            let confirm = |count| self.push(&confirmation(kind, "subscribe", Some(channel), count));
             if self.subscriptions.contains_key(&key) {
                 confirm(self.count(kind));
                 continue;
@@ -128,11 +156,11 @@ impl<W: ConnectionHook> Connection<W> {
                 .collect();
         }
         if leaving.is_empty() {
-            self.say(&confirmation(kind, "unsubscribe", None, self.count(kind)));
+            self.push(&confirmation(kind, "unsubscribe", None, self.count(kind)));
         }
         for channel in leaving {
             let id = self.subscriptions.remove(&(kind, channel.clone()));
-            let confirm = || self.say(&confirmation(kind, "unsubscribe", Some(&channel), self.count(kind)));
+            let confirm = || self.push(&confirmation(kind, "unsubscribe", Some(&channel), self.count(kind)));
             match id {
                 Some(id) => self.server.leave(kind, &channel, id, confirm),
                 None => confirm(),
@@ -149,6 +177,7 @@ impl<W: ConnectionHook> Connection<W> {
 
     fn deliver(&self, kind: SubscriptionKind, channel: &[u8]) -> Deliver {
         let (outbox, hook, pattern) = (self.outbox.clone(), Arc::clone(&self.hook), channel.to_vec());
+        let resp3 = Arc::clone(&self.resp3);
         Box::new(move |message| {
             if !hook.lets_through(message) {
                 return;
@@ -160,13 +189,17 @@ impl<W: ConnectionHook> Connection<W> {
             };
             items.push(Frame::Bulk(message.channel.clone()));
             items.push(Frame::Bulk(message.payload.clone()));
-            let _ = outbox.send(Frame::Array(items).encode());
+            let _ = outbox.send(pushed(&Frame::Array(items), resp3.load(Ordering::Relaxed)));
         })
     }
 
     fn say(&self, frame: &Frame) {
         // The receiver is gone when the connection ends, and the frame is then lost.
-        let _ = self.outbox.send(frame.encode());
+        let _ = self.outbox.send(if self.speaks_resp3() { frame.encode_resp3() } else { frame.encode() });
+    }
+
+    fn push(&self, frame: &Frame) {
+        let _ = self.outbox.send(pushed(frame, self.speaks_resp3()));
     }
 }
 
@@ -174,6 +207,20 @@ impl<W> Drop for Connection<W> {
     fn drop(&mut self) {
         self.leave_all();
     }
+}
+
+/// The reply to `HELLO 3`, a map.
+const HELLO_3: &[u8] = b"%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$5\r\nproto\r\n:3\r\n\
+    $2\r\nid\r\n:1\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n";
+
+/// Returns the bytes of a message or confirmation, which RESP3 sends as a push.
+fn pushed(frame: &Frame, resp3: bool) -> Vec<u8> {
+    if !resp3 {
+        return frame.encode();
+    }
+    let mut bytes = frame.encode_resp3();
+    bytes[0] = b'>';
+    bytes
 }
 
 fn confirmation(kind: SubscriptionKind, what: &str, channel: Option<&[u8]>, count: usize) -> Frame {

@@ -2,11 +2,12 @@
 //!
 //! Invariant: bytes that are no request give an error once, and then the end.
 
-use combine::parser::combinator::AnySendSyncPartialState;
-use combine::stream::PointerOffset;
-use combine::stream::decoder::Decoder;
-use redis::{ErrorKind, Value};
-use tokio::io::AsyncRead;
+use bytes::Bytes;
+use resp_rs::resp2::{Frame, Parser};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// The size of a read.
+const READ: usize = 4096;
 
 /// An input of a peer.
 #[derive(Debug, PartialEq)]
@@ -21,34 +22,45 @@ pub(super) enum Request {
 
 /// A reader of requests, one after the other.
 pub(super) struct Requests<R> {
-    decoder: Decoder<AnySendSyncPartialState, PointerOffset<[u8]>>,
+    parser: Parser,
     input: R,
 }
 
 impl<R: AsyncRead + Unpin> Requests<R> {
     pub(super) fn new(input: R) -> Self {
-        Self { decoder: Decoder::default(), input }
+        Self { parser: Parser::new(), input }
     }
 
     /// Reads the next request, and returns it with the reader.
     pub(super) async fn next(mut self) -> (Self, Request) {
-        let request = match redis::parse_redis_value_async(&mut self.decoder, &mut self.input).await {
-            Ok(value) => read(value),
-            Err(error) if error.kind() == ErrorKind::Parse => {
-                Request::Broken("ERR Protocol error: invalid request".to_owned())
+        let mut arrived = [0; READ];
+        let request = loop {
+            if let Some(request) = next_request(&mut self.parser) {
+                break request;
             }
-            Err(_) => Request::Ended,
+            match self.input.read(&mut arrived).await {
+                Ok(count @ 1..) => self.parser.feed(Bytes::copy_from_slice(&arrived[..count])),
+                Ok(0) | Err(_) => break Request::Ended,
+            }
         };
         (self, request)
     }
 }
 
-fn read(value: Value) -> Request {
-    match value {
-        Value::Nil => Request::Command(Vec::new()),
-        Value::Array(words) => {
+/// Returns the next request of the bytes that were fed, or `None` if they are no whole request.
+pub(super) fn next_request(parser: &mut Parser) -> Option<Request> {
+    match parser.next_frame() {
+        Ok(frame) => frame.map(read),
+        Err(_) => Some(Request::Broken("ERR Protocol error: invalid request".to_owned())),
+    }
+}
+
+fn read(frame: Frame) -> Request {
+    match frame {
+        Frame::BulkString(None) | Frame::Array(None) => Request::Command(Vec::new()),
+        Frame::Array(Some(words)) => {
             let words = words.into_iter().map(|word| match word {
-                Value::BulkString(bytes) => Ok(bytes),
+                Frame::BulkString(Some(bytes)) => Ok(bytes.into()),
                 other => Err(mark(&other)),
             });
             match words.collect() {
@@ -62,12 +74,12 @@ fn read(value: Value) -> Request {
 }
 
 /// Returns the first byte of an encoded value.
-const fn mark(value: &Value) -> char {
-    match value {
-        Value::Int(_) => ':',
-        Value::Array(_) => '*',
-        Value::SimpleString(_) | Value::Okay => '+',
-        Value::ServerError(_) => '-',
+const fn mark(frame: &Frame) -> char {
+    match frame {
+        Frame::Integer(_) => ':',
+        Frame::Array(_) => '*',
+        Frame::SimpleString(_) => '+',
+        Frame::Error(_) => '-',
         _ => '$',
     }
 }

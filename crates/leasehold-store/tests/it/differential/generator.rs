@@ -1,6 +1,7 @@
 //! Random commands, most of which make sense.
 
-use leasehold_proto::recipe::reentrant::SCRIPTS;
+use leasehold_proto::Script;
+use leasehold_proto::recipe::{fair, reentrant, semaphore};
 
 use crate::differential::lua;
 use crate::differential::random::Random;
@@ -138,10 +139,25 @@ impl Generator {
 
     /// Returns a call of one of our scripts.
     fn shipped(&mut self) -> Vec<Vec<u8>> {
-        let script = SCRIPTS[self.random.below(SCRIPTS.len())];
-        let mut words: Vec<Vec<u8>> = vec![b"EVAL".to_vec(), script.source().into(), b"1".to_vec()];
-        let group = if self.random.one_in(12) { ['z', 'l', 's'][self.random.below(3)] } else { 'h' };
-        words.push(key(group, &mut self.random));
+        let scripts: &[&Script] = match self.random.below(3) {
+            0 => &fair::SCRIPTS,
+            1 => &semaphore::SCRIPTS,
+            _ => &reentrant::SCRIPTS,
+        };
+        let script = scripts[self.random.below(scripts.len())];
+        let keys = &script.header().keys;
+        let mut words: Vec<Vec<u8>> =
+            vec![b"EVAL".to_vec(), script.source().into(), keys.len().to_string().into()];
+        for name in keys {
+            let group = match *name {
+                _ if self.random.one_in(12 * keys.len()) => ['h', 'z', 'l', 's'][self.random.below(4)],
+                "queue" => 'l',
+                "timeout" | "seen" => 'z',
+                "lock" => 'h',
+                _ => 's',
+            };
+            words.push(key(group, &mut self.random));
+        }
         for name in &script.header().args {
             let random = &mut self.random;
             let value = match *name {
@@ -152,6 +168,11 @@ impl Generator {
                 }
                 "lease_ms" => random.pick(&["1", "4", "15", "60", "30000", "0", "1.5", "9007199254740991"]),
                 "owner" => random.pick(&["u:1", "u:2", "u:3"]),
+                "client" => random.pick(&["u:", "u:", "", "a"]),
+                "from" => random.pick(&["0", "0", "1", "2", "-1"]),
+                "once" | "granted" | "uncertain" => random.pick(&["0", "1"]),
+                "permits" => random.pick(&["0", "1", "2", "-1"]),
+                "done_ms" | "lifetime_ms" => random.pick(&["0", "30", "60000"]),
                 "count" | "remaining" => random.pick(&["0", "0", "1", "2", "-1"]),
                 "publish" => random.pick(&["PUBLISH", "SPUBLISH"]),
                 "channel" => random.pick(&["c:1", "c:2", "s:1"]),

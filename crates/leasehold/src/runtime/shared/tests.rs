@@ -14,6 +14,8 @@ use crate::error::{
 };
 use crate::lock::guard::Guard;
 use crate::lock::section::SectionOptions;
+use crate::runtime::process::Process;
+use crate::runtime::signal::Signal;
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -49,7 +51,10 @@ fn walk(handle: &Arc<Handle>) {
     let guard = || {
         let wire = WireOwner::new(handle.client(), 1);
         let name = Name::new("job").expect("it is a name");
-        Guard::new(handle, Id(1), (SubjectKind::Lock, name), Grant { wire, token: None })
+        // The parent trusts the hold.
+        let signal = Arc::new(Signal::default());
+        signal.trust_until(Moment::NEVER);
+        Guard::new(handle, (Id(1), signal), (SubjectKind::Lock, name), Grant { wire, token: None })
     };
     let held = guard();
     assert!(!held.is_held());
@@ -68,7 +73,7 @@ fn walk(handle: &Arc<Handle>) {
 #[expect(clippy::disallowed_methods, reason = "a test that fails instead of hanging")]
 fn a_client_in_a_forked_process_fails_every_call_without_blocking() {
     let engine = Engine::new(ClientId::from_random([7; 16]), Settings::default());
-    let shared = Arc::new(Shared::new(engine, std::process::id() + 1, Moment::default));
+    let shared = Arc::new(Shared::new(engine, Process::Parent, Moment::default));
     // Holds the lock, as if the parent forked inside a step.
     let held = shared.lock();
     let (tell, told) = mpsc::channel();

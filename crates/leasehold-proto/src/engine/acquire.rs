@@ -1,0 +1,120 @@
+//! An acquire of one caller, from its request to its claim.
+//!
+//! Invariant: an acquire is in one stage. A waiting acquire is in a wait queue, or makes its own attempts, or both
+//! where the server keeps the order.
+
+use std::sync::Arc;
+
+use super::interface::Wait;
+use super::keys::{Number, PlaceId, QueueId};
+use super::terms::Terms;
+use super::timers::{Alarm, Timer, Timers};
+use super::tries::Tries;
+use crate::id::Id;
+use crate::moment::Moment;
+use crate::owner::Owner;
+use crate::recipe::Recipe;
+
+/// An acquire that its caller has not claimed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Acquire {
+    pub(super) place: PlaceId,
+    pub(super) owner: Owner,
+    pub(super) wait: Wait,
+    pub(super) terms: Arc<Terms>,
+    /// The time of the request. A bound of its hold does not begin before.
+    pub(super) since: Moment,
+    pub(super) stage: Stage,
+    /// The timer of the end of the wait.
+    pub(super) deadline: Alarm,
+}
+
+/// The progress of an acquire.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Stage {
+    Waiting(Waiter),
+    /// The owner holds the name already, and the engine is raising the count.
+    Entering {
+        hold: Number,
+        since: Moment,
+    },
+    /// Granted, and not yet claimed.
+    Granted(Number),
+    /// The grant was undone because the caller did not claim it in time. The next claim acquires again.
+    Expired(Number),
+}
+
+/// A waiting acquire.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Waiter {
+    /// The attempts of a waiter that makes its own.
+    pub(super) tries: Option<Box<Tries>>,
+    /// The waiters before and after it, if it is in a wait queue.
+    pub(super) linked: Option<Links>,
+    /// True while an attempt of the queue is on its way for this waiter.
+    pub(super) attempted: bool,
+    /// The time until which an earlier grant of this acquire, which its caller did not claim, may be on the server.
+    pub(super) doubt_until: Option<Moment>,
+}
+
+/// The neighbors of a waiter in its queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Links {
+    pub(super) before: Option<Id>,
+    pub(super) after: Option<Id>,
+}
+
+impl Acquire {
+    pub(super) fn recipe(&self) -> &'static Recipe {
+        self.terms.recipe()
+    }
+
+    pub(super) fn is_once(&self) -> bool {
+        self.wait == Wait::Once
+    }
+
+    /// Returns the wait queue in which this acquire waits, or would wait.
+    pub(super) fn queue(&self) -> QueueId {
+        QueueId { place: self.place, side: self.recipe().side() }
+    }
+
+    /// Sets the timer of the end of the wait.
+    pub(super) fn set_deadline(&mut self, timers: &mut Timers, id: Id) {
+        if let Wait::Until(deadline) = self.wait {
+            self.deadline.set(timers, Timer::Deadline(id), deadline);
+        }
+    }
+
+    /// Returns the attempts of a waiter that makes its own.
+    pub(super) fn tries(&self) -> Option<&Tries> {
+        self.waiter()?.tries.as_deref()
+    }
+
+    pub(super) fn tries_mut(&mut self) -> Option<&mut Tries> {
+        self.waiter_mut()?.tries.as_deref_mut()
+    }
+
+    /// Returns true if an attempt that the waiter makes for itself is on its way.
+    pub(super) fn is_attempting(&self) -> bool {
+        self.tries().is_some_and(|tries| tries.call.is_some())
+    }
+
+    /// Returns true if the acquire is in its wait queue.
+    pub(super) fn is_linked(&self) -> bool {
+        self.waiter().is_some_and(|waiter| waiter.linked.is_some())
+    }
+
+    pub(super) const fn waiter(&self) -> Option<&Waiter> {
+        match &self.stage {
+            Stage::Waiting(waiter) => Some(waiter),
+            _ => None,
+        }
+    }
+
+    pub(super) const fn waiter_mut(&mut self) -> Option<&mut Waiter> {
+        match &mut self.stage {
+            Stage::Waiting(waiter) => Some(waiter),
+            _ => None,
+        }
+    }
+}

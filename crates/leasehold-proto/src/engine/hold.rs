@@ -1,0 +1,373 @@
+//! A server hold: what this client has on the server under one wire owner, from the grant until it is gone.
+//!
+//! Invariant: a wire owner is in one phase. A lost hold is never held again. What its guards see and what is on the
+//! server are apart: a lost hold may still have guards, and a released one may still be on the server.
+//!
+//! # How it works
+//! The guards of one owner share a server hold. While it is [held](Phase::Held), `renewal` keeps its lease and
+//! `reentry` its count. When the last guard goes, it [rests](Phase::MinHold) until its minimum hold time is over, and
+//! is then [released](Phase::Releasing). An acquire that no caller received begins in that last phase. Call, failures,
+//! pauses and waiting callers stay with the hold from phase to phase.
+
+use std::collections::VecDeque;
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use super::few::Few;
+use super::interface::LostReason;
+use super::keys::{PlaceId, QueueId};
+use super::terms::{ByAddress, Terms};
+use super::timers::Alarm;
+use crate::id::{CallId, Id};
+use crate::lease::{LEASE_MIN, Lease};
+use crate::moment::Moment;
+use crate::outcome::StoreError;
+use crate::owner::Owner;
+use crate::recipe::Recipe;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ServerHold {
+    pub(super) place: PlaceId,
+    pub(super) recipe: ByAddress,
+    pub(super) owner: Owner,
+    pub(super) units: u32,
+    pub(super) token: Option<NonZeroU64>,
+    /// The longest lease of any call that was sent. The server may keep the key for that long when all else is unknown.
+    pub(super) longest: Lease,
+    /// The send time of the last confirmed acquire or renewal.
+    pub(super) confirmed_at: Moment,
+    pub(super) valid_until: Moment,
+    /// The earliest time at which the server can expire the key, counted from the send of the last confirmed call. No
+    /// drift is subtracted.
+    pub(super) expires_at: Moment,
+    pub(super) guards: Few<Guard>,
+    pub(super) lost: Option<LostReason>,
+    /// True if an unanswered call may still extend the key.
+    pub(super) uncertain: bool,
+    pub(super) phase: Phase,
+    /// The call that changes the count, extends the minimum hold, or releases. Only one is on its way.
+    pub(super) call: Option<CallId>,
+    /// The failures of that call in a row.
+    pub(super) failures: u16,
+    pub(super) last_error: Option<Box<StoreError>>,
+    /// The time of its next attempt.
+    pub(super) again_at: Moment,
+    /// The releases that wait for the outcome.
+    pub(super) reports: Few<Id>,
+    /// The time by which the first of them learns that it is not known, whatever the phase. It moves while the release
+    /// waits behind calls that the server answers.
+    pub(super) report_by: Moment,
+    pub(super) reentry: Option<Box<Reentry>>,
+    /// The renewal on its way.
+    pub(super) renewing: Option<CallId>,
+    pub(super) renew_failures: u16,
+    /// The time of the next renewal.
+    pub(super) renew_at: Moment,
+    /// The time of the next attempt after a failed renewal, or [`Moment::NEVER`].
+    pub(super) retry_at: Moment,
+    /// The tickets that wait for more validity.
+    pub(super) ensuring: Few<Box<Ensuring>>,
+    /// The latest end of the minimum hold times of the released guards.
+    pub(super) min_hold_until: Moment,
+    /// The time until which the hold passes to the next waiters of this client.
+    pub(super) hand_off_until: Moment,
+    pub(super) alarm: Alarm,
+}
+
+/// What becomes of a wire owner on the server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Phase {
+    /// It is held, as far as this client knows.
+    Held,
+    /// It is released here, and the server keeps it until its minimum hold time is over.
+    MinHold(Box<MinHold>),
+    /// It is being taken off the server.
+    Releasing(Release),
+    /// Nothing of it is on the server, or what is there ends with its lease.
+    Gone,
+}
+
+/// A minimum hold: it belongs to no owner, and its lease is extended at most to its end.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct MinHold {
+    /// The end of the minimum hold time.
+    pub(super) until: Moment,
+    /// True if the lease ends the minimum hold, without a release.
+    pub(super) detached: bool,
+    /// The send time and the lease of the extension on its way.
+    pub(super) sent: Option<(Moment, Lease)>,
+}
+
+/// A release or an undo.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Release {
+    /// The time by which the key is gone even if no release ever arrives.
+    pub(super) gone_by: Moment,
+    pub(super) cause: Cause,
+    /// True if an earlier attempt may have been applied, so that "not held" may be its effect.
+    pub(super) uncertain: bool,
+    pub(super) sent_at: Moment,
+}
+
+/// The reason for a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Cause {
+    /// A hold ends.
+    Release,
+    /// A grant that came too late, or that no caller claimed or waited for, or a place in a queue on the server that is
+    /// given up.
+    UnseenGrant,
+    /// An acquire that may or may not have run, and may still run, so only an answer ends its undo.
+    UnknownAcquire,
+}
+
+/// More renewals than any hold makes.
+pub(super) const UNBOUNDED: u32 = u32::MAX;
+
+/// One hold of a caller, with its own terms. A server hold follows the most generous of its guards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Guard {
+    pub(super) id: Id,
+    pub(super) watchdog: bool,
+    pub(super) lease: Lease,
+    /// The end of the hold by its `max_hold`, or [`Moment::NEVER`].
+    pub(super) ends_at: Moment,
+    /// The end of its minimum hold time, until which the server keeps it even after its release.
+    pub(super) min_hold_until: Moment,
+    /// The number of renewals that the watchdog may still make, or [`UNBOUNDED`].
+    pub(super) renewals_left: u32,
+    /// The time at which the grant is undone unless its caller claims it before, or [`Moment::NEVER`] once claimed.
+    pub(super) claim_by: Moment,
+}
+
+/// The count of a hold that its owner entered more than once, or left in part.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Reentry {
+    /// The acquires that raise the count, granted in this order.
+    pub(super) entering: VecDeque<Id>,
+    /// The number of detached guards, which end when the key runs out by its lease.
+    pub(super) detached: u32,
+    /// The count on the server, or `None` after a call with an unknown outcome.
+    pub(super) on_server: Option<u32>,
+    /// What the call on its way sets.
+    pub(super) sent: Option<Count>,
+}
+
+impl Default for Reentry {
+    fn default() -> Self {
+        Self { entering: VecDeque::new(), detached: 0, on_server: Some(1), sent: None }
+    }
+}
+
+impl Reentry {
+    /// Returns true if the server certainly has a count of one, and no guard was detached.
+    pub(super) fn is_single(&self) -> bool {
+        self.on_server == Some(1) && self.detached == 0 && self.sent.is_none() && self.entering.is_empty()
+    }
+}
+
+/// A call on its way that sets the count.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Count {
+    pub(super) count: u32,
+    /// The re-entries that the call confirms. A call without any is a partial release, which keeps the lease.
+    pub(super) reentries: Vec<Id>,
+    pub(super) lease: Lease,
+    pub(super) sent_at: Moment,
+}
+
+/// A ticket that waits for more validity of a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Ensuring {
+    pub(super) id: Id,
+    pub(super) least: Duration,
+    pub(super) deadline: Moment,
+    /// True if a renewal was sent since the ticket began to wait.
+    pub(super) sent: bool,
+}
+
+/// A renewal on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Renewing {
+    pub(super) sent_at: Moment,
+    pub(super) lease: Lease,
+}
+
+impl Guard {
+    /// Creates the guard of a grant that begins at `from` and is claimed by `claim_by`.
+    pub(super) fn new(id: Id, terms: &Terms, from: Moment, claim_by: Moment) -> Self {
+        Self {
+            id,
+            watchdog: terms.watchdog,
+            lease: terms.lease,
+            ends_at: terms.max_hold.map_or(Moment::NEVER, |most| from + most),
+            min_hold_until: terms.min_hold.map_or(from, |least| from + least),
+            renewals_left: terms.max_renewals.unwrap_or(UNBOUNDED),
+            claim_by,
+        }
+    }
+
+    pub(super) fn is_claimed(&self) -> bool {
+        self.claim_by == Moment::NEVER
+    }
+
+    /// Returns true if the watchdog has to renew the hold.
+    fn is_watched(&self) -> bool {
+        self.is_claimed() && self.watchdog && self.renewals_left != 0
+    }
+}
+
+impl ServerHold {
+    /// Creates what an attempt may have left on the server, before anything is known about it.
+    pub(super) fn new(place: PlaceId, terms: &Terms, lease: Lease, now: Moment) -> Self {
+        let recipe = terms.recipe();
+        Self {
+            place,
+            recipe: ByAddress(recipe),
+            owner: Owner::from_number(0),
+            units: terms.units,
+            token: None,
+            longest: lease,
+            confirmed_at: now,
+            valid_until: now,
+            expires_at: now,
+            guards: Few::default(),
+            lost: None,
+            uncertain: false,
+            phase: Phase::Gone,
+            call: None,
+            failures: 0,
+            last_error: None,
+            again_at: Moment::NEVER,
+            reports: Few::default(),
+            report_by: Moment::NEVER,
+            reentry: None,
+            renewing: None,
+            renew_failures: 0,
+            renew_at: Moment::NEVER,
+            retry_at: Moment::NEVER,
+            ensuring: Few::default(),
+            min_hold_until: Moment::default(),
+            hand_off_until: Moment::default(),
+            alarm: Alarm::default(),
+        }
+    }
+
+    pub(super) const fn recipe(&self) -> &'static Recipe {
+        self.recipe.0
+    }
+
+    /// Returns the wait queue of those that want the side of the place that it holds.
+    pub(super) fn queue(&self) -> QueueId {
+        QueueId { place: self.place, side: self.recipe().held_side() }
+    }
+
+    /// Returns the time at which something is due.
+    pub(super) fn due(&self) -> Moment {
+        let claims = self.guards.iter().map(|guard| guard.claim_by);
+        let ensures = self.ensuring.iter().map(|waiting| waiting.deadline);
+        let phase = match &self.phase {
+            Phase::Held => self.valid_until,
+            Phase::Releasing(_) if !self.reports.is_empty() => self.report_by,
+            Phase::MinHold(_) | Phase::Releasing(_) | Phase::Gone => Moment::NEVER,
+        };
+        let times = [phase, self.renew_at, self.again_at];
+        times.into_iter().chain(claims).chain(ensures).min().unwrap_or(Moment::NEVER)
+    }
+
+    pub(super) fn guard_mut(&mut self, id: Id) -> Option<&mut Guard> {
+        self.guards.iter_mut().find(|guard| guard.id == id)
+    }
+
+    /// Returns the validity that is left.
+    pub(super) fn remaining(&self, now: Moment) -> Duration {
+        if self.lost.is_some() { Duration::ZERO } else { self.valid_until.since(now) }
+    }
+
+    /// Returns true if the hold is on the server as far as this client knows.
+    pub(super) const fn is_held(&self) -> bool {
+        matches!(self.phase, Phase::Held)
+    }
+
+    /// Returns the lease that renewals set and are paced by.
+    pub(super) fn lease(&self) -> Lease {
+        self.guards.iter().map(|guard| guard.lease).max().unwrap_or(self.longest)
+    }
+
+    /// Returns the latest end of all its guards.
+    pub(super) fn ends_at(&self) -> Moment {
+        self.guards.iter().map(|guard| guard.ends_at).max().unwrap_or(Moment::NEVER)
+    }
+
+    /// Returns the count that the server should have.
+    pub(super) fn wanted(&self) -> u32 {
+        let (entering, detached) =
+            self.reentry.as_ref().map_or((0, 0), |reentry| (reentry.entering.len(), reentry.detached));
+        u32::try_from(self.guards.len() + entering).unwrap_or(u32::MAX).saturating_add(detached)
+    }
+
+    pub(super) fn detached(&self) -> u32 {
+        self.reentry.as_ref().map_or(0, |reentry| reentry.detached)
+    }
+
+    /// Returns the acquires that raise the count.
+    pub(super) fn entering(&self) -> impl Iterator<Item = Id> {
+        self.reentry.iter().flat_map(|reentry| reentry.entering.iter().copied())
+    }
+
+    /// Returns true if a renewal, or another call, is on its way.
+    pub(super) const fn has_call_on_its_way(&self) -> bool {
+        self.call.is_some() || self.renewing.is_some()
+    }
+
+    /// Returns the latest end of the minimum hold times of its claimed and its released guards.
+    pub(super) fn latest_min_hold(&self) -> Moment {
+        let claimed = self.guards.iter().filter(|guard| guard.is_claimed()).map(|guard| guard.min_hold_until);
+        claimed.fold(self.min_hold_until, Moment::max)
+    }
+
+    /// Returns true if neither a guard nor a re-entry is left.
+    pub(super) fn is_unused(&self) -> bool {
+        self.guards.is_empty() && self.reentry.as_ref().is_none_or(|reentry| reentry.entering.is_empty())
+    }
+
+    /// Returns the lease to set now, which is no longer than the bounds of the guards allow, or their minimum hold
+    /// times need.
+    pub(super) fn lease_now(&self, now: Moment) -> Lease {
+        self.lease().min(Lease::clamped(self.kept_until().since(now)))
+    }
+
+    /// Returns the moment up to which renewals keep the key.
+    pub(super) fn kept_until(&self) -> Moment {
+        self.ends_at().max(self.latest_min_hold())
+    }
+
+    /// Returns true if the key would end before a minimum hold time does. The key is then renewed whatever the terms of
+    /// the guards say.
+    fn owes_time(&self) -> bool {
+        self.latest_min_hold() > self.expires_at
+    }
+
+    /// Returns true if the watchdog has to renew the hold.
+    pub(super) fn is_watched(&self) -> bool {
+        let watched = || self.guards.iter().any(Guard::is_watched) || self.owes_time();
+        self.lost.is_none() && self.is_held() && watched()
+    }
+
+    /// Returns the reason for the hold's loss when its validity passes: failed renewals, or no renewal that was due any
+    /// more.
+    pub(super) fn reason_by_the_clock(&self) -> LostReason {
+        let could_grow = |guard: &Guard| guard.ends_at.since(self.expires_at) >= LEASE_MIN;
+        let is_due =
+            self.owes_time() || self.guards.iter().any(|guard| guard.is_watched() && could_grow(guard));
+        if is_due && self.valid_until < self.ends_at() {
+            LostReason::Unreachable
+        } else if self.guards.iter().any(|guard| !could_grow(guard)) {
+            LostReason::MaxHold
+        } else if self.guards.iter().any(|guard| guard.watchdog && guard.renewals_left == 0) {
+            LostReason::MaxRenewals
+        } else {
+            LostReason::Expired
+        }
+    }
+}

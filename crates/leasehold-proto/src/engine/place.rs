@@ -1,0 +1,241 @@
+//! A place: what this client does with one name, or one group of names, under one family of primitives.
+//!
+//! Invariant: a place exists while it has a wait queue, an acquire, an attempt on its way or a server hold. Both sides
+//! of a read-write lock and its upgrade are one place. At most one hold of a place that excludes others is trusted at
+//! any time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::keys::{Number, PlaceId, QueueId, Side};
+use super::queue::Queue;
+use super::table::Table;
+use crate::name::Name;
+use crate::owner::Owner;
+use crate::recipe::Recipe;
+use crate::subject::Subject;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    /// The names, with the rules of the place's exclusive side.
+    key: Arc<Subject>,
+    /// The hold that excludes all others, trusted or lost, that was granted last.
+    exclusive: Option<Number>,
+    /// The number of acquires, attempts that waiters make for themselves, and server holds in any phase.
+    uses: u32,
+    /// The grants in a row that followed a release of this client, of a primitive without wake-ups.
+    run: u32,
+    rare: Option<Box<Rare>>,
+}
+
+/// The parts of a place that a held lock without waiters does not have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Rare {
+    queues: [Option<Queue>; 3],
+    /// The lost holds whose guards are still there, although another hold has taken their place.
+    displaced: Vec<Number>,
+}
+
+impl Rare {
+    fn is_empty(&self) -> bool {
+        self.displaced.is_empty() && self.queues.iter().all(Option::is_none)
+    }
+}
+
+impl Place {
+    /// Returns the subject of these names under a recipe of the place's family.
+    pub(super) fn subject(&self, recipe: &'static Recipe) -> Subject {
+        Subject { name: self.key.name.clone(), others: Arc::clone(&self.key.others), recipe }
+    }
+
+    pub(super) fn name(&self) -> &Name {
+        &self.key.name
+    }
+
+    /// Returns the number of the names.
+    pub(super) fn names(&self) -> usize {
+        1 + self.key.others.len()
+    }
+
+    /// Returns the hold that excludes all others, trusted or lost.
+    pub(super) const fn exclusive(&self) -> Option<Number> {
+        self.exclusive
+    }
+
+    /// Returns the exclusive holds that still have guards, the last one first.
+    pub(super) fn exclusives(&self) -> impl Iterator<Item = Number> {
+        let displaced = self.rare.as_ref().map(|rare| rare.displaced.as_slice()).unwrap_or_default();
+        self.exclusive.into_iter().chain(displaced.iter().copied())
+    }
+
+    fn is_idle(&self) -> bool {
+        let unused = |rare: &Rare| rare.queues.iter().all(Option::is_none);
+        self.uses == 0 && self.rare.as_deref().is_none_or(unused)
+    }
+}
+
+/// The places of a client, and the read holds in them by their owner.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Places {
+    index: BTreeMap<Arc<Subject>, PlaceId>,
+    places: Vec<Option<Place>>,
+    free: Vec<PlaceId>,
+    readers: Table<(u32, u64), Number>,
+}
+
+impl Places {
+    /// Returns the place of a subject, if it has one.
+    pub(super) fn find(&self, subject: &Subject) -> Option<PlaceId> {
+        self.index.get(&key(subject)).copied()
+    }
+
+    /// Returns the place of a subject, which the caller gives a queue or a hold before it does anything else.
+    pub(super) fn enter(&mut self, subject: &Subject) -> PlaceId {
+        let key = key(subject);
+        if let Some(id) = self.index.get(&key) {
+            return *id;
+        }
+        let key = Arc::new(key);
+        let place = Some(Place { key: Arc::clone(&key), exclusive: None, uses: 0, run: 0, rare: None });
+        let id = if let Some(id) = self.free.pop() {
+            self.places[id.index()] = place;
+            id
+        } else {
+            if self.places.len() == self.places.capacity() {
+                // A quarter more, since doubling would leave up to half of the places unused.
+                self.places.reserve_exact(self.places.len() / 4 + 8);
+            }
+            self.places.push(place);
+            PlaceId::new(
+                u32::try_from(self.places.len() - 1).expect("a client has fewer than 2^32 names at once"),
+            )
+        };
+        self.index.insert(key, id);
+        id
+    }
+
+    pub(super) fn get(&self, id: PlaceId) -> &Place {
+        self.places[id.index()].as_ref().expect("a place exists while it is in use")
+    }
+
+    fn get_mut(&mut self, id: PlaceId) -> &mut Place {
+        self.places[id.index()].as_mut().expect("a place exists while it is in use")
+    }
+
+    /// Removes a place that is not in use any more.
+    fn tidy(&mut self, id: PlaceId) {
+        let slot = &mut self.places[id.index()];
+        if let Some(place) = slot.take_if(|place| place.is_idle()) {
+            self.index.remove(&place.key);
+            self.free.push(id);
+        }
+    }
+
+    pub(super) fn queue(&self, id: QueueId) -> Option<&Queue> {
+        let place = self.places.get(id.place.index())?.as_ref()?;
+        place.rare.as_ref()?.queues[id.side as usize].as_ref()
+    }
+
+    pub(super) fn queue_mut(&mut self, id: QueueId) -> Option<&mut Queue> {
+        let place = self.places.get_mut(id.place.index())?.as_mut()?;
+        place.rare.as_mut()?.queues[id.side as usize].as_mut()
+    }
+
+    /// Returns the wait queue, which is made if it is not there.
+    pub(super) fn open_queue(&mut self, id: QueueId) -> &mut Queue {
+        let rare = self.get_mut(id.place).rare.get_or_insert_default();
+        rare.queues[id.side as usize].get_or_insert_default()
+    }
+
+    pub(super) fn close_queue(&mut self, id: QueueId) {
+        let place = self.get_mut(id.place);
+        if let Some(rare) = &mut place.rare {
+            rare.queues[id.side as usize] = None;
+        }
+        place.rare.take_if(|rare| rare.is_empty());
+        self.tidy(id.place);
+    }
+
+    /// Notes an acquire, an attempt or a server hold that needs the place.
+    pub(super) fn add_use(&mut self, id: PlaceId) {
+        self.get_mut(id).uses += 1;
+    }
+
+    /// Notes the end of such a use. The last one ends the place, unless it has a queue.
+    pub(super) fn end_use(&mut self, id: PlaceId) {
+        self.get_mut(id).uses -= 1;
+        self.tidy(id);
+    }
+
+    /// Notes that the next attempt follows a release of this client. Returns the number of such attempts since the last
+    /// refusal.
+    pub(super) fn extend_run(&mut self, id: PlaceId) -> u32 {
+        let run = &mut self.get_mut(id).run;
+        *run = run.wrapping_add(1);
+        *run
+    }
+
+    /// Notes a refusal: another client has the name.
+    pub(super) fn end_run(&mut self, id: PlaceId) {
+        self.get_mut(id).run = 0;
+    }
+
+    /// Notes the hold of an owner. Returns the exclusive hold that it displaces.
+    pub(super) fn hold(&mut self, id: PlaceId, side: Side, owner: Owner, number: Number) -> Option<Number> {
+        if side == Side::Read {
+            let displaced = self.readers.insert((id.number(), owner.number()), number);
+            debug_assert!(displaced.is_none(), "an owner reads under one wire owner");
+            return None;
+        }
+        let place = self.get_mut(id);
+        let displaced = place.exclusive.replace(number)?;
+        place.rare.get_or_insert_default().displaced.push(displaced);
+        Some(displaced)
+    }
+
+    /// Notes that the hold of an owner has no guards any more.
+    pub(super) fn unhold(&mut self, id: PlaceId, side: Side, owner: Owner, number: Number) {
+        if side == Side::Read {
+            if self.readers.get((id.number(), owner.number())) == Some(&number) {
+                self.readers.remove((id.number(), owner.number()));
+            }
+            return;
+        }
+        let place = self.get_mut(id);
+        place.exclusive.take_if(|held| *held == number);
+        if let Some(rare) = &mut place.rare {
+            rare.displaced.retain(|displaced| *displaced != number);
+        }
+        place.rare.take_if(|rare| rare.is_empty());
+    }
+
+    /// Returns the read hold of an owner, trusted or lost.
+    pub(super) fn reader(&self, id: PlaceId, owner: Owner) -> Option<Number> {
+        self.readers.get((id.number(), owner.number())).copied()
+    }
+}
+
+/// Returns the subject that stands for all sides of one.
+fn key(subject: &Subject) -> Subject {
+    let Subject { name, others, recipe } = subject;
+    Subject { name: name.clone(), others: Arc::clone(others), recipe: recipe.main() }
+}
+
+impl Recipe {
+    /// Returns the rules of the exclusive side, or of a primitive without sides.
+    fn main(&'static self) -> &'static Self {
+        let held_as = self.held_as.unwrap_or(self);
+        if held_as.holding.is_exclusive() { held_as } else { held_as.companion.unwrap_or(held_as) }
+    }
+
+    /// Returns the wait queue of a waiter under this recipe.
+    pub(super) fn side(&self) -> Side {
+        if self.held_as.is_some() { Side::Upgrade } else { self.held_side() }
+    }
+
+    /// Returns the side on which a grant under this recipe is held.
+    pub(super) fn held_side(&self) -> Side {
+        let held_as = self.held_as.unwrap_or(self);
+        if held_as.companion.is_some() && !held_as.holding.is_exclusive() { Side::Read } else { Side::Main }
+    }
+}

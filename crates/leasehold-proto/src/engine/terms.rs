@@ -1,0 +1,90 @@
+//! The terms of an acquire, shared by all acquires with the same ones.
+
+use std::time::Duration;
+
+use super::interface::{Request, Wait};
+use crate::backoff::Backoff;
+use crate::lease::Lease;
+use crate::owner::Owner;
+use crate::recipe::Recipe;
+use crate::subject::Subject;
+
+/// The longest time that a grant waits for its claim.
+const UNCLAIMED_MAX: Duration = Duration::from_secs(5);
+
+/// The terms of acquires that could stand in for each other, shared by all of them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Terms {
+    pub(super) recipe: ByAddress,
+    pub(super) units: u32,
+    pub(super) reenters: bool,
+    pub(super) lease: Lease,
+    pub(super) watchdog: bool,
+    pub(super) max_renewals: Option<u32>,
+    pub(super) max_hold: Option<Duration>,
+    pub(super) min_hold: Option<Duration>,
+    pub(super) uptime: Duration,
+    pub(super) backoff: Option<Backoff>,
+    pub(super) hand_off: Option<Duration>,
+}
+
+/// A recipe that equals itself only. Two recipes of one kind may acquire differently.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ByAddress(pub(super) &'static Recipe);
+
+impl PartialEq for ByAddress {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for ByAddress {}
+
+impl std::hash::Hash for ByAddress {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.0.kind.hash(state);
+    }
+}
+
+impl Terms {
+    /// Splits a request into what it is about and its terms.
+    pub(super) fn of(request: Request) -> (Subject, Owner, Wait, Self) {
+        let Request { subject, owner, units, reenters, lease, watchdog, max_renewals, .. } = request;
+        let Request { max_hold, min_hold, uptime, wait, backoff, hand_off, .. } = request;
+        let recipe = ByAddress(subject.recipe);
+        let terms = Self {
+            recipe,
+            units,
+            reenters,
+            lease,
+            watchdog,
+            max_renewals,
+            max_hold,
+            min_hold,
+            uptime,
+            backoff,
+            hand_off,
+        };
+        (subject, owner, wait, terms)
+    }
+
+    /// Returns the lease to begin with, which is no longer than the hold may last.
+    pub(super) fn first_lease(&self) -> Lease {
+        self.max_hold.map_or(self.lease, |most| self.lease.min(Lease::clamped(most)))
+    }
+
+    /// Returns the time within which a grant is claimed, or undone.
+    pub(super) fn claim_within(&self) -> Duration {
+        (self.first_lease().duration() / 3).min(UNCLAIMED_MAX)
+    }
+
+    /// Returns true if what was granted under the other terms is what these terms request.
+    pub(super) fn fit(&self, other: &Self) -> bool {
+        let requested = |terms: &Self| (terms.recipe, terms.units, terms.first_lease(), terms.uptime);
+        requested(self) == requested(other)
+    }
+
+    pub(super) const fn recipe(&self) -> &'static Recipe {
+        self.recipe.0
+    }
+}

@@ -1,0 +1,117 @@
+//! Tries: the attempts of a wait queue, or of a waiter that makes its own, and what they have seen.
+//!
+//! Invariant: at most one attempt under one wire owner is on its way. All attempts share the wire owner until a grant,
+//! since a refusal wrote nothing and a grant is set, not added.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::interface::AcquireFailure;
+use super::keys::Number;
+use super::terms::Terms;
+use super::timers::Alarm;
+use crate::id::CallId;
+use crate::moment::Moment;
+use crate::outcome::{FreeWithin, StoreError, Verb};
+use crate::subject::Subject;
+
+/// The last answer to the attempts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Last {
+    /// Another owner has it. A hold of this client that is known to be there counts as a refusal too.
+    Refused,
+    Failed(StoreError),
+    TooLate(Duration),
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Tries {
+    /// The wire owner of the attempts, and the terms for which it was used.
+    pub(super) wire: Option<(Number, Arc<Terms>)>,
+    /// The attempt on its way.
+    pub(super) call: Option<CallId>,
+    /// True if news arrived while the attempt was on its way, so its answer may be older than the news.
+    pub(super) again: bool,
+    /// The time by which the unseen grant of an attempt has run out, if an attempt has an unknown outcome.
+    pub(super) unknown_until: Option<Moment>,
+    /// True if the wire owner may be in a queue on the server, after an answer that was no error.
+    pub(super) queued: bool,
+    /// The start of the current run of failures without an answer in between. `failures` counts these failures.
+    failing_since: Option<Moment>,
+    failures: u32,
+    /// The number of refused attempts in a row.
+    pub(super) refusals: u32,
+    pub(super) last: Option<Last>,
+    /// The timer of the next attempt.
+    pub(super) alarm: Alarm,
+}
+
+impl Tries {
+    /// Notes a refusal.
+    pub(super) fn refused(&mut self) {
+        self.last = Some(Last::Refused);
+        self.failing_since = None;
+        self.failures = 0;
+        self.refusals = self.refusals.saturating_add(1);
+    }
+
+    /// Notes a failure. Returns its place in the current run of failures, and the length of that run.
+    pub(super) fn failed(&mut self, now: Moment, sent_at: Moment, last: Last) -> (u32, Duration) {
+        self.last = Some(last);
+        self.failures += 1;
+        (self.failures - 1, now.since(*self.failing_since.get_or_insert(sent_at)))
+    }
+
+    /// Notes that an effect of an attempt may be on the server until then, whatever the next attempts return.
+    pub(super) fn mark_uncertain_until(&mut self, until: Moment) {
+        self.unknown_until = self.unknown_until.max(Some(until));
+    }
+
+    /// Forgets the wire owner, which is granted or undone and is not used again.
+    pub(super) fn drop_wire(&mut self) -> Option<(Number, Arc<Terms>)> {
+        (self.unknown_until, self.queued) = (None, false);
+        self.wire.take()
+    }
+
+    /// Begins anew for the next waiter, after a grant or a failure of the waiter that was first.
+    pub(super) fn begin_anew(&mut self, last: Option<Last>) {
+        (self.failing_since, self.failures, self.refusals) = (None, 0, 0);
+        self.last = last;
+    }
+
+    /// Returns the failure of an acquire that ends now. `arrives_by` is the time by which an attempt on its way has
+    /// arrived or never will, and `doubt_until` the end of what an earlier grant may have left.
+    pub(super) fn verdict(
+        &self,
+        now: Moment,
+        subject: &Subject,
+        terms: &Terms,
+        (arrives_by, doubt_until): (Moment, Option<Moment>),
+    ) -> AcquireFailure {
+        let error = match &self.last {
+            Some(Last::Refused) => return AcquireFailure::Contended,
+            Some(Last::TooLate(took)) => {
+                return AcquireFailure::LeaseTooShort { lease: terms.lease, took: *took };
+            }
+            Some(Last::Failed(error)) => error.clone(),
+            None if self.wire.is_none() => return AcquireFailure::Contended,
+            None => subject.timed_out(Verb::Acquire),
+        };
+        let in_flight_until = self.call.map(|_| subject.gone_by(terms.first_lease(), arrives_by));
+        match self.unknown_until.max(in_flight_until).max(doubt_until) {
+            Some(until) => AcquireFailure::Unknown { free_within: FreeWithin::until(until, now), error },
+            None => AcquireFailure::Failed(error),
+        }
+    }
+}
+
+impl AcquireFailure {
+    /// Returns the same failure for a waiter for which nothing was sent.
+    pub(super) fn without_doubt(self) -> Self {
+        match self {
+            Self::Failed(error) | Self::Unknown { error, .. } => Self::Failed(error.not_applied()),
+            Self::LeaseTooShort { .. } => Self::Contended,
+            other => other,
+        }
+    }
+}

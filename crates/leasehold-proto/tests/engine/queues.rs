@@ -1,0 +1,183 @@
+//! Tests of wait queues: whom a grant reaches, how many attempts are on their way, and how a line stays alive.
+
+use std::time::Duration;
+
+use leasehold_proto::engine::{Event, Id, Outcome, Request, Subject};
+use leasehold_proto::recipe::fair::FAIR;
+use leasehold_proto::recipe::reentrant::REENTRANT;
+use leasehold_proto::recipe::semaphore::{FIFO_SEMAPHORE, SEMAPHORE};
+use leasehold_proto::{Lease, Name, Recipe, Reply, Verb};
+
+use crate::harness::{Harness, millis, next_timer, request};
+
+fn of(recipe: &'static Recipe, owner: u64) -> Request {
+    Request { subject: Subject::new(&Name::new("x").unwrap(), recipe), ..request(owner, 30_000) }
+}
+
+fn verbs(harness: &Harness) -> Vec<Verb> {
+    harness.sent.iter().map(|(_, call)| call.verb()).collect()
+}
+
+#[test]
+fn a_grant_goes_only_to_a_waiter_whose_terms_it_fits() {
+    let mut harness = Harness::new();
+    harness.step(0, Event::Acquire(Id(1), request(1, 30_000)));
+    harness.step(1, Event::Acquire(Id(2), request(2, 60_000)));
+    harness.step(2, Event::Cancel(Id(1)));
+    assert_eq!(harness.answer(3, Ok(Reply::Nil)).verb(), Verb::Acquire);
+    assert_eq!(harness.claim(3, 2), None, "the grant has a lease of 30 s");
+    assert_eq!(harness.answer(4, Ok(Reply::Int(1))).verb(), Verb::Release, "no waiter wants it");
+    assert_eq!(harness.answer(5, Ok(Reply::Nil)).verb(), Verb::Acquire);
+    assert!(matches!(harness.claim(5, 2), Some(Outcome::Acquired(Ok(_)))));
+}
+
+#[test]
+fn a_grant_whose_waiter_has_left_goes_to_the_next_one() {
+    let mut harness = Harness::new();
+    harness.step(0, Event::Acquire(Id(1), request(1, 30_000)));
+    harness.step(1, Event::Acquire(Id(2), request(2, 30_000)));
+    harness.step(2, Event::Cancel(Id(1)));
+    harness.answer(3, Ok(Reply::Nil));
+    assert!(matches!(harness.claim(3, 2), Some(Outcome::Acquired(Ok(_)))));
+    assert!(harness.sent.is_empty(), "{:?}", harness.sent);
+}
+
+#[test]
+fn a_late_grant_burns_its_wire_owner() {
+    for recipe in [&REENTRANT, &FAIR] {
+        let mut harness = Harness::new();
+        let short = Lease::new(Duration::from_secs(1)).unwrap();
+        harness.step(0, Event::Acquire(Id(1), Request { lease: short, ..of(recipe, 1) }));
+        let late = harness.answer(1_100, Ok(Reply::Nil));
+        let undo = harness.answer(1_101, Ok(Reply::Int(1)));
+        assert_eq!((undo.verb(), undo.argument("owner")), (Verb::Release, late.argument("owner")));
+        while harness.sent.is_empty() {
+            let at = millis(next_timer(&mut harness.engine));
+            harness.step(at, Event::Tick);
+        }
+        let (_, again) = &harness.sent[0];
+        assert_eq!(again.verb(), Verb::Acquire);
+        assert_ne!(again.argument("owner"), late.argument("owner"));
+    }
+}
+
+#[test]
+fn each_grant_of_a_permit_doubles_the_attempts_until_one_is_refused() {
+    let mut harness = Harness::new();
+    for id in 1..=40 {
+        harness.step(0, Event::Acquire(Id(id), of(&SEMAPHORE, id)));
+    }
+    for attempts in [1, 2, 4, 8] {
+        assert_eq!(harness.sent.len(), attempts);
+        harness.answer(1, Ok(Reply::Int(1)));
+    }
+    while !harness.sent.is_empty() {
+        harness.answer(2, Ok(Reply::Int(0)));
+    }
+    let channel = harness.listening.first().unwrap().clone();
+    harness.step(3, Event::Listening(channel.clone()));
+    assert_eq!(harness.sent.len(), 1, "nothing suggests that more is there");
+    harness.answer(4, Ok(Reply::Int(0)));
+    harness.step(5, Event::Message(channel));
+    assert_eq!(harness.sent.len(), 1);
+}
+
+#[test]
+fn one_call_shows_that_all_queued_waiters_are_alive_and_each_tries_again_when_places_are_lost() {
+    let mut harness = Harness::new();
+    for id in 1..=3 {
+        harness.step(0, Event::Acquire(Id(id), of(&FAIR, id)));
+        harness.answer(0, Ok(Reply::Int(600_000)));
+    }
+    let channel = harness.listening.first().unwrap().clone();
+    harness.step(1, Event::Listening(channel));
+    harness.answer(1, Ok(Reply::Int(600_000)));
+    for (found, asking) in [(3, vec![]), (2, vec![Verb::Acquire; 3])] {
+        assert!(harness.sent.is_empty(), "{:?}", harness.sent);
+        let at = millis(next_timer(&mut harness.engine));
+        harness.step(at, Event::Tick);
+        assert_eq!(harness.sent.len(), 1, "one call for the whole line: {:?}", harness.sent);
+        let shown = harness
+            .answer(at, Ok(Reply::Array(vec![Reply::Int(found), Reply::Int(found), Reply::Text(vec![])])));
+        assert_ne!(shown.verb(), Verb::Acquire);
+        assert_eq!(verbs(&harness), asking, "{found} of 3 places are there");
+    }
+}
+
+/// Returns the reply to a call that shows waiters alive.
+fn shown(found: i64, length: i64, next: &str) -> Reply {
+    Reply::Array(vec![Reply::Int(found), Reply::Int(length), Reply::Text(next.into())])
+}
+
+/// Creates a harness with two fair waiters, 1 and 2, behind a third one whose place was released when it left. The call
+/// that shows them alive is on its way. Returns the number of the third one too.
+fn behind_a_waiter_that_left() -> (Harness, u64, String) {
+    let mut harness = Harness::new();
+    for id in [3, 1, 2] {
+        harness.step(0, Event::Acquire(Id(id), of(&FAIR, id)));
+    }
+    let left = harness.sent[0].1.argument("owner").unwrap().to_owned();
+    while !harness.sent.is_empty() {
+        harness.answer(0, Ok(Reply::Int(600_000)));
+    }
+    harness.step(0, Event::Cancel(Id(3)));
+    let undo = harness.answer(1, Ok(Reply::Nil));
+    assert_eq!((undo.verb(), undo.argument("owner")), (Verb::Release, Some(&*left)));
+    for channel in harness.listening.clone() {
+        harness.step(2, Event::Listening(channel));
+    }
+    while !harness.sent.is_empty() {
+        harness.answer(2, Ok(Reply::Int(600_000)));
+    }
+    let at = millis(next_timer(&mut harness.engine));
+    harness.step(at, Event::Tick);
+    assert_eq!(verbs(&harness), [Verb::KeepAlive]);
+    (harness, at, left)
+}
+
+#[test]
+fn a_place_that_belongs_to_no_waiter_is_released_as_soon_as_it_is_next() {
+    let (mut harness, at, left) = behind_a_waiter_that_left();
+    let number = left.rsplit(':').next().unwrap();
+    harness.answer(at, Ok(shown(3, 3, number)));
+    assert_eq!(verbs(&harness), [Verb::Release], "it blocks the queue for five seconds");
+    assert_eq!(harness.sent[0].1.argument("owner"), Some(&*left));
+    harness.answer(at + 1, Ok(Reply::Nil));
+    assert_eq!(verbs(&harness), [Verb::Acquire], "the next waiter may have the lock now");
+}
+
+#[test]
+fn a_number_that_the_client_never_used_is_not_released() {
+    let (mut harness, at, _) = behind_a_waiter_that_left();
+    harness.answer(at, Ok(shown(2, 3, "1000")));
+    assert!(harness.sent.is_empty(), "{:?}", harness.sent);
+}
+
+#[test]
+fn each_window_of_a_long_queue_shows_who_is_next() {
+    let (mut harness, at, _) = behind_a_waiter_that_left();
+    harness.answer(at, Ok(shown(0, 1_500, "")));
+    assert_eq!(verbs(&harness), [Verb::KeepAlive], "the next window");
+    harness.answer(at + 1, Ok(shown(2, 1_500, "2")));
+    assert_eq!(verbs(&harness), [Verb::Acquire], "its waiter has become the first one meanwhile");
+}
+
+#[test]
+fn a_queued_waiter_of_a_semaphore_waits_for_the_message_of_the_grant_before_it() {
+    let mut harness = Harness::new();
+    for id in 1..=20 {
+        harness.step(0, Event::Acquire(Id(id), of(&FIFO_SEMAPHORE, id)));
+        harness.answer(0, Ok(Reply::Int(0)));
+    }
+    let channel = harness.listening.first().unwrap().clone();
+    harness.step(1, Event::Listening(channel.clone()));
+    harness.answer(1, Ok(Reply::Int(0)));
+    for attempts in [1, 2, 8] {
+        harness.step(2, Event::Message(channel.clone()));
+        assert_eq!(harness.sent.len(), attempts, "each grant doubles the attempts");
+        while !harness.sent.is_empty() {
+            harness.answer(2, Ok(Reply::Int(1)));
+        }
+    }
+    assert!(harness.sent.is_empty(), "the last grant has left no permit: {:?}", harness.sent);
+}

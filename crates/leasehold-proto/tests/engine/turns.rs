@@ -1,0 +1,170 @@
+//! Tests of the turns that a client leaves to other clients after its releases.
+
+use std::time::Duration;
+
+use leasehold_proto::backoff::Backoff;
+use leasehold_proto::engine::{Event, Id, Outcome, Request, Subject};
+use leasehold_proto::recipe::expirable::EXPIRABLE_SEMAPHORE;
+use leasehold_proto::recipe::multi::MULTI;
+use leasehold_proto::recipe::semaphore::SEMAPHORE;
+use leasehold_proto::recipe::spin::SPIN;
+use leasehold_proto::{Channel, Name, Recipe, Reply, Verb};
+
+use crate::harness::{Harness, millis, ms, next_timer, request};
+
+const LONGEST: Duration = Duration::from_millis(128);
+
+fn spin(owner: u64) -> Request {
+    let backoff = Backoff { first: Duration::from_millis(1), longest: LONGEST };
+    let subject = Subject::new(&Name::new("x").unwrap(), &SPIN);
+    Request { subject, backoff: Some(backoff), ..request(owner, 30_000) }
+}
+
+/// Hands a spin lock over from one waiter of the client to the next. Returns the pause between the two.
+fn hand_over(harness: &mut Harness, at: u64, id: u64) -> Duration {
+    harness.release(at, id, 100_000 + id);
+    assert_eq!(harness.sent.len(), 1, "nothing goes out behind the release: {:?}", harness.sent);
+    assert_eq!(harness.answer(at + 1, Ok(Reply::Int(1))).verb(), Verb::Release);
+    assert!(harness.sent.is_empty(), "the lock is free for others: {:?}", harness.sent);
+    let next = next_timer(&mut harness.engine);
+    harness.step(millis(next), Event::Tick);
+    assert_eq!(harness.answer(millis(next), Ok(Reply::Nil)).verb(), Verb::Acquire);
+    assert!(matches!(harness.claim(millis(next), id + 1), Some(Outcome::Acquired(Ok(_)))));
+    next.since(ms(at + 1))
+}
+
+#[test]
+fn a_client_leaves_a_spin_lock_free_between_its_own_waiters() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, spin(1));
+    for owner in 2..=60 {
+        harness.step(1, Event::Acquire(Id(owner), spin(owner)));
+    }
+    let pauses: Vec<Duration> = (1..=48).map(|id| hand_over(&mut harness, 200 * id, id)).collect();
+    let first = Duration::from_millis(1);
+    let (short, long): (Vec<Duration>, Vec<Duration>) = pauses.iter().partition(|pause| **pause <= first);
+    assert!(short.iter().all(|pause| *pause >= first / 2), "{short:?}");
+    assert_eq!(long, [LONGEST; 3], "every waiter elsewhere polls once in 16 grants");
+    assert!(pauses[15] == LONGEST && pauses[31] == LONGEST && pauses[47] == LONGEST);
+}
+
+#[test]
+fn a_refusal_ends_the_run_of_a_client() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, spin(1));
+    for owner in 2..=40 {
+        harness.step(1, Event::Acquire(Id(owner), spin(owner)));
+    }
+    for id in 1..=15 {
+        assert!(hand_over(&mut harness, 200 * id, id) < LONGEST);
+    }
+    harness.release(4_000, 16, 99);
+    harness.answer(4_001, Ok(Reply::Int(1)));
+    for reply in [Reply::Int(30_000), Reply::Nil] {
+        let at = millis(next_timer(&mut harness.engine));
+        harness.step(at, Event::Tick);
+        harness.answer(at, Ok(reply));
+    }
+    assert!(matches!(harness.claim(4_100, 17), Some(Outcome::Acquired(Ok(_)))));
+    assert!(hand_over(&mut harness, 4_200, 17) < LONGEST, "another client has had the lock meanwhile");
+}
+
+/// Creates a request for a primitive whose releases wake waiters.
+fn of(recipe: &'static Recipe, owner: u64) -> Request {
+    let [name, other] = ["x", "y"].map(|name| Name::new(name).unwrap());
+    let others: Vec<Name> = if recipe.kind == MULTI.kind { vec![other] } else { Vec::new() };
+    let subject = Subject { others: others.into(), ..Subject::new(&name, recipe) };
+    Request { subject, ..request(owner, 30_000) }
+}
+
+/// Returns the reply that grants the primitive.
+fn grant(recipe: &Recipe) -> Reply {
+    if recipe.kind == SEMAPHORE.kind { Reply::Int(1) } else { Reply::Nil }
+}
+
+/// Returns the reply that refuses the primitive.
+fn refusal(recipe: &Recipe) -> Reply {
+    Reply::Int(if recipe.kind == SEMAPHORE.kind { 0 } else { 30_000 })
+}
+
+/// Answers the calls on their way: acquires with a refusal, others with `reply`.
+fn answer_all(harness: &mut Harness, at: u64, recipe: &Recipe, reply: i64) {
+    while let Some((_, call)) = harness.sent.first() {
+        let reply = if call.verb() == Verb::Acquire { refusal(recipe) } else { Reply::Int(reply) };
+        harness.answer(at, Ok(reply));
+    }
+}
+
+/// Creates a harness in which the client holds one of a primitive as owner 1 and listens for the waiters 2 to 9. One
+/// other client listens to its releases.
+fn with_waiters(recipe: &'static Recipe) -> (Harness, Vec<Channel>) {
+    let mut harness = Harness::new();
+    harness.step(0, Event::Acquire(Id(1), of(recipe, 1)));
+    harness.answer(0, Ok(grant(recipe)));
+    assert!(matches!(harness.claim(0, 1), Some(Outcome::Acquired(Ok(_)))));
+    for owner in 2..=9 {
+        harness.step(1, Event::Acquire(Id(owner), of(recipe, owner)));
+    }
+    answer_all(&mut harness, 1, recipe, 1);
+    let channels: Vec<Channel> = harness.listening.iter().cloned().collect();
+    for channel in &channels {
+        harness.step(2, Event::Listening(channel.clone()));
+    }
+    answer_all(&mut harness, 3, recipe, 1);
+    (harness, channels)
+}
+
+/// The reply of a release to which this client and one other listened.
+const HEARD_BY_ANOTHER: i64 = 3;
+
+#[test]
+fn a_client_stands_back_from_whatever_reports_its_listeners() {
+    for recipe in [&SEMAPHORE, &EXPIRABLE_SEMAPHORE, &MULTI] {
+        let (mut harness, channels) = with_waiters(recipe);
+        harness.release(20, 1, 99);
+        assert_eq!(harness.answer(21, Ok(Reply::Int(HEARD_BY_ANOTHER))).verb(), Verb::Release);
+        assert_eq!(harness.answer(21, Ok(grant(recipe))).verb(), Verb::Acquire, "{}", recipe.kind);
+        assert!(matches!(harness.claim(21, 2), Some(Outcome::Acquired(Ok(_)))));
+        answer_all(&mut harness, 22, recipe, 1);
+        for channel in &channels {
+            harness.step(22, Event::Message(channel.clone()));
+        }
+        answer_all(&mut harness, 22, recipe, 1);
+        harness.release(30, 2, 98);
+        assert_eq!(harness.sent.len(), 1, "{}: {:?}", recipe.kind, harness.sent);
+        harness.answer(31, Ok(Reply::Int(HEARD_BY_ANOTHER)));
+        for channel in &channels {
+            harness.step(31, Event::Message(channel.clone()));
+        }
+        assert!(harness.sent.is_empty(), "{}: it stands back: {:?}", recipe.kind, harness.sent);
+        let at = millis(next_timer(&mut harness.engine));
+        assert!((32..=35).contains(&at), "{}: a round trip or two: {at} ms", recipe.kind);
+        harness.step(32, Event::Message(channels[0].clone()));
+        assert_eq!(harness.sent[0].1.verb(), Verb::Acquire, "{}: the other has had its turn", recipe.kind);
+    }
+}
+
+#[test]
+fn one_contended_release_after_the_other_keeps_no_waiter_from_its_turn() {
+    let (mut harness, _) = with_waiters(&SEMAPHORE);
+    for owner in 10..=14 {
+        let at = 20 + owner;
+        harness.step(at, Event::Message(harness.listening.first().unwrap().clone()));
+        harness.answer(at, Ok(Reply::Int(1)));
+        answer_all(&mut harness, at, &SEMAPHORE, 1);
+        assert!(matches!(harness.claim(at, owner - 8), Some(Outcome::Acquired(Ok(_)))));
+    }
+    harness.release(40, 1, 90);
+    harness.answer(45, Ok(Reply::Int(HEARD_BY_ANOTHER)));
+    answer_all(&mut harness, 45, &SEMAPHORE, 1);
+    harness.release(50, 2, 91);
+    harness.answer(60, Ok(Reply::Int(HEARD_BY_ANOTHER)));
+    let asks_by = millis(next_timer(&mut harness.engine));
+    assert!((80..=90).contains(&asks_by), "a round trip or two: {asks_by} ms");
+    for (hold, at) in [(3, 61), (4, 63), (5, 65)] {
+        harness.release(at, hold, 90 + hold);
+        harness.answer(at + 10, Ok(Reply::Int(HEARD_BY_ANOTHER)));
+        assert!(harness.sent.is_empty(), "{:?}", harness.sent);
+    }
+    assert_eq!(millis(next_timer(&mut harness.engine)), asks_by, "later releases do not move it");
+}

@@ -1,0 +1,89 @@
+//! The rules of the hand-off, judged from outside: which guard uses which hold of the server, and since when.
+//!
+//! Invariant: a hold that passes on has one guard before and one after, and no time between them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use leasehold_proto::engine::Id;
+use leasehold_proto::{Moment, WireOwner};
+
+use super::{Budget, Client, TICK, User};
+
+/// The longest hold of the user that bounds its holds. It ends before the lease does.
+pub(crate) const MAX_HOLD: Duration = Duration::from_millis(150);
+
+/// The holds of one client, as its users see them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Passing {
+    /// The present guards of each hold of the server, and the time of the grant.
+    guards: BTreeMap<WireOwner, (BTreeSet<Id>, Moment)>,
+    /// The holds that the server has reported as gone.
+    pub(crate) gone: BTreeSet<String>,
+    /// The number of holds that passed on.
+    pub(crate) passed: u32,
+}
+
+impl Client {
+    /// Notes what a step has changed. Returns the wire owners of the holds that passed on, each with the rule that this
+    /// breaks.
+    pub(super) fn note_guards(
+        &mut self,
+        index: usize,
+        now: Moment,
+        budget: Budget,
+    ) -> Vec<(String, Option<&'static str>)> {
+        let mut passed = Vec::new();
+        if self.users.len() == 1 {
+            // Fewer states for the models of one user.
+            return passed;
+        }
+        let mut guards: BTreeMap<WireOwner, (BTreeSet<Id>, Moment)> = BTreeMap::new();
+        for user in &self.users {
+            let (User::Waiting { id, .. } | User::Holding(id)) = user else { continue };
+            if let Some(wire) = self.engine.wire_owner(*id) {
+                let granted_at = self.passing.guards.get(&wire).map_or(now, |(_, granted_at)| *granted_at);
+                guards.entry(wire).or_insert((BTreeSet::new(), granted_at)).0.insert(*id);
+            }
+        }
+        let before = std::mem::replace(&mut self.passing.guards, guards);
+        for (wire, (ids, granted_at)) in &self.passing.guards {
+            // A guard of the same owner enters beside the first one.
+            if before.get(wire).is_some_and(|(before, _)| before.is_disjoint(ids)) {
+                self.passing.passed += 1;
+                let until = *granted_at + TICK * budget.passes_for;
+                let rules =
+                    ids.iter().map(|id| self.rule_broken_by(index, (*id, *wire), (now, until), budget));
+                passed.push((wire.to_string(), rules.flatten().next()));
+            }
+        }
+        passed
+    }
+
+    fn rule_broken_by(
+        &self,
+        index: usize,
+        (id, wire): (Id, WireOwner),
+        (now, until): (Moment, Moment),
+        budget: Budget,
+    ) -> Option<&'static str> {
+        let is_user =
+            |user: &User| matches!(user, User::Waiting { id: of, .. } | User::Holding(of) if *of == id);
+        let user = self.users.iter().position(is_user)?;
+        let is_bounded = budget.bounded && has_max_hold(index, user);
+        if now >= until {
+            Some("L4: a hold passes on after its bound")
+        } else if is_bounded && self.engine.remaining(id, now) > MAX_HOLD {
+            Some("a hold passes on past the longest hold of the next guard")
+        } else if self.passing.gone.contains(&wire.to_string()) {
+            Some("a lost hold passes on")
+        } else {
+            None
+        }
+    }
+}
+
+/// Returns true if a user bounds its holds: the last user of the last of two clients.
+pub(super) const fn has_max_hold(client: usize, user: usize) -> bool {
+    client == 1 && user == 1
+}

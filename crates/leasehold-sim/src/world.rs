@@ -1,0 +1,332 @@
+//! The mode of one server: the real client, engine, wire and scripts, over a simulated network.
+//!
+//! Invariant: the plan and its random numbers decide everything outside the client.
+
+mod carriage;
+mod executor;
+mod foreign;
+mod net;
+mod port;
+pub(crate) mod quorum;
+mod runtime;
+mod server;
+mod stream;
+mod timeline;
+mod windows;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use leasehold::Client;
+use leasehold_store::embedded::{Condition, Frame};
+use tokio::sync::Notify;
+
+use self::executor::{Executor, Home, spawn};
+use self::net::Net;
+use self::port::SimStore;
+use self::runtime::SimRuntime;
+use self::timeline::Timeline;
+use self::windows::Impairment;
+use crate::clock::Clock;
+use crate::environment::{Env, Environment};
+use crate::fault::{Fault, Kind};
+use crate::history::Event;
+use crate::lifecycle;
+use crate::observe::{Book, Observed};
+use crate::plan::{Plan, stream};
+use crate::primitive::Primitive;
+use crate::recorder::Recorder;
+use crate::schedule::{Action, replicated_at};
+use crate::wire::Witness;
+use crate::workload;
+
+/// The pause between two attempts of a process to connect.
+const CONNECT_AGAIN_AFTER: Duration = Duration::from_millis(100);
+
+struct World {
+    plan: Arc<Plan>,
+    executor: Executor,
+    environment: Arc<SimEnvironment>,
+    clocks: Vec<Clock>,
+    /// The signal of each process that its clock has jumped, for which the alarms of the process wait.
+    jumped: Vec<Arc<Notify>>,
+    recorder: Recorder,
+    /// The number of starts of each process.
+    starts: Vec<u64>,
+    /// True for each process that lives.
+    alive: Vec<bool>,
+}
+
+/// Runs a plan to its end. The recorder has the history.
+pub(crate) fn run(plan: &Arc<Plan>, keep: bool) -> Recorder {
+    let clocks: Vec<_> = (0..plan.processes).map(|process| plan.clock_of(process)).collect();
+    let server_clock = plan.server_clock();
+    let recorder = Recorder::new(plan, clocks.clone(), server_clock.clone(), keep);
+    let timeline = Arc::new(Timeline::default());
+    let net = Net::new(&timeline, plan, Witness::new(plan, recorder.clone(), server_clock));
+    let mut world = World {
+        plan: Arc::clone(plan),
+        executor: Executor::new(&timeline, plan.processes + plan.foreigners, stream(plan.seed, "schedule")),
+        environment: Arc::new(SimEnvironment { timeline, net }),
+        clocks,
+        jumped: (0..plan.processes).map(|_| Arc::default()).collect(),
+        recorder: recorder.clone(),
+        starts: vec![0; plan.processes],
+        alive: vec![false; plan.processes],
+    };
+    world.live();
+    recorder
+}
+
+impl World {
+    fn live(&mut self) {
+        for process in 0..self.plan.processes {
+            self.start(process);
+        }
+        for foreigner in self.plan.processes..self.plan.processes + self.plan.foreigners {
+            let env = self.env(foreigner, foreigner as u64, None);
+            spawn(Home::User(foreigner), workload::foreign::live(env));
+        }
+        lifecycle::live(self);
+    }
+
+    fn begin(&mut self, index: usize) {
+        let fault = self.plan.faults[index].clone();
+        self.record(Event::Fault { index, kind: fault.kind, begins: true });
+        let (net, until) = (self.environment.net.clone(), fault.ends());
+        let process = fault.process;
+        let impair = |impairment| net.impair(process, impairment, until);
+        match fault.kind {
+            Kind::RequestsStall => impair(Impairment::RequestsStall),
+            Kind::RepliesStall => impair(Impairment::RepliesStall),
+            Kind::Partition => {
+                impair(Impairment::RequestsStall);
+                impair(Impairment::RepliesStall);
+            }
+            Kind::Reset => net.reset(process),
+            Kind::Refuse => {
+                for process in 0..self.plan.processes + self.plan.foreigners {
+                    net.impair(process, Impairment::Refused, until);
+                    net.reset(process);
+                }
+            }
+            Kind::Slow => impair(Impairment::Slow),
+            Kind::HalfOpen => net.halve(process),
+            Kind::Torn => impair(Impairment::Torn),
+            Kind::SlowReader => impair(Impairment::Trickles),
+            Kind::Duplicate => impair(Impairment::Repeated),
+            Kind::MessagesLost => impair(Impairment::MessagesLost),
+            Kind::DropFutures => impair(Impairment::DropsFutures),
+            Kind::ServerFreeze => net.freeze(until),
+            Kind::Restart | Kind::RestartEmpty => net.restart(until, fault.kind == Kind::Restart),
+            Kind::Failover => net.fail_over(replicated_at(&fault), until),
+            Kind::ForgetScripts => net.server.forget_scripts(),
+            Kind::OutOfMemory => net.server.refuse(Some(Condition::OutOfMemory)),
+            Kind::ReadOnly => net.server.refuse(Some(Condition::ReadOnly)),
+            Kind::Busy => net.server.refuse(Some(Condition::Busy)),
+            Kind::ServerClockForward => net.server.jump(fault.jump_ns()),
+            Kind::ServerClockBack => net.server.jump(-fault.jump_ns()),
+            Kind::Delete => net.server.delete(&fault.name),
+            Kind::ForceRelease => {
+                Primitive::force_release(&fault.name).iter().for_each(|call| net.server.operate(call));
+                net.ship();
+            }
+            Kind::ClockForward | Kind::Pause | Kind::Starve | Kind::Crash => self.hit(&fault),
+        }
+    }
+
+    /// Injects a fault into a process itself. Foreign clients are spared.
+    fn hit(&mut self, fault: &Fault) {
+        let process = fault.process;
+        if process >= self.plan.processes {
+            return;
+        }
+        match fault.kind {
+            Kind::ClockForward => {
+                self.clocks[process].jump(fault.jump_ns());
+                self.jumped[process].notify_waiters();
+            }
+            Kind::Pause => {
+                self.executor.pause(process, true);
+                self.recorder.pause(self.environment.now(), process, true);
+            }
+            Kind::Starve => {
+                self.executor.starve(process, true);
+                self.recorder.pause(self.environment.now(), process, true);
+            }
+            _ => {
+                self.recorder.pause(self.environment.now(), process, false);
+                self.recorder.kill(self.environment.now(), process);
+                self.environment.net.kill(process);
+                self.executor.kill(process);
+                self.alive[process] = false;
+            }
+        }
+    }
+
+    fn end(&mut self, index: usize) {
+        let fault = self.plan.faults[index].clone();
+        match fault.kind {
+            // Another fault of this kind is still active.
+            _ if self.lasts_elsewhere(index) => {}
+            Kind::OutOfMemory | Kind::ReadOnly | Kind::Busy => {
+                self.environment.net.server.refuse(None);
+            }
+            Kind::HalfOpen => self.environment.net.find_out(fault.process),
+            Kind::Pause | Kind::Starve if fault.process < self.plan.processes => {
+                self.executor.pause(fault.process, false);
+                self.executor.starve(fault.process, false);
+                self.recorder.pause(self.environment.now(), fault.process, false);
+            }
+            Kind::Crash if self.alive.get(fault.process) == Some(&false) => self.start(fault.process),
+            _ => {}
+        }
+        self.record(Event::Fault { index, kind: fault.kind, begins: false });
+    }
+
+    /// Returns true if another fault with the same effect is still active.
+    fn lasts_elsewhere(&self, index: usize) -> bool {
+        let (ended, now) = (&self.plan.faults[index], self.environment.now());
+        self.plan.faults.iter().enumerate().any(|(other, fault)| {
+            let same = fault.kind == ended.kind && fault.process == ended.process;
+            other != index && same && fault.begins <= now && fault.ends() > now
+        })
+    }
+
+    /// Starts a process: its client, and its users once the client has connected.
+    fn start(&mut self, process: usize) {
+        self.starts[process] += 1;
+        self.alive[process] = true;
+        let incarnation = (process as u64) << 32 | self.starts[process];
+        let runtime = SimRuntime {
+            timeline: Arc::clone(&self.environment.timeline),
+            clock: self.clocks[process].clone(),
+            process,
+            rng: Arc::new(Mutex::new(stream(self.plan.seed ^ incarnation, "identity"))),
+            jumped: Arc::clone(&self.jumped[process]),
+        };
+        let client = self.connected(process, runtime, stream(self.plan.seed ^ incarnation, "wire"));
+        let envs: Vec<_> = (0..self.plan.users)
+            .map(|user| self.env(process, incarnation << 8 | user as u64, None))
+            .collect();
+        self.record(Event::Started { process });
+        spawn(Home::User(process), async move {
+            let client = client.await;
+            for env in envs {
+                spawn(Home::User(process), workload::live(Env { client: Some(client.clone()), ..env }));
+            }
+        });
+    }
+
+    /// Connects the client of a process, and tries again until it has.
+    fn connected(
+        &self,
+        process: usize,
+        runtime: SimRuntime,
+        mut rng: fastrand::Rng,
+    ) -> impl Future<Output = Client> + use<> {
+        let (environment, recorder, plan) =
+            (Arc::clone(&self.environment), self.recorder.clone(), Arc::clone(&self.plan));
+        async move {
+            loop {
+                let builder = Client::builder().timeout(plan.timeout).poll_interval(plan.poll_interval);
+                let builder = builder.hand_off(plan.hand_off);
+                let (net, rng) = (environment.net.clone(), rng.fork());
+                let (recorder, observing) = (recorder.clone(), Arc::clone(&environment));
+                let open = async move || {
+                    let store = SimStore::connect(&net, process, rng).await?;
+                    Ok(Observed { store, book: Book { process, recorder, environment: observing } })
+                };
+                match builder.connect_over(&runtime, "sim", open).await {
+                    Ok(client) => return client,
+                    Err(_) => environment.timeline.sleep(CONNECT_AGAIN_AFTER).await,
+                }
+            }
+        }
+    }
+
+    fn env(&self, process: usize, salt: u64, client: Option<Client>) -> Env {
+        Env {
+            environment: self.environment.clone(),
+            plan: Arc::clone(&self.plan),
+            recorder: self.recorder.clone(),
+            process,
+            rng: stream(self.plan.seed ^ salt.wrapping_mul(0x0002_0000_0001), "user"),
+            client,
+        }
+    }
+
+    fn record(&self, event: Event) {
+        self.recorder.record(self.environment.now(), event);
+    }
+
+    fn violate(&self, id: &'static str, what: String) {
+        self.recorder.violate(self.environment.now(), id, what);
+    }
+}
+
+impl lifecycle::World for World {
+    fn plan(&self) -> Arc<Plan> {
+        Arc::clone(&self.plan)
+    }
+
+    fn now(&self) -> Duration {
+        self.environment.now()
+    }
+
+    fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    fn users(&self) -> usize {
+        self.executor.users()
+    }
+
+    fn apply(&mut self, action: Action) {
+        match action {
+            Action::Begin(index) => self.begin(index),
+            Action::End(index) => self.end(index),
+            Action::Replicate => self.environment.net.replicate(),
+        }
+    }
+
+    fn run_until(&mut self, at: Duration) -> bool {
+        let (recorder, environment) = (&self.recorder, &self.environment);
+        let went_on = self.executor.run_until(at, || !recorder.check_time(environment.now()));
+        if !went_on {
+            self.violate("L", "the world is caught in a loop at one moment".into());
+        }
+        self.recorder.violation().is_none()
+    }
+
+    fn left_over(&self) -> (Vec<String>, Vec<String>) {
+        let server = &self.environment.net.server;
+        (server.left_over(&self.plan), server.channels())
+    }
+}
+
+/// The environment of the workloads of one server.
+struct SimEnvironment {
+    timeline: Arc<Timeline>,
+    net: Net,
+}
+
+impl Environment for SimEnvironment {
+    fn now(&self) -> Duration {
+        self.timeline.now()
+    }
+
+    fn sleep(&self, span: Duration) -> BoxFuture<'static, ()> {
+        self.timeline.sleep(span).boxed()
+    }
+
+    fn command(&self, process: usize, command: Vec<Vec<u8>>) -> BoxFuture<'static, Option<Frame>> {
+        foreign::command(self.net.clone(), process, command).boxed()
+    }
+
+    fn drops_futures(&self, process: usize) -> bool {
+        self.net.drops_futures(process)
+    }
+}

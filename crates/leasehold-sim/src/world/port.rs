@@ -1,0 +1,357 @@
+//! The real wire of one process, over streams of the simulated network.
+//!
+//! Invariant: a port decides nothing. It steps the wire as the driver of the Redis store does: a caller that submits a
+//! call writes what the wire gives it to write, and a task of the process does the rest.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use fastrand::Rng;
+use leasehold_proto::{Applied, Call, Channel, Moment, Reply, StoreError, StoreErrorKind, engine};
+use leasehold_store::redis::wire::{CallId, ConnId, Input, Output, SubscriberId, Wire};
+use leasehold_store::redis::{ConnectOptions, ServerUrl};
+use leasehold_store::{Heard, Outcomes, Store, Submit, Subscription};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
+
+use super::executor::{Home, spawn};
+use super::net::Net;
+use super::stream::{Happened, StreamId};
+use super::timeline::Sleep;
+
+/// The outcome of a call.
+type Outcome = Result<Reply, StoreError>;
+
+/// The recipient of a call's outcome.
+enum Recipient {
+    Future(oneshot::Sender<Outcome>),
+    /// The recipient of all submitted calls, with its id of the call.
+    Submitter(engine::CallId),
+}
+
+/// The store of a process.
+pub(super) struct SimStore(Arc<Port>);
+
+struct Port {
+    net: Net,
+    process: usize,
+    /// The number of kills of the process before this port. A port of a killed process sends nothing.
+    life: u64,
+    state: Mutex<State>,
+}
+
+struct State {
+    wire: Wire,
+    streams: BTreeMap<ConnId, StreamId>,
+    calls: BTreeMap<CallId, Recipient>,
+    /// The recipient of the outcomes of submitted calls.
+    recipient: Option<Weak<dyn Outcomes>>,
+    /// The outcomes of submitted calls, until no lock is held.
+    outcomes: Vec<(engine::CallId, Outcome)>,
+    subscribers: BTreeMap<SubscriberId, UnboundedSender<Heard>>,
+    opened: Option<oneshot::Sender<Result<(), StoreError>>>,
+    last_id: u64,
+    is_closed: bool,
+    waker: Waker,
+    /// The time until which the task sleeps.
+    alarm: Moment,
+    /// Decides the pieces in which the task reads.
+    rng: Rng,
+}
+
+impl SimStore {
+    /// Returns a store that connects with its first call.
+    pub(super) fn lazy(net: &Net, process: usize, mut rng: Rng) -> Self {
+        let terms = net.plan.wire;
+        let options = ConnectOptions::default()
+            .timeout(net.plan.timeout)
+            .resp3(terms.client_has_resp3)
+            .batch_rows(terms.batch_rows);
+        let url = ServerUrl::parse("redis://server").expect("a host's name makes a URL");
+        let state = State {
+            wire: Wire::new(url, options, rng.u64(..)),
+            streams: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            recipient: None,
+            outcomes: Vec::new(),
+            subscribers: BTreeMap::new(),
+            opened: None,
+            last_id: 0,
+            is_closed: false,
+            waker: Waker::noop().clone(),
+            alarm: Moment::NEVER,
+            rng,
+        };
+        let port = Port { net: net.clone(), process, life: net.lives(process), state: Mutex::new(state) };
+        let port = Arc::new(port);
+        spawn(Home::Driver(process), drive(Arc::clone(&port)));
+        Self(port)
+    }
+
+    /// Connects, and returns the store if the first attempt succeeds.
+    pub(super) async fn connect(net: &Net, process: usize, rng: Rng) -> Result<Self, StoreError> {
+        let store = Self::lazy(net, process, rng);
+        let (tell, told) = oneshot::channel();
+        store.0.change(|port, state, now| {
+            state.opened = Some(tell);
+            state.step(port, now, Input::Open);
+        });
+        told.await.expect("a process that lives opens its store")?;
+        Ok(store)
+    }
+}
+
+impl Store for SimStore {
+    fn run(&self, call: Call, timeout: Duration) -> impl Future<Output = Outcome> + Send + 'static {
+        let port = Arc::clone(&self.0);
+        let (verb, key) = (call.verb(), call.subject());
+        async move {
+            let (reply_to, reply) = oneshot::channel();
+            let id = port.change(|port, state, now| {
+                state.submit(port, now, Recipient::Future(reply_to), (call, timeout))
+            });
+            let mut caller = Caller { port: &port, id, has_outcome: false };
+            let outcome = reply.await;
+            caller.has_outcome = true;
+            let closed = |_| Err(StoreError::new(StoreErrorKind::Closed, verb, key, Applied::Unknown));
+            outcome.unwrap_or_else(closed)
+        }
+    }
+
+    fn subscribe(&self, channel: Channel, heard: UnboundedSender<Heard>) -> Subscription {
+        let id = self.0.change(|port, state, now| {
+            let id = SubscriberId(state.next_id());
+            state.subscribers.insert(id, heard);
+            state.step(port, now, Input::Subscribe(id, channel.clone()));
+            id
+        });
+        let port = Arc::downgrade(&self.0);
+        Subscription::new(move || {
+            if let Some(port) = port.upgrade() {
+                port.change(|port, state, now| {
+                    state.step(port, now, Input::Unsubscribe(id, channel));
+                    state.subscribers.remove(&id);
+                });
+            }
+        })
+    }
+
+    fn entrance(&self, outcomes: Weak<dyn Outcomes>) -> Option<Arc<dyn Submit>> {
+        self.0.state().recipient = Some(outcomes);
+        Some(Arc::clone(&self.0) as Arc<dyn Submit>)
+    }
+}
+
+impl Submit for Port {
+    fn submit(&self, id: engine::CallId, call: Call, timeout: Duration) -> Result<(), StoreError> {
+        self.change(|port, state, now| {
+            state.submit(port, now, Recipient::Submitter(id), (call, timeout));
+            // The step that submits a call has no outcome but a refusal of this call.
+            match state.outcomes.pop() {
+                Some((_, outcome)) => outcome.map(drop),
+                None => Ok(()),
+            }
+        })
+    }
+}
+
+impl Drop for SimStore {
+    fn drop(&mut self) {
+        self.0.change(|port, state, now| {
+            state.step(port, now, Input::Close);
+            state.is_closed = true;
+            state.waker.wake_by_ref();
+        });
+    }
+}
+
+/// The caller of one call. Its drop tells the wire that the caller has left.
+struct Caller<'a> {
+    port: &'a Port,
+    id: CallId,
+    has_outcome: bool,
+}
+
+impl Drop for Caller<'_> {
+    fn drop(&mut self) {
+        if !self.has_outcome {
+            self.port.change(|port, state, now| {
+                state.calls.remove(&self.id);
+                state.step(port, now, Input::Abandon(self.id));
+            });
+        }
+    }
+}
+
+/// Reads, flushes and lets time pass, until the store is dropped.
+async fn drive(port: Arc<Port>) {
+    let mut sleep: Option<(Moment, Sleep)> = None;
+    poll_fn(|cx| {
+        let Some(next) = port.poll(cx) else { return Poll::Ready(()) };
+        if sleep.as_ref().is_none_or(|(at, _)| *at != next) {
+            let at = Duration::from_nanos(next.as_nanos());
+            sleep = (next != Moment::NEVER).then(|| (next, port.net.timeline.sleep_until(at)));
+        }
+        if let Some((_, sleep)) = &mut sleep
+            && Pin::new(sleep).poll(cx).is_ready()
+        {
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
+    })
+    .await;
+}
+
+impl Port {
+    /// Changes the state, and wakes the task if there is work for it.
+    fn change<T>(&self, change: impl FnOnce(&Self, &mut State, Moment) -> T) -> T {
+        let mut state = self.state();
+        let changed = change(self, &mut state, self.now());
+        if state.wire.wants_flush() || state.wire.timer() < state.alarm {
+            state.waker.wake_by_ref();
+        }
+        deliver(state);
+        changed
+    }
+
+    /// Does what there is to do. Returns the time of the next tick, or `None` once the store is dropped.
+    fn poll(&self, cx: &Context<'_>) -> Option<Moment> {
+        let (now, happened) = (self.now(), self.net.take(self.process, cx.waker()));
+        let mut state = self.state();
+        state.waker = cx.waker().clone();
+        if state.is_closed {
+            return None;
+        }
+        for (stream, happened) in happened {
+            state.take(self, now, stream, happened);
+        }
+        for conn in state.streams.keys().copied().collect::<Vec<_>>() {
+            state.write(self, now, conn);
+        }
+        state.step(self, now, Input::Flush);
+        if state.wire.timer() <= now {
+            state.step(self, now, Input::Tick);
+        }
+        state.alarm = state.wire.timer();
+        let alarm = state.alarm;
+        deliver(state);
+        Some(alarm)
+    }
+
+    fn now(&self) -> Moment {
+        Moment::default() + self.net.timeline.now()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Passes the outcomes of submitted calls to their recipient, without the lock.
+fn deliver(mut state: MutexGuard<'_, State>) {
+    let outcomes = std::mem::take(&mut state.outcomes);
+    let recipient = state.recipient.as_ref().and_then(Weak::upgrade);
+    drop(state);
+    if let Some(recipient) = recipient.filter(|_| !outcomes.is_empty()) {
+        recipient.take(outcomes);
+    }
+}
+
+impl State {
+    fn submit(
+        &mut self,
+        port: &Port,
+        now: Moment,
+        recipient: Recipient,
+        (call, timeout): (Call, Duration),
+    ) -> CallId {
+        let id = CallId(self.next_id());
+        self.calls.insert(id, recipient);
+        self.step(port, now, Input::Submit(id, call, timeout));
+        id
+    }
+
+    const fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    /// Passes an event of a stream to the wire.
+    fn take(&mut self, port: &Port, now: Moment, stream: StreamId, happened: Happened) {
+        // A stream that the wire has reset is unknown.
+        let known = self.streams.iter().find(|(_, known)| **known == stream);
+        let Some(conn) = known.map(|(conn, _)| *conn) else { return };
+        match happened {
+            Happened::Connected => self.step(port, now, Input::Connected(conn)),
+            Happened::Refused => {
+                self.streams.remove(&conn);
+                self.step(port, now, Input::Refused(conn, io::ErrorKind::ConnectionRefused.into()));
+            }
+            Happened::Bytes(bytes) => {
+                port.net.server.hear(port.process);
+                let cut = if self.rng.u8(0..8) == 0 { self.rng.usize(0..bytes.len()) } else { 0 };
+                for read in [&bytes[..cut], &bytes[cut..]] {
+                    if !read.is_empty() {
+                        self.step(port, now, Input::Bytes(conn, read));
+                    }
+                }
+            }
+            Happened::Closed => {
+                self.streams.remove(&conn);
+                self.step(port, now, Input::Closed(conn));
+            }
+        }
+    }
+
+    /// Steps the wire, and carries out what it says.
+    fn step(&mut self, port: &Port, now: Moment, input: Input<'_>) {
+        if port.net.lives(port.process) != port.life {
+            return;
+        }
+        let mut outputs = Vec::new();
+        self.wire.step(now, input, &mut outputs);
+        for output in outputs {
+            match output {
+                Output::Dial(conn, _) => drop(self.streams.insert(conn, port.net.dial(port.process))),
+                Output::Write(conn) => self.write(port, now, conn),
+                Output::Reset(conn) => {
+                    if let Some(stream) = self.streams.remove(&conn) {
+                        port.net.hang_up(stream);
+                    }
+                }
+                Output::Opened(outcome) => {
+                    if let Some(tell) = self.opened.take() {
+                        let _ = tell.send(outcome);
+                    }
+                }
+                Output::Reply(id, outcome) => match self.calls.remove(&id) {
+                    Some(Recipient::Future(reply_to)) => drop(reply_to.send(outcome)),
+                    Some(Recipient::Submitter(id)) => self.outcomes.push((id, outcome)),
+                    None => {}
+                },
+                Output::Heard(id, heard) => {
+                    if let Some(hear) = self.subscribers.get(&id) {
+                        let _ = hear.send(heard);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes the bytes of a connection, as far as its stream takes them.
+    fn write(&mut self, port: &Port, now: Moment, conn: ConnId) {
+        while let Some(stream) = self.streams.get(&conn).copied() {
+            let bytes = self.wire.unwritten(conn);
+            let count = if bytes.is_empty() { 0 } else { port.net.write(stream, bytes) };
+            if count == 0 {
+                return;
+            }
+            self.step(port, now, Input::Wrote(conn, count));
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The simulated server: the embedded server, the witness of its scripts, and its sessions' hook.
+//!
+//! Invariant: a command executes at one instant, and its messages go only to the sessions of that instant.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fastrand::Rng;
+use leasehold_proto::Call;
+use leasehold_store::embedded::{
+    self, Condition, ConnectionHook, Database, Executed, Frame, Message, Session,
+};
+
+use super::timeline::Timeline;
+use super::windows::{Impairment, Windows};
+use crate::history::By;
+use crate::plan::{Plan, stream};
+use crate::primitive::delete;
+use crate::wire::{Decoded, Witness, is_script};
+
+pub(super) struct Server {
+    embedded: Arc<embedded::Server>,
+    shared: Arc<Shared>,
+}
+
+/// The times at which the server is not there, and its saved states.
+#[derive(Default)]
+pub(super) struct Outages {
+    /// The state of a replica at earlier times, for later failovers.
+    replicas: Vec<(Duration, Database)>,
+    pub(super) down_until: Duration,
+    pub(super) frozen_until: Duration,
+}
+
+impl Server {
+    pub(super) fn new(plan: &Plan, windows: &Windows, timeline: &Arc<Timeline>, witness: Witness) -> Self {
+        let (says, time) = (witness.clone(), Arc::clone(timeline));
+        let embedded = Arc::new(embedded::Server::new(move || says.now_ms(time.now())));
+        let shared = Shared {
+            timeline: Arc::clone(timeline),
+            witness,
+            processes: plan.processes,
+            windows: windows.clone(),
+            rng: Mutex::new(stream(plan.seed, "repeats")),
+            repeats: Mutex::default(),
+        };
+        Self { embedded, shared: Arc::new(shared) }
+    }
+
+    /// Begins a session with a process.
+    pub(super) fn session(&self, process: usize, offers_resp3: bool) -> Session<Visit> {
+        let visit = Visit { process, server: Arc::clone(&self.shared) };
+        let session = Session::new(Arc::clone(&self.embedded), visit);
+        if offers_resp3 { session.offering_resp3() } else { session }
+    }
+
+    /// Takes the commands that the network will deliver again.
+    pub(super) fn take_repeats(&self) -> Vec<(usize, Vec<Vec<u8>>)> {
+        std::mem::take(&mut self.shared.repeats.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Notes that a process reads bytes of the server.
+    pub(super) fn hear(&self, process: usize) {
+        self.shared.witness.hear(self.now(), process);
+    }
+
+    fn now(&self) -> Duration {
+        self.shared.timeline.now()
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.shared.witness.now_ms(self.now())
+    }
+
+    /// Ends the server process and starts a new one.
+    pub(super) fn restart(&self, back_at: Duration, keeps_data: bool) {
+        let now_ms = self.now_ms();
+        let begins_ms = self.shared.witness.now_ms(back_at);
+        self.embedded.database(|database| {
+            if !keeps_data {
+                database.execute(now_ms, &["FLUSHALL".into()]);
+            }
+            database.restart(begins_ms);
+        });
+    }
+
+    /// Fails over by replacing the data with a replica's data of an earlier time.
+    pub(super) fn fail_over(&self, outages: &Outages, seen_until: Duration) {
+        if let Some((_, replica)) = outages.replicas.iter().find(|(at, _)| *at == seen_until) {
+            // A condition such as a lack of memory affects the new server too.
+            let condition = self.embedded.database(|database| database.condition());
+            self.embedded.take_over(replica.clone());
+            self.embedded.set_condition(condition);
+        }
+    }
+
+    /// Saves the state of a replica, for a later failover.
+    pub(super) fn replicate(&self, outages: &mut Outages) {
+        let replica = self.embedded.database(|database| database.clone());
+        outages.replicas.push((self.now(), replica));
+    }
+
+    pub(super) fn refuse(&self, condition: Option<Condition>) {
+        self.embedded.set_condition(condition);
+    }
+
+    pub(super) fn forget_scripts(&self) {
+        self.embedded.database(Database::forget_scripts);
+    }
+
+    pub(super) fn delete(&self, name: &str) {
+        let (now_ms, command) = (self.now_ms(), delete(name));
+        self.embedded.database(|database| database.execute(now_ms, &command));
+    }
+
+    pub(super) fn jump(&self, by_ns: i64) {
+        self.shared.witness.clock.jump(by_ns);
+    }
+
+    /// Runs a call of an operator, which bypasses the network.
+    pub(super) fn operate(&self, call: &Call) {
+        let (now, script) = (self.now(), Decoded::from(call));
+        let run = |database: &mut Database, now_ms| database.run(now_ms, call);
+        self.embedded.run_by(call, |database, _| {
+            self.shared.witness.see(now, By::Operator, Some(script), database, run)
+        });
+    }
+
+    /// Executes a repeated command.
+    pub(super) fn repeat(&self, process: usize, command: &[Vec<u8>]) {
+        let now = self.now();
+        self.embedded.execute_by(command, |database, _| {
+            self.shared.witness.execute(now, By::Duplicate(process), command, database)
+        });
+    }
+
+    /// Returns the keys that are left and should not be.
+    pub(super) fn left_over(&self, plan: &Plan) -> Vec<String> {
+        let now = self.now();
+        self.embedded.database(|database| self.shared.witness.left_over(database, now, plan))
+    }
+
+    /// Returns the channels that have subscribers.
+    pub(super) fn channels(&self) -> Vec<String> {
+        let Frame::Array(channels) = self.embedded.execute(&["PUBSUB", "CHANNELS"]) else {
+            return Vec::new();
+        };
+        let text = |channel| match channel {
+            Frame::Bulk(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+            _ => None,
+        };
+        channels.into_iter().filter_map(text).collect()
+    }
+}
+
+/// The hook into a session: the process at the other end.
+pub(super) struct Visit {
+    pub(super) process: usize,
+    server: Arc<Shared>,
+}
+
+/// The state that the server shares with its sessions.
+struct Shared {
+    timeline: Arc<Timeline>,
+    witness: Witness,
+    /// The number of our processes. Higher numbers are foreign clients.
+    processes: usize,
+    windows: Windows,
+    rng: Mutex<Rng>,
+    /// The commands that the network will deliver again.
+    repeats: Mutex<Vec<(usize, Vec<Vec<u8>>)>>,
+}
+
+impl Shared {
+    /// Returns true once in `of` draws.
+    fn chance(&self, of: u8) -> bool {
+        self.rng.lock().unwrap_or_else(PoisonError::into_inner).u8(0..of) == 0
+    }
+}
+
+impl ConnectionHook for Visit {
+    fn execute(&self, database: &mut Database, _now_ms: u64, command: &[Vec<u8>]) -> Executed {
+        let Shared { timeline, witness, processes, windows, repeats, .. } = &*self.server;
+        let (now, process) = (timeline.now(), self.process);
+        let ours = process < *processes;
+        let by = if ours { By::Process(process) } else { By::Foreigner };
+        let mut executed = witness.execute(now, by, command, database);
+        if ours && windows.holds(process, Impairment::Repeated) && is_script(command) {
+            if self.server.chance(2) {
+                let again = witness.execute(now, By::Duplicate(process), command, database);
+                executed.messages.extend(again.messages);
+            }
+            if self.server.chance(3) {
+                let mut repeats = repeats.lock().unwrap_or_else(PoisonError::into_inner);
+                repeats.push((process, command.to_vec()));
+            }
+        }
+        executed
+    }
+
+    fn lets_through(&self, _message: &Message) -> bool {
+        !self.server.windows.holds(self.process, Impairment::MessagesLost)
+    }
+}

@@ -1,0 +1,288 @@
+//! The calls of one server, from their submission to their outcomes.
+//!
+//! Invariant: a call is written at most once, and is certainly not executed (`Applied::No`) only if it was never
+//! written, or if the server says so.
+//!
+//! # How it works
+//! A call behind few others is written at once. Behind many commands in flight, calls gather in a queue until the next
+//! reply, and travel in one write. The queue also holds the calls without room or without a connection. When an
+//! attempt to connect fails, every call of the queue fails with it. A call that comes after that waits for the next
+//! attempt, however many calls wait for it.
+//!
+//! A reply such as `READONLY` shows that the connection must not be used again, so the next call makes a new one. A call
+//! in flight that runs out of time cuts its connection, which fails the calls in flight, and the queue goes on over the
+//! next connection.
+
+use std::time::Duration;
+
+use leasehold_proto::{Applied, Call, Moment, Reply, StoreErrorKind, Verb};
+
+use super::batch::PendingCall;
+use super::connection::{CommandConnection, Outcome};
+use super::connections::Connections;
+use super::deadline::Deadline;
+use super::dialing::Dialing;
+use super::ids::{CallId, ConnId};
+use super::io::Output;
+use super::opening::Opened;
+use super::queue::Queue;
+use super::server::Step;
+use crate::redis::connect::ConnectOptions;
+use crate::redis::error::Failure;
+
+/// The calls of one server and their connections.
+#[derive(Debug)]
+pub(super) struct Commands {
+    connections: Connections,
+    dialing: Dialing,
+    queue: Queue,
+    /// The failure of the last attempt to connect, until the next attempt begins.
+    last_failure: Option<Failure>,
+    rows_max: usize,
+    /// The number of commands in flight below which a call is written at once.
+    at_once: usize,
+    /// True if the outcome of the present attempt is to be reported.
+    reports: bool,
+    is_closed: bool,
+}
+
+impl Commands {
+    pub(super) fn new(seed: u64, options: &ConnectOptions) -> Self {
+        Self {
+            connections: Connections::default(),
+            dialing: Dialing::new(seed),
+            queue: Queue::new(),
+            last_failure: None,
+            rows_max: options.batch_rows,
+            at_once: options.at_once,
+            reports: false,
+            is_closed: false,
+        }
+    }
+
+    /// Connects without a call.
+    pub(super) fn open(&mut self, step: &mut Step<'_>) {
+        self.reports = true;
+        self.connect(step);
+    }
+
+    pub(super) fn submit(&mut self, step: &mut Step<'_>, id: CallId, call: Call, timeout: Duration) {
+        let deadline = Deadline::new(step.now, timeout);
+        let call = PendingCall { id, call, deadline, is_abandoned: false };
+        if self.is_closed {
+            return reply(step, call, Err(closed()));
+        }
+        // A call behind many others waits for the next reply, and travels with those that come until then.
+        let flushes = match self.connections.current() {
+            Some(current) => self.queue.is_empty() && current.pipeline.commands() < self.at_once,
+            None => true,
+        };
+        if self.queue.is_full() {
+            return reply(step, call, Err(timed_out(Applied::No)));
+        }
+        self.queue.push(call);
+        if flushes {
+            self.flush(step);
+        }
+    }
+
+    /// Returns true if calls have gathered that a flush would send. Behind many commands, the next reply flushes.
+    pub(super) fn wants_flush(&self) -> bool {
+        let is_ready = |current: &CommandConnection| {
+            current.outgoing.is_empty() && current.pipeline.commands() < self.at_once
+        };
+        !self.queue.is_empty() && self.connections.current().is_some_and(is_ready)
+    }
+
+    /// Writes the calls of the queue, as far as there is room. Connects if there is no connection.
+    pub(super) fn flush(&mut self, step: &mut Step<'_>) {
+        if self.queue.is_empty() {
+            return;
+        }
+        let Some(connection) = self.connections.current_mut() else { return self.connect(step) };
+        if !connection.outgoing.is_empty() {
+            return;
+        }
+        let (facts, publish) = (step.server.facts(), step.server.channels().publish());
+        loop {
+            let room = connection.pipeline.room();
+            let join =
+                |one: &PendingCall, other: &PendingCall| connection.join(&one.call, &other.call, facts);
+            let Some(mut rows) = self.queue.next(room, self.rows_max, join) else { break };
+            // Recipes do not know the kind of the server, so a script that publishes receives the command to use by an
+            // argument of this name.
+            for row in rows.as_mut_slice() {
+                row.call.set_arg("publish", publish);
+            }
+            connection.send(rows, facts);
+        }
+        connection.outgoing.announce(step, connection.id);
+    }
+
+    /// Notes that the submitter of a call has left.
+    pub(super) fn abandon(&mut self, step: &mut Step<'_>, id: CallId) {
+        if !self.queue.abandon(id) && self.connections.abandon(id) {
+            self.flush(step);
+        }
+    }
+
+    fn connect(&mut self, step: &mut Step<'_>) {
+        if self.dialing.begin(step) {
+            self.last_failure = None;
+        }
+    }
+
+    pub(super) fn connected(&mut self, step: &mut Step<'_>, id: ConnId) {
+        self.dialing.connected(step, id);
+    }
+
+    /// Notes that an attempt got no stream, or that a stream has ended.
+    pub(super) fn closed(&mut self, step: &mut Step<'_>, id: ConnId, failure: Failure) {
+        if self.dialing.is_over(step, id) {
+            self.failed(step, failure.of_connect());
+        } else {
+            self.end(step, id, &failure);
+        }
+        self.flush(step);
+    }
+
+    /// Notes that an attempt to connect has failed.
+    fn failed(&mut self, step: &mut Step<'_>, failure: Failure) {
+        for call in self.queue.drain() {
+            reply(step, call, Err(failure.clone()));
+        }
+        self.report(step, Err(failure.clone()));
+        self.last_failure = Some(failure);
+    }
+
+    fn report(&mut self, step: &mut Step<'_>, outcome: Result<(), Failure>) {
+        if std::mem::take(&mut self.reports) {
+            step.output(Output::Opened(outcome.map_err(|failure| failure.during(Verb::Connect, "".into()))));
+        }
+    }
+
+    /// Takes the bytes of a connection.
+    pub(super) fn receive(&mut self, step: &mut Step<'_>, id: ConnId, bytes: &[u8]) {
+        match self.dialing.receive(step, id, bytes) {
+            Some(Ok(opened)) => self.opened(step, opened),
+            Some(Err(failure)) => self.failed(step, failure),
+            None => self.receive_replies(step, id, bytes),
+        }
+        self.flush(step);
+    }
+
+    fn opened(&mut self, step: &mut Step<'_>, opened: Opened) {
+        self.report(step, opened.greeted.greeting.clone());
+        self.connections.set_current(CommandConnection::new(opened));
+    }
+
+    fn receive_replies(&mut self, step: &mut Step<'_>, id: ConnId, bytes: &[u8]) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        let mut outcomes = Vec::new();
+        let received = connection.receive(step.now, bytes, &mut outcomes);
+        connection.outgoing.announce(step, id);
+        self.deliver(step, id, outcomes);
+        if let Err(breach) = received {
+            self.end(step, id, &Failure::breach(breach));
+        }
+        self.connections.close_idle(step);
+    }
+
+    /// Reports the outcomes that a connection brought.
+    fn deliver(&mut self, step: &mut Step<'_>, id: ConnId, outcomes: Vec<Outcome>) {
+        let mut is_spoiled = false;
+        for (call, outcome) in outcomes {
+            if outcome.as_ref().is_err_and(Failure::spoils_connection) {
+                is_spoiled = true;
+            } else if let Some(current) = self.connections.current_mut()
+                && current.id == id
+                && current.proves_useful()
+            {
+                self.dialing.was_useful();
+            }
+            reply(step, call, outcome);
+        }
+        if is_spoiled
+            && self.connections.is_current(id)
+            && let Some(oldest) = self.connections.retire_current()
+        {
+            self.end(step, oldest, &lost());
+        }
+    }
+
+    /// Ends a connection with a reset. Its calls have an unknown outcome, or have run out of time.
+    fn end(&mut self, step: &mut Step<'_>, id: ConnId, failure: &Failure) {
+        let Some(calls) = self.connections.remove(step.now, id) else { return };
+        step.output(Output::Reset(id));
+        for (call, is_over) in calls {
+            let failure = if is_over { timed_out(Applied::Unknown) } else { failure.clone() };
+            reply(step, call, Err(failure));
+        }
+    }
+
+    pub(super) fn wrote(&mut self, step: &mut Step<'_>, id: ConnId, count: usize) {
+        if let Some(outgoing) = self.dialing.outgoing(id) {
+            outgoing.wrote(count);
+        } else if let Some(connection) = self.connections.get_mut(id) {
+            connection.outgoing.wrote(count);
+            self.flush(step);
+        }
+    }
+
+    pub(super) fn tick(&mut self, step: &mut Step<'_>) {
+        if let Some(failure) = self.dialing.tick(step) {
+            self.failed(step, failure);
+        }
+        for id in self.connections.overdue(step.now) {
+            self.end(step, id, &lost());
+        }
+        let last_reply = self.connections.current().and_then(|current| current.pipeline.last_reply());
+        for call in self.queue.overdue(step.now, last_reply) {
+            let failure = self.last_failure.clone().unwrap_or(timed_out(Applied::No));
+            reply(step, call, Err(failure));
+        }
+        self.flush(step);
+    }
+
+    pub(super) fn close(&mut self, step: &mut Step<'_>) {
+        self.is_closed = true;
+        self.queue.drain().for_each(|call| reply(step, call, Err(closed())));
+        for id in self.connections.ids() {
+            self.end(step, id, &lost());
+        }
+        self.dialing.stop(step);
+    }
+
+    /// Returns the earliest time at which [`tick`](Self::tick) may have something to do.
+    pub(super) fn timer(&self) -> Moment {
+        self.dialing.timer().min(self.connections.timer()).min(self.queue.timer())
+    }
+
+    pub(super) fn unwritten(&self, id: ConnId) -> Option<&[u8]> {
+        let connection = || self.connections.get(id).map(|connection| connection.outgoing.unwritten());
+        self.dialing.unwritten(id).or_else(connection)
+    }
+}
+
+fn reply(step: &mut Step<'_>, call: PendingCall, outcome: Result<Reply, Failure>) {
+    if call.is_abandoned {
+        return;
+    }
+    let outcome = outcome.map_err(|failure| failure.during(call.call.verb(), call.call.subject()));
+    step.output(Output::Reply(call.id, outcome));
+}
+
+const fn timed_out(applied: Applied) -> Failure {
+    Failure::new(StoreErrorKind::Timeout, applied)
+}
+
+const fn closed() -> Failure {
+    Failure::new(StoreErrorKind::Closed, Applied::No)
+}
+
+const fn lost() -> Failure {
+    Failure::new(StoreErrorKind::ConnectionLost, Applied::Unknown)
+}
+
+#[cfg(test)]
+mod tests;

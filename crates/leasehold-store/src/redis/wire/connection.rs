@@ -1,0 +1,105 @@
+//! One command connection, from its opening to its end.
+//!
+//! Invariant: commands are written in the order in which they were given to [`CommandConnection::send`]. There is one
+//! exception. A command whose script the server has forgotten (`SCRIPT FLUSH`) was not executed, and is written again
+//! behind the commands that came after it, once.
+
+use leasehold_proto::{Call, Moment, Reply, StoreErrorKind};
+
+use super::batch::{PendingCall, Rows};
+use super::codec::Decoder;
+use super::facts::ServerFacts;
+use super::ids::ConnId;
+use super::opening::Opened;
+use super::outgoing::Outgoing;
+use super::pipeline::{Pipeline, Sent};
+use super::scripts::{Form, Scripts, is_unknown_script};
+use super::value::{Value, server_error};
+use crate::redis::breach::Breach;
+use crate::redis::error::Failure;
+
+/// A call with its outcome.
+pub(super) type Outcome = (PendingCall, Result<Reply, Failure>);
+
+/// One command connection.
+#[derive(Debug)]
+pub(super) struct CommandConnection {
+    pub(super) id: ConnId,
+    pub(super) outgoing: Outgoing,
+    pub(super) pipeline: Pipeline,
+    decoder: Decoder,
+    scripts: Scripts,
+    was_useful: bool,
+}
+
+impl CommandConnection {
+    pub(super) fn new(opened: Opened) -> Self {
+        Self {
+            id: opened.id,
+            outgoing: opened.outgoing,
+            pipeline: Pipeline::new(),
+            decoder: opened.decoder,
+            scripts: Scripts::default(),
+            was_useful: false,
+        }
+    }
+
+    /// Records a useful reply, and returns true if it is the first.
+    pub(super) const fn proves_useful(&mut self) -> bool {
+        !std::mem::replace(&mut self.was_useful, true)
+    }
+
+    /// Writes the calls behind all earlier calls.
+    pub(super) fn send(&mut self, rows: Rows, facts: Option<ServerFacts>) {
+        let form = self.scripts.encode(&rows, facts, self.outgoing.buffer());
+        self.pipeline.push(rows, form, self.outgoing.end());
+    }
+
+    /// Returns true if the two calls may share a command, as far as the server goes.
+    pub(super) fn join(&self, one: &Call, other: &Call, facts: Option<ServerFacts>) -> bool {
+        let Some(facts) = facts else { return false };
+        let is_certain = |call: &Call| !self.scripts.doubts(call.script().sha1(), facts);
+        is_certain(one) && is_certain(other) && (!facts.is_node || one.slot() == other.slot())
+    }
+
+    /// Takes bytes, and adds the outcomes that they bring. A breach ends the connection.
+    pub(super) fn receive(
+        &mut self,
+        now: Moment,
+        mut bytes: &[u8],
+        outcomes: &mut Vec<Outcome>,
+    ) -> Result<(), Breach> {
+        loop {
+            match self.decoder.next(&mut bytes)? {
+                // No command of this connection requests pushes. RESP3 lets a server send some all the same.
+                Some(Value::Push(_)) => {}
+                Some(value) => {
+                    let sent = self.pipeline.answered(now, self.outgoing.written()).ok_or(Breach::Unasked)?;
+                    self.answer(sent, value, outcomes);
+                }
+                None if self.pipeline.is_empty() && self.decoder.is_within_reply() => {
+                    return Err(Breach::Unasked);
+                }
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn answer(&mut self, sent: Sent, value: Value, outcomes: &mut Vec<Outcome>) {
+        let Sent { rows, form, .. } = sent;
+        match form {
+            Form::Hash if is_unknown_script(&value) => {
+                self.scripts.encode_text(&rows, self.outgoing.buffer());
+                self.pipeline.push(rows, Form::Text, self.outgoing.end());
+                return;
+            }
+            Form::Checked if !is_denied(&value) => self.scripts.allow(&rows),
+            Form::Checked | Form::Text | Form::Hash => {}
+        }
+        outcomes.extend(rows.answer(value));
+    }
+}
+
+fn is_denied(value: &Value) -> bool {
+    matches!(value, Value::Error(text) if server_error(text).kind == StoreErrorKind::PermissionDenied)
+}

@@ -1,0 +1,16 @@
+//! The facts that a client learns of its server.
+
+use crate::redis::channels::Channels;
+
+/// The facts about a server, found out on the first connection that could serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ServerFacts {
+    /// The channels that carry wake-ups.
+    pub(super) channels: Channels,
+    /// True if the server is a node of a cluster, whose commands have keys of one slot.
+    pub(super) is_node: bool,
+    /// True if the user may lack the right to a lock's channels.
+    pub(super) doubts_channels: bool,
+    /// True if the server speaks RESP3.
+    pub(super) resp3: bool,
+}

@@ -1,0 +1,61 @@
+//! The inputs and outputs of the wire.
+
+use std::io;
+use std::time::Duration;
+
+use leasehold_proto::{Call, Channel, Reply, StoreError};
+
+use super::ids::{CallId, ConnId, SubscriberId};
+use crate::store::Heard;
+
+/// An event for the wire.
+#[derive(Debug)]
+pub enum Input<'a> {
+    /// Connects without a call, and reports the outcome as [`Output::Opened`].
+    Open,
+    /// Runs a call once, within the timeout, and reports the outcome as [`Output::Reply`]. Its step reports no outcome of
+    /// another call, and this call's only if the wire refuses it.
+    Submit(CallId, Call, Duration),
+    /// The submitter of a call has left. An unsent call is not sent. A call on its way is read to its end, and its reply
+    /// is not reported.
+    Abandon(CallId),
+    /// Listens on a channel until [`Unsubscribe`](Self::Unsubscribe).
+    Subscribe(SubscriberId, Channel),
+    /// Ends a subscription.
+    Unsubscribe(SubscriberId, Channel),
+    /// The driver has a stream for the connection.
+    Connected(ConnId),
+    /// The driver got no stream for the connection.
+    Refused(ConnId, io::Error),
+    /// Bytes arrived, in the order of the stream and in any pieces.
+    Bytes(ConnId, &'a [u8]),
+    /// The stream took this number of the bytes of [`Wire::unwritten`](super::Wire::unwritten).
+    Wrote(ConnId, usize),
+    /// The stream has ended, by its other end or by an error. All bytes that it brought were passed in before.
+    Closed(ConnId),
+    /// Time has passed. The driver has passed in all bytes that its streams had before.
+    Tick,
+    /// Sends the calls that were gathered since the last flush.
+    Flush,
+    /// Ends all connections, calls and subscriptions.
+    Close,
+}
+
+/// A command of the wire to its driver, or a result.
+#[derive(Debug)]
+pub enum Output {
+    /// Opens a stream for this connection, within the limit. The driver answers with [`Input::Connected`] or
+    /// [`Input::Refused`], unless it receives [`Output::Reset`] first.
+    Dial(ConnId, Duration),
+    /// The connection has unwritten bytes. The driver writes [`Wire::unwritten`](super::Wire::unwritten) and reports
+    /// [`Input::Wrote`], until no bytes are left.
+    Write(ConnId),
+    /// Closes the stream of the connection with a reset, or ends the dialing.
+    Reset(ConnId),
+    /// The outcome of [`Input::Open`].
+    Opened(Result<(), StoreError>),
+    /// The outcome of a call. Each submitted call that was not abandoned has one.
+    Reply(CallId, Result<Reply, StoreError>),
+    /// An event of a subscription.
+    Heard(SubscriberId, Heard),
+}

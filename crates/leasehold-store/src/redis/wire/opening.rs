@@ -1,0 +1,81 @@
+//! A connection from its dialing to the end of its handshake.
+//!
+//! Invariant: an opening ends within its limit, whatever the other end sends. A connection that opened has no reply
+//! behind that of its last command.
+
+use std::io;
+use std::time::Duration;
+
+use leasehold_proto::{Applied, Moment, StoreErrorKind};
+
+use super::codec::Decoder;
+use super::handshake::{Greeted, Handshake, Terms, asks_for_resp3};
+use super::ids::ConnId;
+use super::outgoing::Outgoing;
+use crate::redis::breach::Breach;
+use crate::redis::error::Failure;
+
+/// A connection that is not ready for commands.
+#[derive(Debug)]
+pub(super) struct Opening {
+    pub(super) id: ConnId,
+    pub(super) outgoing: Outgoing,
+    decoder: Decoder,
+    until: Moment,
+    /// Absent while the driver dials.
+    handshake: Option<Handshake>,
+}
+
+/// A connection that is ready for commands.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) id: ConnId,
+    pub(super) outgoing: Outgoing,
+    pub(super) decoder: Decoder,
+    pub(super) greeted: Greeted,
+}
+
+impl Opening {
+    pub(super) fn new(id: ConnId, now: Moment, limit: Duration) -> Self {
+        let (outgoing, decoder) = (Outgoing::default(), Decoder::default());
+        Self { id, outgoing, decoder, until: now + limit, handshake: None }
+    }
+
+    /// Returns the time at which the attempt ends.
+    pub(super) const fn timer(&self) -> Moment {
+        self.until
+    }
+
+    /// Sends the first commands over the stream that the driver has got.
+    pub(super) fn connected(&mut self, terms: Terms<'_>) {
+        self.decoder.accept_resp3(asks_for_resp3(terms));
+        self.handshake = Some(Handshake::begin(terms, self.outgoing.buffer()));
+    }
+
+    /// Takes bytes. Returns true if the handshake has ended well.
+    pub(super) fn receive(&mut self, mut bytes: &[u8]) -> Result<Option<Greeted>, Failure> {
+        let breach = |breach| Failure::breach(breach).of_connect();
+        let Some(handshake) = &mut self.handshake else { return Err(breach(Breach::Unasked)) };
+        while let Some(value) = self.decoder.next(&mut bytes).map_err(breach)? {
+            let answered = handshake.answer(value, self.outgoing.buffer());
+            if let Some(greeted) = answered.map_err(Failure::of_connect)? {
+                let is_between = bytes.is_empty() && self.outgoing.is_empty();
+                return if is_between { Ok(Some(greeted)) } else { Err(breach(Breach::Unasked)) };
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the failure of an attempt whose time is over.
+    pub(super) fn timed_out(&self) -> Failure {
+        match self.handshake {
+            Some(_) => Failure::new(StoreErrorKind::Timeout, Applied::No),
+            None => Failure::unreachable(io::ErrorKind::TimedOut.into()),
+        }
+    }
+
+    pub(super) fn opened(mut self, greeted: Greeted) -> Opened {
+        self.decoder.accept_resp3(greeted.resp3);
+        Opened { id: self.id, outgoing: self.outgoing, decoder: self.decoder, greeted }
+    }
+}

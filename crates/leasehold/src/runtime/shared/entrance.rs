@@ -1,0 +1,162 @@
+//! The calls that leave on the threads of their callers, and the outcomes that come back.
+//!
+//! Invariant: calls leave in the order of their steps. A thread that submits holds `submitting` from before it takes the
+//! calls until the store has them, and nothing else is locked while the store writes.
+
+use std::sync::{Arc, PoisonError};
+
+use leasehold_proto::engine::{CallId, Event};
+use leasehold_proto::{Reply, StoreError};
+use leasehold_store::{Outcomes, Submit};
+
+use super::{Effects, Shared, State};
+use crate::runtime::sync::MutexGuard;
+
+/// The most outcomes under one lock, so that callers get their turns between them.
+const OUTCOMES: usize = 64;
+
+impl Shared {
+    /// Lets callers run their calls at the store's entrance.
+    pub(crate) fn enter_by(&self, entrance: Arc<dyn Submit>) {
+        self.lock().has_entrance = self.entrance.set(entrance).is_ok();
+    }
+
+    /// Unlocks the state and submits the calls of all steps so far. Returns true if the driver has to be notified.
+    pub(super) fn submit(&self, state: MutexGuard<'_, State>, effects: &mut Effects) -> bool {
+        let Some(entrance) = self.entrance.get() else { return false };
+        let mut notify = false;
+        // Another thread that submits may have taken these calls when it is this thread's turn.
+        let (mut state, _submitting) = match self.submitting.try_lock() {
+            Ok(submitting) => (state, submitting),
+            Err(_) => {
+                drop(state);
+                let submitting = self.submitting.lock().unwrap_or_else(PoisonError::into_inner);
+                (self.lock(), submitting)
+            }
+        };
+        loop {
+            let calls = std::mem::take(&mut state.calls_to_submit);
+            drop(state);
+            let refused: Vec<_> = calls
+                .into_iter()
+                .filter_map(|(id, call, limit)| {
+                    let submitted = entrance.submit(id, call, limit);
+                    submitted.err().map(|error| (id, error))
+                })
+                .collect();
+            if refused.is_empty() {
+                return notify;
+            }
+            state = self.lock();
+            let now = self.now();
+            for (id, error) in refused {
+                state.step(now, Event::Replied(id, Err(error)), effects);
+            }
+            notify |= state.wakes_driver();
+        }
+    }
+}
+
+impl Outcomes for Shared {
+    fn take(&self, outcomes: Vec<(CallId, Result<Reply, StoreError>)>) {
+        let mut outcomes = outcomes.into_iter().peekable();
+        while outcomes.peek().is_some() {
+            let mut state = self.lock();
+            let (now, mut effects) = (self.now(), Effects::default());
+            for (id, outcome) in outcomes.by_ref().take(OUTCOMES) {
+                state.step(now, Event::Replied(id, outcome), &mut effects);
+            }
+            self.leave(state, effects);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::sync::{Mutex, OnceLock, Weak};
+    use std::thread;
+    use std::time::Duration;
+
+    use leasehold_proto::engine::{AcquireFailure, Id, Outcome, Request, Settings, Subject, Wait};
+    use leasehold_proto::recipe::reentrant::REENTRANT;
+    use leasehold_proto::{
+        Applied, Call, ClientId, Engine, Lease, Moment, Name, Owner, StoreErrorKind, Verb,
+    };
+
+    use super::*;
+    use crate::runtime::process::Process;
+
+    /// The time for which another thread gets the chance to break the order.
+    const A_WHILE: Duration = Duration::from_millis(100);
+
+    fn shared() -> Arc<Shared> {
+        let engine = Engine::new(ClientId::from_random([7; 16]), Settings::default());
+        Arc::new(Shared::new(engine, Process::current(), Moment::default))
+    }
+
+    fn acquire(shared: &Shared, id: u64, name: &str) {
+        let subject = Subject::new(&Name::new(name).unwrap(), &REENTRANT);
+        let lease = Lease::new(Duration::from_secs(30)).unwrap();
+        let request = Request::new(subject, Owner::from_number(id), lease, Wait::Forever);
+        shared.step(Event::Acquire(Id(id), request)).unwrap();
+    }
+
+    /// A store that is slow to take the first call, while another thread acquires.
+    struct Slow {
+        shared: OnceLock<Weak<Shared>>,
+        took: Mutex<Sender<String>>,
+        seen: Mutex<Receiver<String>>,
+    }
+
+    impl Submit for Slow {
+        #[expect(clippy::disallowed_methods, reason = "a thread that tries to overtake")]
+        fn submit(&self, _: CallId, call: Call, _: Duration) -> Result<(), StoreError> {
+            let key = call.subject().to_string();
+            if key == "first" {
+                let shared = self.shared.get().and_then(Weak::upgrade).unwrap();
+                thread::spawn(move || acquire(&shared, 2, "second"));
+                let overtaken = self.seen.lock().unwrap().recv_timeout(A_WHILE);
+                assert!(overtaken.is_err(), "{overtaken:?} overtook the first call");
+            }
+            self.took.lock().unwrap().send(key).unwrap();
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn calls_leave_in_the_order_of_their_steps() {
+        let shared = shared();
+        let (took, seen) = channel();
+        let slow = Arc::new(Slow { shared: OnceLock::new(), took: Mutex::new(took), seen: Mutex::new(seen) });
+        slow.shared.set(Arc::downgrade(&shared)).unwrap();
+        shared.enter_by(Arc::clone(&slow) as Arc<dyn Submit>);
+        acquire(&shared, 1, "first");
+        let order =
+            [(); 2].map(|()| slow.seen.lock().unwrap().recv_timeout(Duration::from_secs(20)).unwrap());
+        assert_eq!(order, ["first", "second"]);
+    }
+
+    /// A store that refuses each call.
+    struct Refusing;
+
+    impl Submit for Refusing {
+        fn submit(&self, _: CallId, call: Call, _: Duration) -> Result<(), StoreError> {
+            Err(StoreError::new(StoreErrorKind::Closed, call.verb(), call.subject(), Applied::No))
+        }
+    }
+
+    #[test]
+    fn a_refused_call_is_answered() {
+        let shared = shared();
+        shared.enter_by(Arc::new(Refusing));
+        acquire(&shared, 1, "job");
+        let mut state = shared.lock();
+        let mut effects = Effects::default();
+        state.step(Moment::default(), Event::Claim(Id(1)), &mut effects);
+        let Some(Outcome::Acquired(Err(AcquireFailure::Failed(error)))) = effects.outcome else {
+            panic!("{:?}", effects.outcome)
+        };
+        assert_eq!((error.kind, error.during), (StoreErrorKind::Closed, Verb::Acquire));
+    }
+}

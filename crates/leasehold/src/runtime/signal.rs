@@ -1,0 +1,56 @@
+//! The signals of the engine to one future, and to the guard that the future returns: a wake-up, and the validity of
+//! the hold.
+//!
+//! Invariant: no foreign code runs under the engine's lock. A future registers its waker here before it takes the lock.
+//! The holder of the lock collects signals, and wakes them after it has unlocked.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Waker;
+
+use futures_util::task::AtomicWaker;
+use leasehold_proto::Moment;
+
+use crate::runtime::sync::AtomicU64;
+
+/// The waker of one future, and the time until which its hold may be trusted.
+#[derive(Default)]
+pub(crate) struct Signal {
+    waker: AtomicWaker,
+    /// In nanoseconds on the client's clock, and zero before the grant and after the end of the hold.
+    trusted_until: AtomicU64,
+}
+
+impl Signal {
+    /// Registers the waker of the future's present poll in place of the earlier one. Only the future itself calls this.
+    pub(crate) fn register(&self, waker: &Waker) {
+        self.waker.register(waker);
+    }
+
+    /// Wakes the future's task, unless it was woken since it registered its waker.
+    pub(crate) fn wake(&self) {
+        self.waker.wake();
+    }
+
+    /// Drops the waker of a future that has completed.
+    pub(crate) fn forget_waker(&self) {
+        drop(self.waker.take());
+    }
+
+    /// Sets the time until which the hold may be trusted.
+    pub(crate) fn trust_until(&self, until: Moment) {
+        self.trusted_until.store(until.as_nanos(), Ordering::Release);
+    }
+
+    /// Returns the time until which the hold may be trusted.
+    pub(crate) fn trusted_until(&self) -> Moment {
+        Moment::from_nanos(self.trusted_until.load(Ordering::Acquire))
+    }
+}
+
+/// A waiting future as the engine's lock knows it.
+pub(crate) struct Listener {
+    pub(crate) signal: Arc<Signal>,
+    /// True from the wake-up of the future to its next poll.
+    pub(crate) woken: bool,
+}

@@ -1,0 +1,215 @@
+//! Turns: no client keeps a lock or a permit from the waiting tasks of another client.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use leasehold::lock::WireOwner;
+use leasehold::multi::Member;
+use leasehold::{Client, MultiLock, Name};
+use tokio::sync::Barrier;
+
+use crate::support::{Fixture, connect, on_both, soon};
+
+on_both! {
+    async {
+        clients_take_turns_at_a_plain_lock,
+        clients_take_turns_at_a_multi_lock,
+        clients_take_turns_at_a_spin_lock,
+        clients_take_turns_at_the_only_permit,
+        clients_take_turns_at_the_only_permit_with_a_lease,
+        clients_take_turns_at_the_only_permit_in_order,
+        clients_take_turns_at_a_fair_lock,
+        clients_that_hand_off_take_turns_at_a_plain_lock,
+        clients_that_hand_off_take_turns_at_a_spin_lock,
+        clients_that_hand_off_take_turns_at_a_multi_lock,
+    }
+}
+
+const TASKS_PER_CLIENT: usize = 4;
+const GRANTS: usize = 600;
+/// The most grants in a row of one client while tasks of the other wait.
+const RUN_MAX: usize = 150;
+const OFF: Duration = Duration::ZERO;
+
+/// Lets the tasks of two clients acquire and release repeatedly, and checks how long the other client's tasks wait.
+async fn take_turns<F, S>(server: &Fixture, section: S)
+where
+    F: Future<Output = ()> + Send + 'static,
+    S: Fn(Client, Grants) -> F + Clone + Send + 'static,
+{
+    let clients = [connect(server).await, connect(server).await];
+    let (grants, start) = (Grants::new(), Arc::new(Barrier::new(2 * TASKS_PER_CLIENT)));
+    let tasks: Vec<_> = (0..2 * TASKS_PER_CLIENT)
+        .map(|task| {
+            let (client, section) = (clients[task % 2].clone(), section.clone());
+            let (grants, start) = (Grants { client: task % 2, ..grants.clone() }, Arc::clone(&start));
+            tokio::spawn(async move {
+                start.wait().await;
+                while !grants.is_over() {
+                    let requested = Instant::now();
+                    section(client.clone(), Grants { requested, ..grants.clone() }).await;
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        soon("the task's last turn", task).await.unwrap();
+    }
+    let longest = grants.longest_run();
+    println!("at most {longest} grants in a row of one client, waits of at most {:?}", grants.longest_wait());
+    assert!(longest <= RUN_MAX, "{longest} grants in a row of one client");
+}
+
+/// The grants of the server, in their order, the client of the task that has this, and the time of its request.
+#[derive(Clone)]
+struct Grants {
+    client: usize,
+    requested: Instant,
+    noted: Arc<Mutex<Noted>>,
+}
+
+#[derive(Default)]
+struct Noted {
+    /// The client of each grant, and the wire owner of a hold that can pass on inside its client.
+    grants: Vec<(usize, Option<WireOwner>)>,
+    longest_wait: Duration,
+}
+
+impl Grants {
+    fn new() -> Self {
+        Self { client: 0, requested: Instant::now(), noted: Arc::default() }
+    }
+
+    /// Notes a grant of a lock that does not pass on inside its client.
+    fn note(&self) {
+        self.note_hold(None);
+    }
+
+    /// Notes the grant of a guard. It is a grant of the server unless the hold passed on inside its client.
+    fn note_hold(&self, wire: Option<WireOwner>) {
+        let mut noted = self.noted.lock().unwrap();
+        noted.longest_wait = noted.longest_wait.max(self.requested.elapsed());
+        let hold = (self.client, wire);
+        if wire.is_none() || noted.grants.last() != Some(&hold) {
+            noted.grants.push(hold);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.noted.lock().unwrap().grants.len() >= GRANTS
+    }
+
+    fn longest_run(&self) -> usize {
+        let noted = self.noted.lock().unwrap();
+        let runs = noted.grants[..GRANTS].chunk_by(|(one, _), (next, _)| one == next);
+        runs.map(<[_]>::len).max().unwrap_or_default()
+    }
+
+    fn longest_wait(&self) -> Duration {
+        self.noted.lock().unwrap().longest_wait
+    }
+}
+
+async fn clients_take_turns_at_a_plain_lock(server: Fixture) {
+    take_turns(&server, |client, grants| async move {
+        let guard = client.lock("turn").hand_off(OFF).lock().await.unwrap();
+        grants.note();
+        guard.release().await.unwrap();
+    })
+    .await;
+}
+
+async fn clients_take_turns_at_a_multi_lock(server: Fixture) {
+    take_turns(&server, |client, grants| async move {
+        let guard = MultiLock::of(members(&client, Some(OFF))).lock().await.unwrap();
+        grants.note();
+        guard.release().await.unwrap();
+    })
+    .await;
+}
+
+/// The members of a multi lock, with this bound of the hand-off instead of the client's.
+fn members(client: &Client, hand_off: Option<Duration>) -> [Member; 2] {
+    ["1", "2"].map(|rest| {
+        let member = client.lock(Name::with_hash_tag("turn", rest).unwrap());
+        match hand_off {
+            Some(bound) => member.hand_off(bound).into(),
+            None => member.into(),
+        }
+    })
+}
+
+async fn clients_take_turns_at_a_spin_lock(server: Fixture) {
+    take_turns(&server, |client, grants| async move {
+        let guard = client.spin_lock("turn").hand_off(OFF).lock().await.unwrap();
+        grants.note();
+        guard.release().await.unwrap();
+    })
+    .await;
+}
+
+async fn clients_that_hand_off_take_turns_at_a_plain_lock(server: Fixture) {
+    take_turns(&server, |client, grants| async move {
+        let guard = client.lock("turn").lock().await.unwrap();
+        grants.note_hold(Some(guard.wire_owner()));
+        guard.release().await.unwrap();
+    })
+    .await;
+}
+
+async fn clients_that_hand_off_take_turns_at_a_spin_lock(server: Fixture) {
+    take_turns(&server, |client, grants| async move {
+        let guard = client.spin_lock("turn").lock().await.unwrap();
+        grants.note_hold(Some(guard.wire_owner()));
+        guard.release().await.unwrap();
+    })
+    .await;
+}
+
+async fn clients_that_hand_off_take_turns_at_a_multi_lock(server: Fixture) {
+    take_turns(&server, |client, grants| async move {
+        let guard = MultiLock::of(members(&client, None)).lock().await.unwrap();
+        grants.note_hold(Some(guard.as_ref()[0].wire_owner()));
+        guard.release().await.unwrap();
+    })
+    .await;
+}
+
+async fn clients_take_turns_at_the_only_permit(server: Fixture) {
+    connect(&server).await.semaphore("turn").try_set_permits(1).await.unwrap();
+    take_turns(&server, |client, grants| async move {
+        let guard = client.semaphore("turn").acquire().await.unwrap();
+        grants.note();
+        guard.release().await.unwrap();
+    })
+    .await;
+}
+
+async fn clients_take_turns_at_the_only_permit_with_a_lease(server: Fixture) {
+    connect(&server).await.expirable_semaphore("turn").try_set_permits(1).await.unwrap();
+    take_turns(&server, |client, grants| async move {
+        let guard = client.expirable_semaphore("turn").acquire().await.unwrap();
+        grants.note();
+        guard.release().await.unwrap();
+    })
+    .await;
+}
+
+async fn clients_take_turns_at_the_only_permit_in_order(server: Fixture) {
+    connect(&server).await.semaphore("turn").try_set_permits(1).await.unwrap();
+    take_turns(&server, |client, grants| async move {
+        let guard = client.semaphore("turn").fifo().acquire().await.unwrap();
+        grants.note();
+        guard.release().await.unwrap();
+    })
+    .await;
+}
+
+async fn clients_take_turns_at_a_fair_lock(server: Fixture) {
+    take_turns(&server, |client, grants| async move {
+        let guard = client.fair_lock("turn").lock().await.unwrap();
+        grants.note();
+        guard.release().await.unwrap();
+    })
+    .await;
+}

@@ -1,0 +1,13 @@
+//! `cargo x scale`: the client with many waiters, many holds and several processes, against a private server.
+//!
+//! Invariant: the figures are printed and none of them is asserted, because they depend on the machine.
+
+use anyhow::Result;
+
+use crate::{server, shell};
+
+/// Runs all scenarios, some ten minutes, or those that the arguments name.
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    println!("server: {}", server::ensure_installed()?);
+    shell::run(shell::cargo(&["bench", "-p", "leasehold", "--bench", "scale", "--"])?.args(arguments))
+}

@@ -120,9 +120,12 @@ impl Queue {
         !self.closed
     }
 
-    /// Notes a release of this client that its own subscription will hear until then.
-    pub(super) fn expect_echoes(&mut self, messages: u32, until: Moment) {
-        self.echoes = (self.echoes.0 + messages, self.echoes.1.max(until));
+    /// Notes a release of this client that its own subscription will hear until then. What is expected already keeps
+    /// its time: if one of those messages was lost, a later release must not have another client's message taken for it.
+    pub(super) fn expect_echoes(&mut self, now: Moment, messages: u32, until: Moment) {
+        self.forget_late_echoes(now);
+        let until = if self.echoes.0 == 0 { until } else { self.echoes.1 };
+        self.echoes = (self.echoes.0 + messages, until);
     }
 
     /// Notes that a release of this client has sent no messages after all.
@@ -133,6 +136,13 @@ impl Queue {
     /// Forgets what was expected, since messages were lost.
     pub(super) const fn forget_echoes(&mut self) {
         self.echoes.0 = 0;
+    }
+
+    /// Forgets what was expected until now.
+    fn forget_late_echoes(&mut self, now: Moment) {
+        if now >= self.echoes.1 {
+            self.forget_echoes();
+        }
     }
 
     /// Notes a grant to this client. A message until then may be older than the grant.
@@ -159,9 +169,7 @@ impl Queue {
 
     /// Returns true if a message is this client's own.
     pub(super) fn takes_echo(&mut self, now: Moment) -> bool {
-        if now >= self.echoes.1 {
-            self.echoes.0 = 0;
-        }
+        self.forget_late_echoes(now);
         let takes = self.echoes.0 > 0;
         self.echoes.0 = self.echoes.0.saturating_sub(1);
         takes

@@ -107,7 +107,7 @@ impl Engine {
         if self.subscriptions.hears(Listener::Queue(id))
             && let Some(queue) = self.places.queue_mut(id)
         {
-            queue.expect_echoes(messages, until);
+            queue.expect_echoes(now, messages, until);
         }
     }
 

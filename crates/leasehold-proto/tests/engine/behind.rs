@@ -114,6 +114,29 @@ fn a_late_message_of_the_previous_release_starts_no_attempt() {
     assert!(harness.sent.is_empty(), "{:?}", harness.sent);
 }
 
+/// Releases hold `id` of `handed_over`, whose message arrives, and takes the lock for the next one.
+fn next_turn(harness: &mut Harness, at: u64, id: u64) {
+    harness.release(at, id, 100 + id);
+    harness.answer(at + 1, Ok(Reply::Int(1)));
+    assert_eq!(harness.answer(at + 2, Ok(Reply::Nil)).verb(), Verb::Acquire);
+    assert!(matches!(harness.claim(at + 2, id + 1), Some(Outcome::Acquired(Ok(_)))));
+    harness.step(at + 3, Event::Message(channel()));
+    assert!(harness.sent.is_empty(), "{:?}", harness.sent);
+}
+
+#[test]
+fn a_lost_message_of_an_own_release_hides_no_later_one() {
+    let mut harness = handed_over();
+    for owner in 4..=5 {
+        harness.step(23, Event::Acquire(Id(owner), request(owner, 30_000)));
+    }
+    next_turn(&mut harness, 500, 2);
+    next_turn(&mut harness, 1_100, 3);
+    harness.step(1_300, Event::Message(channel()));
+    assert_eq!(harness.answer(1_301, Ok(Reply::Nil)).verb(), Verb::Acquire, "the message of another client");
+    assert_eq!(harness.engine.lost(Id(4), ms(1_301)), Some(LostReason::Deleted));
+}
+
 #[test]
 fn an_ambiguous_release_message_is_checked_after_the_polling_interval() {
     let mut harness = handed_over();

@@ -25,6 +25,8 @@ pub(crate) struct WireTerms {
     pub(crate) server_has_resp3: bool,
     /// The most calls that travel as one command.
     pub(crate) batch_rows: usize,
+    /// The number of commands in flight behind which calls gather.
+    pub(crate) at_once: usize,
 }
 
 impl WireTerms {
@@ -34,6 +36,7 @@ impl WireTerms {
             client_has_resp3: rng.u8(0..4) != 0,
             server_has_resp3: rng.u8(0..3) != 0,
             batch_rows: *rng.choice(&[64, 64, 2, 1]).expect("one of several"),
+            at_once: *rng.choice(&[8, 2, 1]).expect("one of several"),
         }
     }
 }

@@ -71,7 +71,8 @@ impl SimStore {
         let options = ConnectOptions::default()
             .timeout(net.plan.timeout)
             .resp3(terms.client_has_resp3)
-            .batch_rows(terms.batch_rows);
+            .batch_rows(terms.batch_rows)
+            .at_once(terms.at_once);
         let url = ServerUrl::parse("redis://server").expect("a host's name makes a URL");
         let state = State {
             wire: Wire::new(url, options, rng.u64(..)),

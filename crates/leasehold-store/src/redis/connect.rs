@@ -25,8 +25,8 @@ pub struct ConnectOptions {
     pub resp3: bool,
     /// The most calls of one script that travel as one command, by default 64. With 1 each call is a command.
     pub batch_rows: usize,
-    /// The number of commands in flight below which a call is written at once, by default 8. With more, a reply is near,
-    /// and calls gather until it comes.
+    /// The number of commands in flight behind which calls gather until the next reply, to share commands, by default 8.
+    /// Behind fewer, a call is written at once. If the server is near, 2 to 7 commands are enough for calls to gather.
     pub at_once: usize,
 }
 
@@ -79,7 +79,7 @@ impl ConnectOptions {
         self
     }
 
-    /// Sets the number of commands in flight below which a call is written at once.
+    /// Sets the number of commands in flight behind which calls gather.
     #[must_use]
     pub const fn at_once(mut self, commands: usize) -> Self {
         self.at_once = commands;

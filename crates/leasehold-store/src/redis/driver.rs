@@ -48,6 +48,8 @@ enum Recipient {
 const READ: usize = 16 << 10;
 /// The most reads of one stream before the task lets others run.
 const READS: usize = 64;
+/// The most outputs for which the buffer keeps its memory.
+const BUFFERED: usize = 128;
 
 /// A wire, its streams, and the recipients of its outcomes.
 pub(super) struct Link {
@@ -60,6 +62,8 @@ pub(super) struct Link {
 
 struct State {
     wire: Wire,
+    /// The buffer of the wire's outputs, empty between steps.
+    outputs: Vec<Output>,
     streams: BTreeMap<ConnId, Stream>,
     calls: HashMap<CallId, Recipient>,
     /// The recipient of the outcomes of submitted calls.
@@ -102,6 +106,7 @@ impl Link {
     pub(super) fn new(wire: Wire, address: Address, dialer: Arc<dyn Dial>) -> Arc<Self> {
         let state = State {
             wire,
+            outputs: Vec::new(),
             streams: BTreeMap::new(),
             calls: HashMap::new(),
             outcomes: None,
@@ -330,9 +335,10 @@ impl State {
 
     /// Steps the wire, and carries out what it says.
     fn step(&mut self, now: Moment, input: Input<'_>, deliveries: &mut Deliveries) {
-        let mut outputs = Vec::new();
+        // A write takes steps of its own, with a buffer of their own.
+        let mut outputs = std::mem::take(&mut self.outputs);
         self.wire.step(now, input, &mut outputs);
-        for output in outputs {
+        for output in outputs.drain(..) {
             match output {
                 Output::Dial(id, limit) => self.dials.push((id, limit)),
                 Output::Write(id) => self.write(now, id, deliveries),
@@ -351,6 +357,8 @@ impl State {
                 }
             }
         }
+        outputs.shrink_to(BUFFERED);
+        self.outputs = outputs;
     }
 
     /// Ends a dial. A reset of a stream that has ended has no effect.

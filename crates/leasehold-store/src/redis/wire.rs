@@ -36,6 +36,7 @@ mod opening;
 mod outgoing;
 mod pipeline;
 mod queue;
+mod round_trip;
 mod scripts;
 mod server;
 mod subscriptions;

@@ -77,6 +77,8 @@ pub(crate) struct Shared {
 
 /// The number of semaphores that a client remembers as set. One more clears the list.
 const SET_MAX: usize = 1024;
+/// The most actions for which the buffer keeps its memory.
+const BUFFERED: usize = 64;
 
 struct State {
     engine: Engine,
@@ -91,6 +93,8 @@ struct State {
     ended: bool,
     /// The waiting futures, by the id whose changes they await and by their own id.
     listeners: BTreeMap<(Id, Id), Listener>,
+    /// The buffer of the engine's actions, empty between steps.
+    actions: Vec<Action>,
     /// The signals of the claimed holds, whose validity the engine publishes.
     holds: BTreeMap<Id, Arc<Signal>>,
     /// The time until which the driver sleeps, at most the engine's next timer.
@@ -118,6 +122,7 @@ impl Shared {
             calls: BTreeMap::new(),
             ended: false,
             listeners: BTreeMap::new(),
+            actions: Vec::new(),
             holds: BTreeMap::new(),
             alarm: Moment::NEVER,
             awake: false,
@@ -499,12 +504,20 @@ impl State {
         {
             self.steps += 1;
         }
-        for action in self.engine.step(now, event) {
-            self.apply(action, effects);
-        }
+        self.step_engine(now, event, effects);
         if self.ended {
             self.refuse_commands(now, effects);
         }
+    }
+
+    fn step_engine(&mut self, now: Moment, event: Event, effects: &mut Effects) {
+        let mut actions = std::mem::take(&mut self.actions);
+        self.engine.step_into(now, event, &mut actions);
+        for action in actions.drain(..) {
+            self.apply(action, effects);
+        }
+        actions.shrink_to(BUFFERED);
+        self.actions = actions;
     }
 
     /// Answers the commands and calls after the driver has ended. No call is sent, and no channel is subscribed.
@@ -524,9 +537,7 @@ impl State {
     }
 
     fn refuse(&mut self, now: Moment, id: CallId, call: &Call, effects: &mut Effects) {
-        for action in self.engine.step(now, Event::Replied(id, Err(gone(call, Applied::No)))) {
-            self.apply(action, effects);
-        }
+        self.step_engine(now, Event::Replied(id, Err(gone(call, Applied::No))), effects);
     }
 
     /// Returns true if the driver sleeps and has to be notified. It counts as awake from then on.

@@ -39,7 +39,7 @@ pub(super) struct Commands {
     /// The failure of the last attempt to connect, until the next attempt begins.
     last_failure: Option<Failure>,
     rows_max: usize,
-    /// The number of commands in flight below which a call is written at once.
+    /// The number of commands in flight behind which calls gather, at most.
     at_once: usize,
     /// True if the outcome of the present attempt is to be reported.
     reports: bool,
@@ -74,7 +74,7 @@ impl Commands {
         }
         // A call behind many others waits for the next reply, and travels with those that come until then.
         let flushes = match self.connections.current() {
-            Some(current) => self.queue.is_empty() && current.pipeline.commands() < self.at_once,
+            Some(current) => self.queue.is_empty() && current.has_few_in_flight(self.at_once),
             None => true,
         };
         if self.queue.is_full() {
@@ -89,7 +89,7 @@ impl Commands {
     /// Returns true if calls have gathered that a flush would send. Behind many commands, the next reply flushes.
     pub(super) fn wants_flush(&self) -> bool {
         let is_ready = |current: &CommandConnection| {
-            current.outgoing.is_empty() && current.pipeline.commands() < self.at_once
+            current.outgoing.is_empty() && current.has_few_in_flight(self.at_once)
         };
         !self.queue.is_empty() && self.connections.current().is_some_and(is_ready)
     }
@@ -114,7 +114,7 @@ impl Commands {
             for row in rows.as_mut_slice() {
                 row.call.set_arg("publish", publish);
             }
-            connection.send(rows, facts);
+            connection.send(step.now, rows, facts);
         }
         connection.outgoing.announce(step, connection.id);
     }

@@ -13,6 +13,7 @@ use super::ids::ConnId;
 use super::opening::Opened;
 use super::outgoing::Outgoing;
 use super::pipeline::{Pipeline, Sent};
+use super::round_trip::RoundTrip;
 use super::scripts::{Form, Scripts, is_unknown_script};
 use super::value::{Value, server_error};
 use crate::redis::breach::Breach;
@@ -29,6 +30,7 @@ pub(super) struct CommandConnection {
     pub(super) pipeline: Pipeline,
     decoder: Decoder,
     scripts: Scripts,
+    round_trip: RoundTrip,
     was_useful: bool,
 }
 
@@ -40,6 +42,7 @@ impl CommandConnection {
             pipeline: Pipeline::new(),
             decoder: opened.decoder,
             scripts: Scripts::default(),
+            round_trip: RoundTrip::default(),
             was_useful: false,
         }
     }
@@ -50,9 +53,16 @@ impl CommandConnection {
     }
 
     /// Writes the calls behind all earlier calls.
-    pub(super) fn send(&mut self, rows: Rows, facts: Option<ServerFacts>) {
+    pub(super) fn send(&mut self, now: Moment, rows: Rows, facts: Option<ServerFacts>) {
         let form = self.scripts.encode(&rows, facts, self.outgoing.buffer());
+        self.round_trip.sent(now, self.outgoing.end());
         self.pipeline.push(rows, form, self.outgoing.end());
+    }
+
+    /// Returns true if a call is written at once, with at most this many commands in flight. A call behind more of them
+    /// gathers until the next reply.
+    pub(super) fn has_few_in_flight(&self, most: usize) -> bool {
+        self.pipeline.commands() < self.round_trip.commands(most)
     }
 
     /// Returns true if the two calls may share a command, as far as the server goes.
@@ -75,6 +85,7 @@ impl CommandConnection {
                 Some(Value::Push(_)) => {}
                 Some(value) => {
                     let sent = self.pipeline.answered(now, self.outgoing.written()).ok_or(Breach::Unasked)?;
+                    self.round_trip.answered(now, sent.end);
                     self.answer(sent, value, outcomes);
                 }
                 None if self.pipeline.is_empty() && self.decoder.is_within_reply() => {

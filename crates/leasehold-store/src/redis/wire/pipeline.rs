@@ -27,7 +27,7 @@ pub(super) struct Sent {
     pub(super) rows: Rows,
     pub(super) form: Form,
     /// The place in the stream behind the command.
-    end: u64,
+    pub(super) end: u64,
 }
 
 /// The commands in flight, the oldest first.

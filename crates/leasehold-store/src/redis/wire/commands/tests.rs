@@ -62,6 +62,26 @@ fn calls_behind_few_others_are_written_at_once() {
 }
 
 #[test]
+fn calls_behind_one_command_of_many_are_written_and_behind_two_they_gather() {
+    let mut driver = Driver::with(ConnectOptions::default().at_once(3));
+    let id = driver.open();
+    for value in 1..=6 {
+        driver.set(value, LONG);
+    }
+    driver.taken(id);
+    driver.says(id, ":1\r\n:2\r\n:3\r\n");
+    assert_eq!(driver.commands(id), ["EVAL 3 k k k 111 1 1 4 5 6"]);
+    for value in 7..=9 {
+        driver.set(value, LONG);
+    }
+    assert_eq!(driver.commands(id), ["EVALSHA 1 k 7"], "the server has work while the client reads");
+    driver.says(id, "*3\r\n:4\r\n:5\r\n:6\r\n");
+    assert_eq!(driver.commands(id), ["EVALSHA 2 k k 11 1 1 8 9"]);
+    driver.says(id, ":7\r\n*2\r\n:8\r\n:9\r\n");
+    assert_eq!(driver.outcomes(), (1..=9).map(|id| (id, Ok(Reply::Int(id as i64)))).collect::<Vec<_>>());
+}
+
+#[test]
 fn neighbors_of_two_scripts_travel_as_one_batch_with_a_reply_each() {
     let (mut driver, id) = Driver::live(ROWS);
     driver.set(0, LONG);

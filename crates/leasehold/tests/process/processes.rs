@@ -19,6 +19,9 @@ const FILE: &str = "LEASEHOLD_TEST_FILE";
 const CLIENTS_PER_PROCESS: usize = 2;
 const TASKS_PER_CLIENT: usize = 4;
 const SECTIONS_PER_TASK: u64 = 100;
+const TASKS_OF_A_CROWD: usize = 64;
+/// The most holds of a process whose tasks hand off, while one task of another process waits.
+const HOLDS_BEFORE_A_TURN: u64 = 12;
 
 /// Returns the command that starts this program again, for one test, in a part and with a server.
 fn play(test: &str, part: &str, server: &RedisServer) -> Command {
@@ -92,6 +95,53 @@ async fn sixteen_tasks_over_four_clients_in_two_processes_count_exactly() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "1600");
     std::fs::remove_file(&file).unwrap();
     eventually("the last release", || is_free(&server, "counter")).await;
+}
+
+/// The work of a process whose tasks hand a lock over inside the process, until the process is killed.
+async fn hand_off_without_end(url: &str) {
+    let client = Client::connect(url).await.unwrap();
+    let first = client.lock("turn").lock().await.unwrap();
+    let tasks: Vec<_> = (0..TASKS_OF_A_CROWD)
+        .map(|_| {
+            let lock = client.lock("turn");
+            tokio::spawn(async move {
+                loop {
+                    let guard = lock.lock().await.unwrap();
+                    tokio::task::yield_now().await;
+                    guard.release().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    first.release().await.unwrap();
+    say("the tasks hand off");
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_hands_off_leaves_another_process_its_turn() {
+    if let Some(url) = part() {
+        return hand_off_without_end(&url).await;
+    }
+    let server = RedisServer::start();
+    let name = "a_process_that_hands_off_leaves_another_process_its_turn";
+    let mut crowd = ChildProcess::start(play(name, "crowd", &server));
+    crowd.wait_for("the tasks hand off");
+    let lock = connect(&server).await.lock("turn");
+    // Each hold of the server sets one field.
+    let holds = || server.commandstats().get("hset").copied().unwrap_or_default();
+    let (mut longest, mut most) = (Duration::ZERO, 0);
+    for _ in 0..50 {
+        let (before, requested) = (holds(), Instant::now());
+        let guard = soon("a turn", lock.lock()).await.unwrap();
+        longest = longest.max(requested.elapsed());
+        most = most.max(holds() - before - 1);
+        guard.release().await.unwrap();
+    }
+    println!("waits of at most {longest:?}, and of {most} holds of the other process");
+    assert!(most <= HOLDS_BEFORE_A_TURN, "{most} holds of the other process before a turn");
 }
 
 #[tokio::test]

@@ -28,7 +28,7 @@ struct Verb {
     run: fn(&[String]) -> Result<()>,
 }
 
-const VERBS: [Verb; 16] = [
+const VERBS: [Verb; 17] = [
     Verb {
         name: "demo",
         purpose: "show two clients that want one lock, without a server; takes --server, and then a program of yours",
@@ -95,6 +95,11 @@ const VERBS: [Verb; 16] = [
         name: "bench",
         purpose: "measure an uncontended lock, and with peers other libraries too; takes arguments of cargo bench",
         run: verb::bench::run,
+    },
+    Verb {
+        name: "counts",
+        purpose: "count the instructions of the engine and the wire, against limits; takes --refresh",
+        run: verb::counts::run,
     },
     Verb {
         name: "scale",

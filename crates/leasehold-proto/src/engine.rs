@@ -51,6 +51,7 @@ mod terms;
 mod ticket;
 mod timers;
 mod tries;
+mod turns;
 mod waiter_answer;
 mod waiting;
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::keys::{Number, PlaceId, QueueId, Side};
 use super::queue::Queue;
 use super::table::Table;
+use super::turns::Turns;
 use crate::name::Name;
 use crate::owner::Owner;
 use crate::recipe::Recipe;
@@ -32,13 +33,18 @@ pub(super) struct Place {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Rare {
     queues: [Option<Queue>; 3],
+    /// The turns of other clients, by queue. They outlive it, since a client with two waiters often has none.
+    turns: [Turns; 3],
     /// The lost holds whose guards are still there, although another hold has taken their place.
     displaced: Vec<Number>,
 }
 
 impl Rare {
     fn is_empty(&self) -> bool {
-        self.displaced.is_empty() && self.queues.iter().all(Option::is_none)
+        let has_turns = |turns: &Turns| *turns != Turns::default();
+        self.displaced.is_empty()
+            && self.queues.iter().all(Option::is_none)
+            && !self.turns.iter().any(has_turns)
     }
 }
 
@@ -145,6 +151,11 @@ impl Places {
     pub(super) fn open_queue(&mut self, id: QueueId) -> &mut Queue {
         let rare = self.get_mut(id.place).rare.get_or_insert_default();
         rare.queues[id.side as usize].get_or_insert_default()
+    }
+
+    /// Returns the turns of other clients at what a queue waits for.
+    pub(super) fn turns_mut(&mut self, id: QueueId) -> &mut Turns {
+        &mut self.get_mut(id.place).rare.get_or_insert_default().turns[id.side as usize]
     }
 
     pub(super) fn close_queue(&mut self, id: QueueId) {

@@ -32,15 +32,11 @@ pub(super) struct Queue {
     closed: bool,
     /// The messages that this client's own releases will bring, and the time until which they are expected.
     echoes: (u32, Moment),
-    /// The releases of other clients that this client leaves to others, and the time until which it does.
-    turns: (u32, Moment),
     /// The time until which a message may still announce the release that preceded the grant to this client.
     stale_until: Moment,
     /// The time from which the queue makes attempts although this client holds the name, because a message has
     /// announced a release.
     recheck_from: Moment,
-    /// True if other clients listened to the last release of this client.
-    pub(super) contended: bool,
     /// What the server's own queue needs.
     pub(super) server: ServerQueue,
 }
@@ -56,10 +52,8 @@ impl Default for Queue {
             window: 1,
             closed: false,
             echoes: (0, Moment::default()),
-            turns: (0, Moment::default()),
             stale_until: Moment::default(),
             recheck_from: Moment::NEVER,
-            contended: false,
             server: ServerQueue::default(),
         }
     }
@@ -173,28 +167,6 @@ impl Queue {
         let takes = self.echoes.0 > 0;
         self.echoes.0 = self.echoes.0.saturating_sub(1);
         takes
-    }
-
-    /// Leaves this many releases of other clients to others, until this moment at the latest. A queue that leaves turns
-    /// already goes on as before, so that one release after the other does not keep it waiting. Returns the moment.
-    pub(super) fn leave_turns(&mut self, now: Moment, turns: u32, until: Moment) -> Moment {
-        self.narrow();
-        if self.turns.1 <= now {
-            self.turns = (turns, until);
-        }
-        self.turns.1
-    }
-
-    /// Notes a grant, which ends the turns of others.
-    pub(super) fn end_turns(&mut self) {
-        self.turns = (0, Moment::default());
-    }
-
-    /// Returns true if the release that a message announces is left to other clients.
-    pub(super) fn leaves_turn(&mut self, now: Moment) -> bool {
-        let leaves = self.turns.0 > 0 && now < self.turns.1;
-        self.turns.0 = self.turns.0.saturating_sub(1);
-        leaves
     }
 
     /// Puts a waiter behind the others.

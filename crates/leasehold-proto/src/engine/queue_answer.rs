@@ -96,7 +96,7 @@ impl Engine {
             return self.advance_unless_attempting(now, attempt.queue);
         };
         queue.widen();
-        queue.end_turns();
+        self.places.turns_mut(attempt.queue).end(now);
         self.unlink(id);
         self.begin_hold(now, id, attempt, token);
         self.go_on(now, attempt.queue);

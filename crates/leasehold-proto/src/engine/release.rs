@@ -8,7 +8,7 @@
 //! # How it works
 //! When the client's own waiters are next, their attempt goes out right behind the release, and no second round trip
 //! separates them. If other clients listened to the release, the client stands back instead: it leaves the lock to them
-//! for about a round trip, or until one of them has released it. A release of a primitive without
+//! for some milliseconds, or until one of them has released it (`turns`). A release of a primitive without
 //! wake-ups has no listeners. The client pauses after each of them, so that the clients that poll find the lock free.
 
 use std::time::Duration;
@@ -17,6 +17,7 @@ use super::context::Purpose;
 use super::hold::{Cause, Phase, Release, ServerHold};
 use super::keys::Number;
 use super::keys::{QueueId, Side};
+use super::queue::Queue;
 use super::subscriptions::Listener;
 use super::{CallId, Engine, Id, Outcome, ReleaseFailure};
 use crate::backoff;
@@ -121,12 +122,14 @@ impl Engine {
     fn goes_on_behind_release(&mut self, now: Moment, id: QueueId, units: u32) -> bool {
         let held_here = self.held_here(now, id.place).is_some();
         let polls = self.first_waiter(id).is_some_and(|(_, first)| first.terms.backoff.is_some());
-        let Some(queue) = self.places.queue_mut(id).filter(|queue| !queue.is_empty() && !polls) else {
+        if polls || self.places.queue(id).is_none_or(Queue::is_empty) {
             return false;
-        };
-        if queue.contended || held_here || id.side == Side::Read {
-            return queue.contended;
         }
+        let leaves_turns = self.places.turns_mut(id).are_left();
+        if leaves_turns || held_here || id.side == Side::Read {
+            return leaves_turns;
+        }
+        let Some(queue) = self.places.queue_mut(id) else { return false };
         queue.admit(units);
         if !queue.server.goes_behind_release() {
             // Another client is likely to be next. The server wakes this one's first waiter when its turn comes.
@@ -189,13 +192,14 @@ impl Engine {
         // The queue outlives the hold's use of its place.
         self.places.add_use(id.place);
         self.end_release(now, number, Some(answer.held));
-        let own = u32::from(self.subscriptions.hears(Listener::Queue(id)));
+        let own = u32::from(self.subscriptions.is_listening(Listener::Queue(id)));
+        let others = answer.listeners.saturating_sub(own);
         let attempted = self.has_attempt_behind(id, call);
-        if let Some(queue) = self.places.queue_mut(id) {
-            queue.contended = answer.listeners > own;
-            if queue.contended && !attempted {
-                self.stand_back(now, id, (sent_at, section), answer.listeners - own);
-            } else if !attempted && !queue.server.leaves_alone() && !self.pause_after_release(now, id) {
+        if let Some(leaves_alone) = self.places.queue(id).map(|queue| queue.server.leaves_alone()) {
+            self.places.turns_mut(id).note_listeners(others);
+            if others > 0 && !attempted {
+                self.stand_back(now, id, (sent_at, section), others);
+            } else if !attempted && !leaves_alone && !self.pause_after_release(now, id) {
                 self.advance(now, id);
             }
         }
@@ -302,14 +306,15 @@ impl Engine {
 
     /// Leaves the name to the other clients after a release that they heard. A server tells its listeners in a fixed
     /// order, so two clients would take the lock in turns and the others never. So each other client gets a turn first,
-    /// for at most the time that its turn takes if its section is as long as the last one here.
+    /// for at most the time that its turn takes if its section is as long as the last one here, or a few milliseconds.
     fn stand_back(&mut self, now: Moment, id: QueueId, (sent_at, section): (Moment, Duration), others: u32) {
         let trip = now.since(sent_at);
         let seed = self.cx.varying_seed(Id(0));
         let turns = (trip * 2 + section).saturating_mul(others - 1);
         let nap = (turns + trip * 2 + backoff::spread(trip, seed)).min(self.cx.settings.poll_interval);
         let Some(queue) = self.places.queue_mut(id) else { return };
-        let until = queue.leave_turns(now, others - 1, now + nap);
+        queue.narrow();
+        let until = self.places.turns_mut(id).begin(now, others - 1, now + nap);
         self.sleep_for(now, id, until.since(now));
     }
 }

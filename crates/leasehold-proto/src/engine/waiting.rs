@@ -21,6 +21,7 @@ use super::acquire::{Acquire, Stage, Waiter};
 use super::certain::Certain;
 use super::hold::{Cause, ServerHold};
 use super::keys::{Number, PlaceId, QueueId, Side};
+use super::queue::Queue;
 use super::subscriptions::Listener;
 use super::terms::Terms;
 use super::ticket::Ticket;
@@ -322,12 +323,18 @@ impl Engine {
     fn queue_message(&mut self, now: Moment, id: QueueId) {
         let Some(queue) = self.places.queue_mut(id).certain("only an open queue listens") else { return };
         let is_echo = queue.takes_echo(now);
+        let rest = match is_echo {
+            true => Duration::ZERO,
+            false => self.places.turns_mut(id).note_release(now),
+        };
         if self.held_here(now, id.place).is_some() {
             if let Some(queue) = self.places.queue_mut(id) {
                 queue.note_message(now, is_echo);
             }
             self.advance(now, id);
-        } else if !is_echo && !self.places.queue_mut(id).is_some_and(|queue| queue.leaves_turn(now)) {
+        } else if !rest.is_zero() && self.places.queue(id).is_some_and(Queue::makes_no_attempt) {
+            self.sleep_for(now, id, rest);
+        } else if rest.is_zero() && !is_echo {
             self.wake_up(now, Listener::Queue(id));
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_proto::backoff::Backoff;
-use leasehold_proto::engine::{Event, Id, Outcome, Request, Subject};
+use leasehold_proto::engine::{Event, Id, Outcome, Request, Settings, Subject};
 use leasehold_proto::recipe::expirable::EXPIRABLE_SEMAPHORE;
 use leasehold_proto::recipe::multi::MULTI;
 use leasehold_proto::recipe::semaphore::SEMAPHORE;
@@ -167,4 +167,111 @@ fn one_contended_release_after_the_other_keeps_no_waiter_from_its_turn() {
         assert!(harness.sent.is_empty(), "{:?}", harness.sent);
     }
     assert_eq!(millis(next_timer(&mut harness.engine)), asks_by, "later releases do not move it");
+}
+
+/// The longest pause in which no other client shows that it takes part.
+const LONGEST_PAUSE: Duration = Duration::from_millis(4);
+/// The reply of a release to which only this client listened.
+const HEARD_BY_NONE: i64 = 2;
+/// The reply of a release to which this client and three others listened.
+const HEARD_BY_THREE: i64 = 5;
+
+/// Creates a harness whose client holds a lock as owner 1 and listens for the waiters 2 to `last`. Its release at 20 ms,
+/// which one other client heard, has given the lock to waiter 2.
+fn contended(settings: Settings, last: u64) -> (Harness, Channel) {
+    let mut harness = Harness::with(settings);
+    harness.hold(0, 1, request(1, 30_000));
+    for owner in 2..=last {
+        harness.step(1, Event::Acquire(Id(owner), request(owner, 30_000)));
+    }
+    let channel = harness.listening.first().unwrap().clone();
+    harness.step(2, Event::Listening(channel.clone()));
+    harness.release(20, 1, 100_001);
+    assert_eq!(harness.answer(20, Ok(Reply::Int(HEARD_BY_ANOTHER))).verb(), Verb::Release);
+    harness.step(20, Event::Message(channel.clone()));
+    claim_next(&mut harness, 20, 2);
+    (harness, channel)
+}
+
+/// Grants the attempt on its way, which is for this waiter.
+fn claim_next(harness: &mut Harness, at: u64, id: u64) {
+    assert_eq!(harness.answer(at, Ok(Reply::Nil)).verb(), Verb::Acquire);
+    assert!(matches!(harness.claim(at, id), Some(Outcome::Acquired(Ok(_)))), "{id} at {at} ms");
+}
+
+/// Releases hold `id`, which takes a round trip of 1 ms and is heard by another client, and grants the next attempt.
+/// Returns the pause before it.
+fn stand_back(harness: &mut Harness, channel: &Channel, id: u64) -> Duration {
+    let at = 100 * id;
+    harness.release(at, id, 100_000 + id);
+    assert_eq!(harness.answer(at + 1, Ok(Reply::Int(HEARD_BY_ANOTHER))).verb(), Verb::Release);
+    harness.step(at + 1, Event::Message(channel.clone()));
+    assert!(harness.sent.is_empty(), "it stands back: {:?}", harness.sent);
+    let next = next_timer(&mut harness.engine);
+    harness.step(millis(next), Event::Tick);
+    claim_next(harness, millis(next), id + 1);
+    next.since(ms(at + 1))
+}
+
+#[test]
+fn a_client_leaves_a_lock_to_slow_clients_and_not_to_listeners_that_do_not_wait() {
+    let (mut harness, channel) = contended(Settings::default(), 60);
+    let pauses: Vec<Duration> = (2..=40).map(|id| stand_back(&mut harness, &channel, id)).collect();
+    let runs: Vec<&[Duration]> = pauses.split(|pause| *pause >= LONGEST_PAUSE).collect();
+    assert_eq!(pauses[0], LONGEST_PAUSE, "the first pause is long enough for a slow client");
+    let lengths: Vec<usize> = runs.iter().map(|run| run.len()).collect();
+    assert_eq!(lengths[..5], [0, 2, 4, 8, 16], "the short pauses between two long ones: {pauses:?}");
+}
+
+#[test]
+fn a_client_stands_back_for_long_again_after_the_turn_of_another() {
+    let (mut harness, channel) = contended(Settings::default(), 20);
+    assert_eq!(stand_back(&mut harness, &channel, 2), LONGEST_PAUSE);
+    assert!(stand_back(&mut harness, &channel, 3) < LONGEST_PAUSE);
+    harness.release(400, 4, 99);
+    harness.answer(401, Ok(Reply::Int(HEARD_BY_ANOTHER)));
+    harness.step(401, Event::Message(channel.clone()));
+    harness.step(402, Event::Message(channel.clone()));
+    claim_next(&mut harness, 402, 5);
+    for id in 5..=7 {
+        let pause = stand_back(&mut harness, &channel, id);
+        assert_eq!(pause >= LONGEST_PAUSE, id == 5, "{id}: {pause:?}");
+    }
+}
+
+#[test]
+fn a_client_stands_back_for_long_again_when_another_begins_to_listen() {
+    let (mut harness, channel) = contended(Settings::default(), 20);
+    assert_eq!(stand_back(&mut harness, &channel, 2), LONGEST_PAUSE);
+    assert!(stand_back(&mut harness, &channel, 3) < LONGEST_PAUSE);
+    for (id, listeners) in [(4, HEARD_BY_NONE), (5, HEARD_BY_ANOTHER)] {
+        let at = 100 * id;
+        harness.release(at, id, 99);
+        harness.answer(at + 1, Ok(Reply::Int(listeners)));
+        harness.step(at + 1, Event::Message(channel.clone()));
+        claim_next(&mut harness, at + 1, id + 1);
+    }
+    assert_eq!(stand_back(&mut harness, &channel, 6), LONGEST_PAUSE);
+}
+
+#[test]
+fn the_turn_of_one_client_shortens_the_pause_for_the_others() {
+    let (mut harness, channel) = contended(Settings { hand_off: Duration::ZERO, ..Settings::default() }, 9);
+    harness.release(20, 2, 99);
+    harness.answer(20, Ok(Reply::Int(HEARD_BY_THREE)));
+    harness.step(20, Event::Message(channel.clone()));
+    assert!(harness.sent.is_empty(), "it stands back: {:?}", harness.sent);
+    assert_eq!(millis(next_timer(&mut harness.engine)), 24);
+    harness.step(21, Event::Message(channel));
+    assert_eq!(harness.sent.len(), 1, "the turns of the others take no time");
+}
+
+#[test]
+fn a_client_whose_queue_is_empty_between_its_holds_stands_back_too() {
+    let (mut harness, _) = contended(Settings::default(), 2);
+    assert!(harness.listening.is_empty(), "nothing waits here");
+    harness.step(25, Event::Acquire(Id(3), request(3, 30_000)));
+    let channel = harness.listening.first().unwrap().clone();
+    harness.step(26, Event::Listening(channel.clone()));
+    assert_eq!(stand_back(&mut harness, &channel, 2), LONGEST_PAUSE);
 }

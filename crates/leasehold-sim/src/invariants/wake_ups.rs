@@ -20,6 +20,8 @@ use crate::recorder::view::View;
 /// The time within which a gone waiter of a queue is passed over, which is the grace period of the server plus the time
 /// until the next waiter polls.
 const GONE_WITHIN: Duration = Duration::from_millis(6_600);
+/// The pause of a client that no other client's release ends.
+const STANDS_BACK: Duration = Duration::from_millis(4);
 /// The longest pause of a spinning waiter.
 const SPINS_WITHIN: Duration = Duration::from_millis(150);
 
@@ -135,7 +137,8 @@ impl WakeUps {
     /// section, to each other client that heard the release but one.
     fn turns(&self, view: &View, name: &str, trip: Duration) -> Duration {
         let turns = u32::try_from(view.plan.processes.saturating_sub(2)).unwrap_or(u32::MAX);
-        (self.sections.get(name).copied().unwrap_or_default() + trip) * turns
+        let turn = self.sections.get(name).copied().unwrap_or_default() + trip;
+        STANDS_BACK.max(turn * turns)
     }
 
     /// Returns the number of owners in a queue whose request has ended.

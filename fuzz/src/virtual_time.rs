@@ -12,8 +12,10 @@ use tokio::runtime::{Builder, Runtime};
 const END: Duration = Duration::from_secs(3600);
 
 thread_local! {
-    static RUNTIME: Runtime =
-        Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime without I/O");
+    // Leaked, since tasks that are left over read tokio's clock when they end, which is gone when a thread ends.
+    static RUNTIME: &'static Runtime = Box::leak(Box::new(
+        Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime without I/O"),
+    ));
 }
 
 /// Returns the output of a future, or panics if the future does not end.

@@ -1,5 +1,7 @@
 //! Tests of calls and their connections over streams in memory, on a clock that the test moves.
 
+mod gathering;
+
 use leasehold_proto::Applied::{No, Unknown};
 use leasehold_proto::StoreErrorKind as Kind;
 
@@ -26,101 +28,6 @@ fn a_lone_call_is_written_in_the_step_that_submits_it() {
     assert_eq!(driver.outcomes(), [(call, Ok(Reply::Text(b"OK".to_vec())))]);
     driver.set("w", LONG);
     assert_eq!(driver.commands(id), ["EVALSHA 1 k w"], "the text was sent before");
-}
-
-#[test]
-fn calls_behind_others_gather_until_the_next_reply() {
-    let (mut driver, id) = Driver::live(1);
-    driver.set(1, LONG);
-    for value in 2..=4 {
-        driver.set(value, LONG);
-    }
-    assert_eq!(driver.commands(id), ["EVAL 1 k 1"]);
-    assert!(!driver.wire.wants_flush(), "a reply is near");
-    driver.input(Input::Flush);
-    assert_eq!(driver.commands(id), ["EVALSHA 1 k 2", "EVALSHA 1 k 3", "EVALSHA 1 k 4"]);
-    driver.set(5, LONG);
-    driver.says(id, ":1\r\n");
-    assert_eq!(driver.commands(id), ["EVALSHA 1 k 5"]);
-    driver.says(id, ":2\r\n:3\r\n:4\r\n:5\r\n");
-    assert_eq!(driver.outcomes(), (1..=5).map(|id| (id, Ok(Reply::Int(id as i64)))).collect::<Vec<_>>());
-}
-
-#[test]
-fn calls_behind_few_others_are_written_at_once() {
-    let options = ConnectOptions::default().at_once(3);
-    let mut driver = Driver::with(options);
-    let id = driver.open();
-    for value in 1..=5 {
-        driver.set(value, LONG);
-    }
-    assert_eq!(driver.commands(id), ["EVAL 1 k 1", "EVALSHA 1 k 2", "EVALSHA 1 k 3"]);
-    driver.says(id, ":1\r\n");
-    assert_eq!(driver.commands(id), ["EVAL 2 k k 11 1 1 4 5"]);
-    driver.says(id, ":2\r\n:3\r\n*2\r\n:4\r\n:5\r\n");
-    assert_eq!(driver.outcomes(), (1..=5).map(|id| (id, Ok(Reply::Int(id as i64)))).collect::<Vec<_>>());
-}
-
-#[test]
-fn calls_behind_one_command_of_many_are_written_and_behind_two_they_gather() {
-    let mut driver = Driver::with(ConnectOptions::default().at_once(3));
-    let id = driver.open();
-    for value in 1..=6 {
-        driver.set(value, LONG);
-    }
-    driver.taken(id);
-    driver.says(id, ":1\r\n:2\r\n:3\r\n");
-    assert_eq!(driver.commands(id), ["EVAL 3 k k k 111 1 1 4 5 6"]);
-    for value in 7..=9 {
-        driver.set(value, LONG);
-    }
-    assert_eq!(driver.commands(id), ["EVALSHA 1 k 7"], "the server has work while the client reads");
-    driver.says(id, "*3\r\n:4\r\n:5\r\n:6\r\n");
-    assert_eq!(driver.commands(id), ["EVALSHA 2 k k 11 1 1 8 9"]);
-    driver.says(id, ":7\r\n*2\r\n:8\r\n:9\r\n");
-    assert_eq!(driver.outcomes(), (1..=9).map(|id| (id, Ok(Reply::Int(id as i64)))).collect::<Vec<_>>());
-}
-
-#[test]
-fn neighbors_of_two_scripts_travel_as_one_batch_with_a_reply_each() {
-    let (mut driver, id) = Driver::live(ROWS);
-    driver.set(0, LONG);
-    for call in [set(1), set(2), delete(3), set(4), set(5), set(6)] {
-        driver.submit(call, LONG);
-    }
-    driver.input(Input::Flush);
-    assert_eq!(driver.commands(id), ["EVAL 1 k 0", "EVAL 6 k k k k k k 221222 1 1 1 1 1 2 3 4 5 6"]);
-    driver.says(id, ":0\r\n*6\r\n:1\r\n$-1\r\n:3\r\n:4\r\n-WRONGTYPE no\r\n:6\r\n");
-    let expected = [
-        (1, Ok(Reply::Int(0))),
-        (2, Ok(Reply::Int(1))),
-        (3, Ok(Reply::Nil)),
-        (4, Ok(Reply::Int(3))),
-        (5, Ok(Reply::Int(4))),
-        (6, failed(Kind::WrongType, Unknown)),
-        (7, Ok(Reply::Int(6))),
-    ];
-    assert_eq!(driver.outcomes(), expected);
-}
-
-#[test]
-fn neighbors_of_two_slots_do_not_share_a_command_in_a_cluster() {
-    let options = ConnectOptions::default().at_once(1).sharded_pubsub(ShardedPubsub::Off);
-    let mut driver = Driver::with(options);
-    driver.input(Input::Open);
-    let id = driver.accept();
-    driver.says(id, "+PONG\r\n*2\r\n$4\r\nmode\r\n$7\r\ncluster\r\n:0\r\n:1\r\n");
-    driver.says(id, "$14\r\ncluster_size:1\r\n");
-    assert_eq!(driver.opened, [Ok(())]);
-    driver.taken(id);
-    driver.set(0, LONG);
-    for key in ["{a}1", "{a}2", "{b}1", "{b}2", "{a}3"] {
-        driver.submit(Call::of(&SET).key("key", key).arg("value", "v"), LONG);
-    }
-    driver.says(id, ":0\r\n");
-    let sent =
-        ["EVAL 1 k 0", "EVAL 2 {a}1 {a}2 11 1 1 v v", "EVALSHA 2 {b}1 {b}2 11 1 1 v v", "EVALSHA 1 {a}3 v"];
-    assert_eq!(driver.commands(id), sent);
 }
 
 #[test]

@@ -2,12 +2,9 @@
 //!
 //! Invariant: the buffer is a sequence of whole bulk strings, `$<length>\r\n<bytes>\r\n` each.
 
-use std::fmt;
-use std::io::Write as _;
+use std::fmt::{self, Write as _};
 use std::ops::Range;
 
-/// The longest head of a bulk string: the sign, the digits of the length, and the end of the line.
-const HEAD_BYTES_MAX: usize = 1 + 20 + 2;
 const LINE_END: &[u8] = b"\r\n";
 
 /// The byte strings.
@@ -27,8 +24,10 @@ impl Bulks {
 
     /// Adds a byte string of these parts.
     pub(crate) fn join(&mut self, parts: impl Iterator<Item: AsRef<[u8]>> + Clone) {
-        let length = parts.clone().map(|part| part.as_ref().len()).sum();
-        self.0.extend_from_slice(head(length, &mut [0; HEAD_BYTES_MAX]));
+        let length: usize = parts.clone().map(|part| part.as_ref().len()).sum();
+        self.0.push(b'$');
+        self.0.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
+        self.0.extend_from_slice(LINE_END);
         for part in parts {
             self.0.extend_from_slice(part.as_ref());
         }
@@ -38,13 +37,16 @@ impl Bulks {
     /// Adds the text of a value, without a string of its own.
     pub(crate) fn print(&mut self, value: impl fmt::Display) {
         let begin = self.0.len();
-        // Most lengths have two digits, so most texts stay in place when their length is known.
-        self.0.extend_from_slice(b"$00\r\n");
+        // Most lengths have one or two digits, so most texts stay in place when their length is known.
+        self.0.extend_from_slice(b"$0\r\n");
         let text = self.0.len();
-        write!(self.0, "{value}").expect("a buffer takes every byte, and a value prints itself");
-        let mut buffer = [0; HEAD_BYTES_MAX];
-        let head = head(self.0.len() - text, &mut buffer);
-        self.0.splice(begin..text, head.iter().copied());
+        write!(Text(&mut self.0), "{value}").expect("a buffer takes every byte, and a value prints itself");
+        let mut buffer = itoa::Buffer::new();
+        let digits = buffer.format(self.0.len() - text).as_bytes();
+        self.0[begin + 1] = digits[0];
+        for (place, digit) in digits.iter().enumerate().skip(1) {
+            self.0.insert(begin + 1 + place, *digit);
+        }
         self.0.extend_from_slice(LINE_END);
     }
 
@@ -64,9 +66,9 @@ impl Bulks {
         let found = self.ranges().nth(place);
         let (begin, old) = found.expect("the byte string is there");
         if self.0[old.clone()] != *value {
-            let mut buffer = [0; HEAD_BYTES_MAX];
-            let new = head(value.len(), &mut buffer).iter().chain(value);
-            self.0.splice(begin..old.end, new.copied());
+            let mut new = Self::default();
+            new.push(value);
+            self.0.splice(begin..old.end + LINE_END.len(), new.0);
         }
     }
 
@@ -87,12 +89,14 @@ impl Bulks {
     }
 }
 
-/// Writes the head of a bulk string of this length into the buffer, and returns it.
-fn head(length: usize, buffer: &mut [u8; HEAD_BYTES_MAX]) -> &[u8] {
-    let mut rest = &mut buffer[..];
-    write!(rest, "${length}\r\n").expect("the buffer fits every length");
-    let used = HEAD_BYTES_MAX - rest.len();
-    &buffer[..used]
+/// A buffer that takes text.
+struct Text<'a>(&'a mut Vec<u8>);
+
+impl fmt::Write for Text<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -188,7 +188,11 @@ impl Name {
 
     /// Returns the text of the channel or helper key of [`prefixed`](Self::prefixed).
     pub(crate) fn prefixed_text(&self, prefix: &str) -> impl fmt::Display {
-        text(move |f| write!(f, "{prefix}:{}", self.tagged_text()))
+        text(move |f| {
+            f.write_str(prefix)?;
+            f.write_str(":")?;
+            fmt::Display::fmt(&self.tagged_text(), f)
+        })
     }
 
     /// Returns the channel of the waiters of the count-down latch of this name. It is the only channel that has braces
@@ -213,7 +217,10 @@ impl Name {
 
     /// Returns the text of [`tagged`](Self::tagged).
     pub(crate) fn tagged_text(&self) -> impl fmt::Display {
-        text(move |f| if self.0.contains('{') { f.write_str(&self.0) } else { write!(f, "{{{self}}}") })
+        text(|f| {
+            let (begin, end) = if self.0.contains('{') { ("", "") } else { ("{", "}") };
+            [begin, &self.0, end].into_iter().try_for_each(|part| f.write_str(part))
+        })
     }
 }
 

@@ -98,7 +98,9 @@ impl WireOwner {
 
 impl fmt::Display for WireOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.client, self.number)
+        f.write_str(self.client.0.as_hyphenated().encode_lower(&mut uuid::Uuid::encode_buffer()))?;
+        f.write_str(":")?;
+        f.write_str(itoa::Buffer::new().format(self.number))
     }
 }
 

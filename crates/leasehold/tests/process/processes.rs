@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
+use futures_util::future::select_all;
 use leasehold::error::{AcquireErrorKind, InspectErrorKind, ReleaseErrorKind};
 use leasehold::{Client, Guard, LostReason};
 use leasehold_testkit::lateness::Lateness;
@@ -115,9 +116,8 @@ async fn hand_off_without_end(url: &str) {
         .collect();
     first.release().await.unwrap();
     say("the tasks hand off");
-    for task in tasks {
-        task.await.unwrap();
-    }
+    let (ended, ..) = select_all(tasks).await;
+    ended.unwrap();
 }
 
 #[tokio::test]

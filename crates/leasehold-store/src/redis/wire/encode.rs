@@ -2,8 +2,6 @@
 //!
 //! Invariant: names and owners travel as KEYS and ARGV only.
 
-use std::io::Write as _;
-
 use leasehold_proto::Call;
 
 /// Appends a command of these words.
@@ -76,14 +74,13 @@ pub(super) fn bulk(out: &mut Vec<u8>, word: &[u8]) {
 
 /// Appends a number as a word.
 fn number(out: &mut Vec<u8>, number: usize) {
-    let digits = number.checked_ilog10().map_or(1, |log| log as usize + 1);
-    header(out, b'$', digits);
-    write!(out, "{number}\r\n").expect("a buffer takes every byte");
+    bulk(out, itoa::Buffer::new().format(number).as_bytes());
 }
 
 fn header(out: &mut Vec<u8>, kind: u8, number: usize) {
     out.push(kind);
-    write!(out, "{number}\r\n").expect("a buffer takes every byte");
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    out.extend_from_slice(b"\r\n");
 }
 
 #[cfg(test)]

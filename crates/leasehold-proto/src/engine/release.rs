@@ -28,6 +28,9 @@ use crate::recipe::{CallArgs, CallContext, ReleaseAnswer};
 
 /// The pause between attempts that are not expected to succeed soon.
 const SLOW: Duration = Duration::from_secs(2);
+/// The time within which the message of an own release is expected. One that is lost hides another client's message for
+/// that long, and one that comes later costs an attempt in vain.
+const ECHO_WITHIN: Duration = Duration::from_millis(500);
 /// The grants in a row after which a client without wake-ups pauses for as long as the waiters of other clients do, so
 /// that each of those polls once while the lock is free.
 const RUN: u32 = 16;
@@ -103,7 +106,7 @@ impl Engine {
 
     /// Notes that the client's own subscription will hear a release that was just sent.
     fn expect_echoes(&mut self, now: Moment, id: QueueId) {
-        let until = now + self.cx.settings.poll_interval;
+        let until = now + ECHO_WITHIN.min(self.cx.settings.poll_interval);
         let messages = self.messages_of_release(id);
         if self.subscriptions.hears(Listener::Queue(id))
             && let Some(queue) = self.places.queue_mut(id)

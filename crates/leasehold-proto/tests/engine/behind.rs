@@ -1,6 +1,8 @@
 //! Tests of waiters behind a hold of their own client. The engine sees the end of that hold, so they make no attempts.
 
-use leasehold_proto::engine::{Event, Id, LostReason, Outcome, Request, Wait};
+use std::time::Duration;
+
+use leasehold_proto::engine::{Event, Id, LostReason, Outcome, Request, Settings, Wait};
 use leasehold_proto::{Channel, Reply, Verb};
 
 use crate::harness::{Harness, millis, ms, next_timer, request};
@@ -12,12 +14,16 @@ fn channel() -> Channel {
 /// Creates a harness with hold 1 of owner 1 and a waiter, 2, of owner 2, whose subscription is confirmed at 11 ms.
 fn with_waiter(hold: Request) -> Harness {
     let mut harness = Harness::new();
+    hold_before_waiter(&mut harness, hold);
+    harness
+}
+
+fn hold_before_waiter(harness: &mut Harness, hold: Request) {
     harness.hold(0, 1, hold);
     harness.step(10, Event::Acquire(Id(2), request(2, 30_000)));
     assert!(harness.listening.contains(&channel()), "it listens, and asks nothing");
     harness.step(11, Event::Listening(channel()));
     assert!(harness.sent.is_empty(), "{:?}", harness.sent);
-    harness
 }
 
 /// Lets the timers fire between two moments, with every renewal confirmed. Returns all other calls.
@@ -130,11 +136,24 @@ fn a_lost_message_of_an_own_release_hides_no_later_one() {
     for owner in 4..=5 {
         harness.step(23, Event::Acquire(Id(owner), request(owner, 30_000)));
     }
-    next_turn(&mut harness, 500, 2);
-    next_turn(&mut harness, 1_100, 3);
-    harness.step(1_300, Event::Message(channel()));
-    assert_eq!(harness.answer(1_301, Ok(Reply::Nil)).verb(), Verb::Acquire, "the message of another client");
-    assert_eq!(harness.engine.lost(Id(4), ms(1_301)), Some(LostReason::Deleted));
+    next_turn(&mut harness, 300, 2);
+    next_turn(&mut harness, 600, 3);
+    harness.step(700, Event::Message(channel()));
+    assert_eq!(harness.answer(701, Ok(Reply::Nil)).verb(), Verb::Acquire, "the message of another client");
+    assert_eq!(harness.engine.lost(Id(4), ms(701)), Some(LostReason::Deleted));
+}
+
+#[test]
+fn a_lost_message_of_an_own_release_is_expected_for_a_short_time_whatever_the_polling_interval() {
+    let settings = Settings { poll_interval: Duration::from_secs(60), ..Settings::default() };
+    let mut harness = Harness::with(settings);
+    hold_before_waiter(&mut harness, request(1, 30_000));
+    harness.release(20, 1, 9);
+    harness.answer(21, Ok(Reply::Int(1)));
+    assert_eq!(harness.answer(22, Ok(Reply::Int(29_000))).verb(), Verb::Acquire, "another client was first");
+    harness.step(600, Event::Message(channel()));
+    assert_eq!(harness.answer(601, Ok(Reply::Nil)).verb(), Verb::Acquire, "the message of the other client");
+    assert!(matches!(harness.claim(601, 2), Some(Outcome::Acquired(Ok(_)))));
 }
 
 #[test]

@@ -198,7 +198,8 @@ impl Engine {
         let own = u32::from(self.subscriptions.is_listening(Listener::Queue(id)));
         let others = answer.listeners.saturating_sub(own);
         let attempted = self.has_attempt_behind(id, call);
-        if let Some(leaves_alone) = self.places.queue(id).map(|queue| queue.server.leaves_alone()) {
+        if let Some(queue) = self.places.queue_mut(id) {
+            let leaves_alone = queue.server.leaves_alone() && !queue.server.takes_overtaking_of(call);
             self.places.turns_mut(id).note_listeners(others);
             if others > 0 && !attempted {
                 self.stand_back(now, id, (sent_at, section), others);

@@ -16,6 +16,8 @@ pub(super) struct ServerQueue {
     pub(super) alarm: Alarm,
     /// The attempt that was sent behind a release, while it is on its way.
     pub(super) behind: Option<CallId>,
+    /// The last attempt behind a release that was refused.
+    refused: Option<CallId>,
     /// The number of the next releases that go out alone.
     alone: u32,
     /// The number of waiters that have left the queue, modulo 2^32.
@@ -100,7 +102,14 @@ impl ServerQueue {
     pub(super) fn note_behind(&mut self, call: CallId, granted: bool) {
         if self.behind.take_if(|behind| *behind == call).is_some() && !granted {
             self.alone = ALONE;
+            self.refused = Some(call);
         }
+    }
+
+    /// Returns true if the attempt behind this release was refused before the release was answered. The server then had
+    /// forgotten the script of the release, which was sent once more, and the attempt came first.
+    pub(super) fn takes_overtaking_of(&mut self, release: CallId) -> bool {
+        self.refused.take().is_some_and(|attempt| attempt > release)
     }
 }
 

@@ -181,3 +181,36 @@ fn a_queued_waiter_of_a_semaphore_waits_for_the_message_of_the_grant_before_it()
     }
     assert!(harness.sent.is_empty(), "the last grant has left no permit: {:?}", harness.sent);
 }
+
+#[test]
+fn a_refused_attempt_that_overtook_the_release_before_it_is_made_again() {
+    for recipe in [&FIFO_SEMAPHORE, &FAIR, &REENTRANT] {
+        let mut harness = Harness::new();
+        let permits = recipe.kind == FIFO_SEMAPHORE.kind;
+        let (granted, refused) =
+            if permits { (Reply::Int(1), Reply::Int(0)) } else { (Reply::Nil, Reply::Int(9_000)) };
+        for id in 1..=2 {
+            harness.step(0, Event::Acquire(Id(id), of(recipe, id)));
+        }
+        harness.answer(1, Ok(granted));
+        assert!(matches!(harness.claim(1, 1), Some(Outcome::Acquired(Ok(_)))));
+        answer_all(&mut harness, &refused);
+        for channel in harness.listening.clone() {
+            harness.step(3, Event::Listening(channel));
+        }
+        answer_all(&mut harness, &refused);
+        harness.release(10, 1, 9);
+        assert_eq!(verbs(&harness), [Verb::Release, Verb::Acquire], "{}", recipe.kind);
+        harness.sent.swap(0, 1);
+        harness.answer(11, Ok(refused));
+        assert_eq!(harness.answer(12, Ok(Reply::Int(1))).verb(), Verb::Release);
+        assert_eq!(verbs(&harness), [Verb::Acquire], "{}: the release came later", recipe.kind);
+    }
+}
+
+/// Refuses the acquires on their way.
+fn answer_all(harness: &mut Harness, refused: &Reply) {
+    while !harness.sent.is_empty() {
+        harness.answer(2, Ok(refused.clone()));
+    }
+}

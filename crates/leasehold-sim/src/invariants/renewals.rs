@@ -3,6 +3,7 @@
 //! Invariant: judged by the calls that the client gives to its store.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_proto::Verb;
@@ -27,6 +28,8 @@ pub(super) struct Renewals {
     holding_on: BTreeSet<Wire>,
     /// The time at which the last guard of an owner went.
     ended: BTreeMap<Wire, Duration>,
+    /// The acquires without an answer, by call: the process, the name and the owner.
+    acquiring: BTreeMap<u64, (usize, Arc<str>, Wire)>,
     /// The renewals without an answer, by call.
     under_way: BTreeMap<u64, Wire>,
     /// The re-entries without an answer, by call.
@@ -64,11 +67,8 @@ impl Invariant for Renewals {
             Event::Sent { verb: Verb::Release, wire, count: Some(0), .. } => {
                 self.released.insert(wire.clone());
             }
-            Event::Sent { process, verb: Verb::Acquire, name, wire, .. }
-                if self.gathering.takes(*process, name) =>
-            {
-                // An acquire of several names claims each as soon as it is granted.
-                self.claimed.insert(wire.clone());
+            Event::Sent { process, call, verb: Verb::Acquire, name, wire, .. } => {
+                self.acquiring.insert(*call, (*process, Arc::clone(name), wire.clone()));
             }
             Event::Sent { process, call, verb: Verb::Renew, name, wire, count: Some(0), .. } => {
                 // An acquire of several names may have got the hold from the last guard.
@@ -83,6 +83,12 @@ impl Invariant for Renewals {
                 self.entering.insert(*call, wire.clone());
             }
             Event::Returned { call, applied, .. } => {
+                // An acquire of several names claims each as soon as it is granted, by whichever attempt.
+                if let Some((process, name, wire)) = self.acquiring.remove(call)
+                    && self.gathering.takes(process, &name)
+                {
+                    self.claimed.insert(wire);
+                }
                 if let (Some(wire), Some(_)) = (self.under_way.remove(call), applied) {
                     self.failed.insert(wire, view.now);
                 }

@@ -93,7 +93,7 @@ const VERBS: [Verb; 17] = [
     Verb { name: "servers", purpose: "show which servers the tests can use", run: verb::servers::run },
     Verb {
         name: "bench",
-        purpose: "measure an uncontended lock, and with peers other libraries too; takes arguments of cargo bench",
+        purpose: "measure an uncontended lock, with peers other libraries, with build a cold build; takes arguments of cargo bench",
         run: verb::bench::run,
     },
     Verb {

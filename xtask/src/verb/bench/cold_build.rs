@@ -17,7 +17,8 @@ const TICKS: f64 = 100.0;
 const PROGRAM: &str = r#"#[tokio::main]
 async fn main() -> Result<(), leasehold::Error> {
     let client = leasehold::Client::connect("redis://127.0.0.1:6379").await?;
-    client.lock("order:42").run(async |_guard| ()).await
+    client.lock("order:42").run(async |_guard| ()).await?;
+    Ok(())
 }
 "#;
 

@@ -96,31 +96,27 @@ impl World {
         let fault = self.plan.faults[index].clone();
         self.record(Event::Fault { index, kind: fault.kind, begins: true });
         let (net, until) = (self.environment.net.clone(), fault.ends());
-        let process = fault.process;
-        let impair = |impairment| net.impair(process, impairment, until);
         match fault.kind {
-            Kind::RequestsStall => impair(Impairment::RequestsStall),
-            Kind::RepliesStall => impair(Impairment::RepliesStall),
-            Kind::Partition => {
-                impair(Impairment::RequestsStall);
-                impair(Impairment::RepliesStall);
-            }
-            Kind::Reset => net.reset(process),
+            Kind::RequestsStall
+            | Kind::RepliesStall
+            | Kind::Partition
+            | Kind::Reset
+            | Kind::Slow
+            | Kind::HalfOpen
+            | Kind::Torn
+            | Kind::SlowReader
+            | Kind::Duplicate
+            | Kind::MessagesLost
+            | Kind::ServerFreeze
+            | Kind::Restart
+            | Kind::RestartEmpty => net.disturb(&fault),
             Kind::Refuse => {
                 for process in 0..self.plan.processes + self.plan.foreigners {
                     net.impair(process, Impairment::Refused, until);
                     net.reset(process);
                 }
             }
-            Kind::Slow => impair(Impairment::Slow),
-            Kind::HalfOpen => net.halve(process),
-            Kind::Torn => impair(Impairment::Torn),
-            Kind::SlowReader => impair(Impairment::Trickles),
-            Kind::Duplicate => impair(Impairment::Repeated),
-            Kind::MessagesLost => impair(Impairment::MessagesLost),
-            Kind::DropFutures => impair(Impairment::DropsFutures),
-            Kind::ServerFreeze => net.freeze(until),
-            Kind::Restart | Kind::RestartEmpty => net.restart(until, fault.kind == Kind::Restart),
+            Kind::DropFutures => net.impair(fault.process, Impairment::DropsFutures, until),
             Kind::Failover => net.fail_over(replicated_at(&fault), until),
             Kind::ForgetScripts => net.server.forget_scripts(),
             Kind::OutOfMemory => net.server.refuse(Some(Condition::OutOfMemory)),

@@ -21,6 +21,7 @@ use super::server::{Outages, Server};
 use super::stream::{Happened, Stream, StreamId};
 use super::timeline::Timeline;
 use super::windows::{Impairment, Windows};
+use crate::fault::{Fault, Kind};
 use crate::plan::{Plan, stream};
 use crate::wire::Witness;
 
@@ -80,6 +81,30 @@ impl Net {
         let server = Server::new(plan, &windows, timeline, witness);
         let (timeline, plan) = (Arc::clone(timeline), Arc::clone(plan));
         Self(Arc::new(Inner { timeline, plan, server, windows, state: Mutex::new(state) }))
+    }
+
+    /// Injects a fault of this network, or of the server behind it. Faults of other kinds are the world's.
+    pub(super) fn disturb(&self, fault: &Fault) {
+        let (process, until) = (fault.process, fault.ends());
+        let impair = |impairment| self.impair(process, impairment, until);
+        match fault.kind {
+            Kind::RequestsStall => impair(Impairment::RequestsStall),
+            Kind::RepliesStall => impair(Impairment::RepliesStall),
+            Kind::Partition => {
+                impair(Impairment::RequestsStall);
+                impair(Impairment::RepliesStall);
+            }
+            Kind::Reset => self.reset(process),
+            Kind::Slow => impair(Impairment::Slow),
+            Kind::HalfOpen => self.halve(process),
+            Kind::Torn => impair(Impairment::Torn),
+            Kind::SlowReader => impair(Impairment::Trickles),
+            Kind::Duplicate => impair(Impairment::Repeated),
+            Kind::MessagesLost => impair(Impairment::MessagesLost),
+            Kind::ServerFreeze => self.freeze(until),
+            Kind::Restart | Kind::RestartEmpty => self.restart(until, fault.kind == Kind::Restart),
+            _ => {}
+        }
     }
 
     /// Begins an effect of a fault on the link of a process.

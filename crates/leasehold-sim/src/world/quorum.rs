@@ -141,29 +141,13 @@ impl World {
         let fault = self.plan.faults[index].clone();
         self.record(Event::Fault { index, kind: fault.kind, begins: true });
         let (net, until, process) = (self.node_of(&fault).clone(), fault.ends(), fault.process);
-        let impair = |impairment| net.impair(process, impairment, until);
         match fault.kind {
-            Kind::RequestsStall => impair(Impairment::RequestsStall),
-            Kind::RepliesStall => impair(Impairment::RepliesStall),
-            Kind::Partition => {
-                impair(Impairment::RequestsStall);
-                impair(Impairment::RepliesStall);
-            }
-            Kind::Reset => net.reset(process),
-            Kind::Slow => impair(Impairment::Slow),
-            Kind::HalfOpen => net.halve(process),
-            Kind::Torn => impair(Impairment::Torn),
-            Kind::SlowReader => impair(Impairment::Trickles),
-            Kind::Duplicate => impair(Impairment::Repeated),
-            Kind::MessagesLost => impair(Impairment::MessagesLost),
             Kind::DropFutures => {
                 self.environment
                     .nodes
                     .iter()
                     .for_each(|net| net.impair(process, Impairment::DropsFutures, until));
             }
-            Kind::ServerFreeze => net.freeze(until),
-            Kind::Restart | Kind::RestartEmpty => net.restart(until, fault.kind == Kind::Restart),
             Kind::Pause => self.executor.pause(process, true),
             Kind::Starve => self.executor.starve(process, true),
             Kind::Crash => {
@@ -171,7 +155,7 @@ impl World {
                 self.executor.kill(process);
                 self.alive[process] = false;
             }
-            _ => {}
+            _ => net.disturb(&fault),
         }
     }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"leasehold.dev/peers/contender"
+	"leasehold.dev/peers/goredis"
 )
 
 const poll = time.Millisecond
@@ -38,20 +39,7 @@ func (p peer) Close() {
 }
 
 func main() {
-	contender.Serve(
-		func(workload *contender.Workload) string {
-			if workload.What == "held" {
-				return "it does not renew by itself"
-			}
-			return ""
-		},
-		func(url string, _ *contender.Workload) (contender.Peer, error) {
-			options, err := redis.ParseURL(url)
-			if err != nil {
-				return nil, err
-			}
-			client := redis.NewClient(options)
-			return peer{client, redislock.New(client)}, nil
-		},
-	)
+	goredis.Serve(func(client *redis.Client) contender.Peer {
+		return peer{client, redislock.New(client)}
+	})
 }

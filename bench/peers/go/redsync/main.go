@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
-	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	pool "github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
 
 	"leasehold.dev/peers/contender"
+	"leasehold.dev/peers/goredis"
 )
 
 type peer struct {
@@ -35,20 +36,7 @@ func (p peer) Close() {
 }
 
 func main() {
-	contender.Serve(
-		func(workload *contender.Workload) string {
-			if workload.What == "held" {
-				return "it does not renew by itself"
-			}
-			return ""
-		},
-		func(url string, _ *contender.Workload) (contender.Peer, error) {
-			options, err := redis.ParseURL(url)
-			if err != nil {
-				return nil, err
-			}
-			client := redis.NewClient(options)
-			return peer{client, redsync.New(goredis.NewPool(client))}, nil
-		},
-	)
+	goredis.Serve(func(client *redis.Client) contender.Peer {
+		return peer{client, redsync.New(pool.NewPool(client))}
+	})
 }

@@ -269,7 +269,7 @@ fn value(id: CallId) -> String {
 }
 
 fn channel(u: &mut Unstructured<'_>) -> Result<Channel> {
-    Ok(Channel::new(*u.choose(&["c", "d"])?))
+    Ok(Channel::new(u.choose(&["c", "d"])?))
 }
 
 /// Returns one of these, if there is any.

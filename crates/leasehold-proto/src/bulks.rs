@@ -55,6 +55,11 @@ impl Bulks {
         self.ranges().map(|(_, value)| &self.0[value])
     }
 
+    /// Returns the byte strings with their heads and ends of lines.
+    pub(crate) fn encoded(&self) -> impl Iterator<Item = &[u8]> {
+        self.ranges().map(|(begin, value)| &self.0[begin..value.end + LINE_END.len()])
+    }
+
     /// Returns the bytes of the first `count` bulk strings and the bytes of the others.
     pub(crate) fn split(&self, count: usize) -> (&[u8], &[u8]) {
         let end = self.ranges().nth(count).map_or(self.0.len(), |(begin, _)| begin);
@@ -126,6 +131,7 @@ mod tests {
             let mut bulks = Bulks::default();
             values.iter().for_each(|value| bulks.push(value));
             prop_assert!(bulks.iter().eq(values.iter().map(Vec::as_slice)));
+            prop_assert_eq!(bulks.encoded().flatten().copied().collect::<Vec<_>>(), &*bulks.0);
             let place = place.index(values.len());
             bulks.replace(place, &other);
             values[place] = other;

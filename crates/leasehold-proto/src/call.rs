@@ -218,6 +218,12 @@ impl Call {
         self.inputs.split(self.keys)
     }
 
+    /// Returns ARGV, each as a bulk string of RESP.
+    pub fn encoded_args(&self) -> impl Iterator<Item = &[u8]> {
+        self.expect_complete();
+        self.inputs.encoded().skip(self.keys)
+    }
+
     fn expect_complete(&self) {
         debug_assert_eq!(self.missing, 0, "inputs are missing in {self:?}");
     }
@@ -334,6 +340,7 @@ mod tests {
         assert_eq!((call.key_count(), call.arg_count(), &*call.subject()), (2, 2, "l"));
         let (keys, args) = (b"$1\r\nl\r\n$3\r\nm:7\r\n", b"$2\r\n12\r\n$8\r\nSPUBLISH\r\n");
         assert_eq!(call.encoded(), (&keys[..], &args[..]));
+        assert_eq!(call.encoded_args().collect::<Vec<_>>(), [&args[..8], &args[8..]]);
         assert_eq!(format!("{call:?}"), r#"acquire ["l", "m:7"] ["12", "SPUBLISH"]"#);
     }
 

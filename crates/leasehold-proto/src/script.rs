@@ -31,9 +31,9 @@ const ROWS: &str = include_str!("../scripts/batch/rows.lua");
 
 /// A script that runs several calls of one or two other scripts, each as a row. An error of a row is that row's reply.
 ///
-/// KEYS are the keys of all rows. ARGV begins with a text of digits, which name the script of each row, 1 or 2. The
-/// numbers of keys and of arguments that the calls of each script have follow, and then the arguments of all rows. The
-/// reply is an array with the reply or the error of each row.
+/// KEYS are the keys of all rows. ARGV begins with a text of digits, which name the script of each row, 1 or 2. The number
+/// of keys and a mask of the arguments follow for each script, then the arguments that all rows of a script share (1 in the
+/// mask), and then the other arguments of each row. The reply is an array with the reply or the error of each row.
 #[derive(Debug)]
 pub struct Batch {
     source: String,

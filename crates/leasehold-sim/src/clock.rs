@@ -9,7 +9,7 @@ use std::time::Duration;
 /// A clock, as a function of the true time. Clones are the same clock.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
-    zero: i128,
+    zero_ns: i64,
     /// The excess over the rate of the true time, in parts per million.
     rate_ppm: i64,
     jumped_ns: Arc<AtomicI64>,
@@ -19,22 +19,25 @@ impl Clock {
     /// Creates a clock that shows `zero` when the simulation begins.
     #[must_use]
     pub(crate) fn new(zero: Duration, rate_ppm: i64) -> Self {
-        Self { zero: nanos(zero), rate_ppm, jumped_ns: Arc::default() }
+        Self { zero_ns: nanos(zero), rate_ppm, jumped_ns: Arc::default() }
     }
 
     /// Returns the reading of the clock at a true time.
     #[must_use]
     pub(crate) fn reading(&self, truth: Duration) -> Duration {
-        let passed = nanos(truth) * i128::from(1_000_000 + self.rate_ppm) / 1_000_000;
-        span(self.zero + passed + i128::from(self.jumped_ns.load(Ordering::Relaxed)))
+        let truth = nanos(truth);
+        // The product has room for weeks, and a world lasts minutes.
+        let gained = truth.saturating_mul(self.rate_ppm).div_euclid(1_000_000);
+        span(self.zero_ns + truth + gained + self.jumped_ns.load(Ordering::Relaxed))
     }
 
     /// Returns the first true time at which the clock shows at least `says`, unless it jumps.
     #[must_use]
     pub(crate) fn truth_of(&self, says: Duration) -> Duration {
-        let passed = nanos(says) - self.zero - i128::from(self.jumped_ns.load(Ordering::Relaxed));
+        let passed = nanos(says).saturating_sub(self.zero_ns + self.jumped_ns.load(Ordering::Relaxed));
         let divisor = i128::from(1_000_000 + self.rate_ppm);
-        span((passed.max(0) * 1_000_000 + divisor - 1) / divisor)
+        let truth = (i128::from(passed.max(0)) * 1_000_000 + divisor - 1) / divisor;
+        span(i64::try_from(truth).unwrap_or(i64::MAX))
     }
 
     /// Moves the clock at once.
@@ -43,12 +46,12 @@ impl Clock {
     }
 }
 
-fn nanos(span: Duration) -> i128 {
-    i128::try_from(span.as_nanos()).unwrap_or(i128::MAX)
+fn nanos(span: Duration) -> i64 {
+    i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
 }
 
-fn span(nanos: i128) -> Duration {
-    Duration::from_nanos(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX))
+fn span(nanos: i64) -> Duration {
+    Duration::from_nanos(nanos.max(0).unsigned_abs())
 }
 
 #[cfg(test)]

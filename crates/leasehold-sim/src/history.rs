@@ -22,7 +22,6 @@ pub(crate) struct Op(pub(crate) u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Hold(pub(crate) u64);
 
-#[expect(clippy::large_enum_variant, reason = "an event is made once, and seen by reference")]
 #[derive(Clone, Debug, Hash)]
 pub(crate) enum Event {
     /// A user begins an operation, which has to end by itself within `within`, if that is given.
@@ -61,8 +60,8 @@ pub(crate) enum Event {
         units: u32,
         by: By,
         reply: Reply,
-        before: NameState,
-        after: NameState,
+        before: Arc<NameState>,
+        after: Arc<NameState>,
         /// A key that belongs to no lock, if there is such a key.
         stray: Option<String>,
     },

@@ -13,7 +13,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::environment::Environment;
 use crate::history::Event;
 use crate::recorder::Recorder;
-use crate::wire::Decoded;
+use crate::wire::subject_of;
 
 /// A store under observation.
 pub(crate) struct Observed<S> {
@@ -61,14 +61,13 @@ impl Book {
     /// Records that a call is sent, and returns its number.
     fn sends(&self, call: &Call) -> u64 {
         let number = self.recorder.next_call();
-        let Decoded { verb, wire, .. } = Decoded::from(call);
         let count = call.argument("count").or(call.argument("remaining"));
         let sent = Event::Sent {
             process: self.process,
             call: number,
-            verb,
+            verb: call.verb(),
             name: call.subject(),
-            wire,
+            wire: subject_of(call),
             count: count.map_or(Some(0), |count| count.parse().ok()),
             lease: call.argument("lease_ms").and_then(|ms| ms.parse().ok()).map(Duration::from_millis),
         };

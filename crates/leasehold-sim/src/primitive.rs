@@ -2,6 +2,7 @@
 //!
 //! Invariant: the first word of a name determines its primitive, so the name alone tells the rules that apply to it.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use leasehold_proto::recipe::{LockCalls, fair, read, reentrant, spin, write};
@@ -52,7 +53,9 @@ impl Primitive {
     /// Returns the primitive of a name.
     #[must_use]
     pub(crate) fn of(name: &str) -> Self {
-        let word = name.trim_start_matches('{').split(['-', '}']).next().unwrap_or_default();
+        let name = name.strip_prefix('{').unwrap_or(name);
+        let end = name.bytes().position(|byte| matches!(byte, b'-' | b'}'));
+        let word = &name[..end.unwrap_or(name.len())];
         Self::ALL.iter().find(|(_, known)| *known == word).map_or(Self::Lock, |(primitive, _)| *primitive)
     }
 
@@ -145,7 +148,11 @@ pub(crate) fn name_of(text: &str) -> Name {
 /// Returns true if a list of names, separated by spaces, contains this name.
 #[must_use]
 pub(crate) fn covers(names: &str, name: &str) -> bool {
-    names.split(' ').any(|one| one == name)
+    match names.len().cmp(&name.len()) {
+        Ordering::Less => false,
+        Ordering::Equal => names == name,
+        Ordering::Greater => names.split(' ').any(|one| one == name),
+    }
 }
 
 /// Returns true if two lists of names have a name in common.

@@ -5,6 +5,7 @@
 mod decode;
 mod name_keys;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_store::embedded::{Condition, Database, Entry, Executed, Frame};
@@ -17,7 +18,7 @@ use crate::plan::Plan;
 use crate::recorder::Recorder;
 
 use self::decode::{Command, decode};
-pub(crate) use self::decode::{Decoded, is_script};
+pub(crate) use self::decode::{Decoded, is_script, subject_of};
 
 /// The id of the promise that a batch does what its rows do (docs/protocol.md, section 19.4).
 const BATCH: &str = "19.4";
@@ -81,7 +82,7 @@ impl Witness {
             error => vec![error.clone(); rows.len()],
         };
         let (mut alone, mut messages) = (Vec::new(), Vec::new());
-        for (index, Row { script, command }) in rows.into_iter().enumerate() {
+        for (index, Row { script, call }) in rows.into_iter().enumerate() {
             let run = |database: &mut Database, now_ms| {
                 // A server that lacks memory refuses no row behind one that wrote.
                 let condition = database.condition();
@@ -91,7 +92,7 @@ impl Witness {
                     return Executed { reply: replies[index].clone(), messages: Vec::new() };
                 }
                 database.set_condition(condition.filter(|_| !is_spared));
-                let executed = database.execute(now_ms, &command);
+                let executed = database.run(now_ms, &call);
                 database.set_condition(condition);
                 executed
             };
@@ -122,14 +123,14 @@ impl Witness {
         let name_keys: Vec<_> =
             self.name_keys.iter().filter(|name_keys| names.contains(&name_keys.name)).collect();
         let keys: Vec<_> = database.keys(now_ms).collect();
-        let before: Vec<_> = name_keys.iter().map(|name_keys| name_keys.state(&keys)).collect();
+        let before: Vec<_> = name_keys.iter().map(|name_keys| Arc::new(name_keys.state(&keys))).collect();
         let executed = execute(database, now_ms);
         let keys: Vec<_> = database.keys(now_ms).collect();
         let stray = keys.iter().find(|(key, ..)| !self.name_keys.iter().any(|name_keys| name_keys.has(key)));
         let stray = stray.map(|(key, ..)| String::from_utf8_lossy(key).into_owned());
         let reply = reply(&executed.reply);
         for (name_keys, before) in name_keys.into_iter().zip(before) {
-            let after = name_keys.state(&keys);
+            let after = Arc::new(name_keys.state(&keys));
             let (name, wire) = (name_keys.name.clone(), wire.clone());
             let (reply, stray) = (reply.clone(), stray.clone());
             let event = Event::Executed { verb, name, wire, units, by, reply, before, after, stray };

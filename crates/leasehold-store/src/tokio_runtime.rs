@@ -27,6 +27,14 @@ const NAP_MAX: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TokioRuntime;
 
+impl TokioRuntime {
+    /// Returns the runtime of the calling thread, if it is within one.
+    #[must_use]
+    pub fn callers(&self) -> Option<tokio::runtime::Handle> {
+        tokio::runtime::Handle::try_current().ok()
+    }
+}
+
 impl Runtime for TokioRuntime {
     type Alarm = TokioAlarm;
 
@@ -202,7 +210,7 @@ pub(crate) fn pause(span: Duration) -> impl Future<Output = ()> + Send {
 }
 
 #[cfg(feature = "redis")]
-pub(crate) use self::work::{Instant, Task, after, pause_until, random, spawn, within};
+pub(crate) use self::work::{Instant, Task, after, current, pause_until, random, spawn, spawn_on, within};
 
 /// The helpers of the Redis store besides a pause.
 #[cfg(feature = "redis")]
@@ -210,6 +218,7 @@ mod work {
     use std::future::Future;
     use std::time::Duration;
 
+    use tokio::runtime::Handle;
     use tokio::task::AbortHandle;
     pub(crate) use tokio::time::Instant;
 
@@ -244,6 +253,16 @@ mod work {
     #[expect(clippy::disallowed_methods, reason = "this is the runtime file")]
     pub(crate) fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Task {
         Task(tokio::spawn(work).abort_handle())
+    }
+
+    /// Starts a task on another tokio runtime.
+    pub(crate) fn spawn_on(runtime: &Handle, work: impl Future<Output = ()> + Send + 'static) -> Task {
+        Task(runtime.spawn(work).abort_handle())
+    }
+
+    /// Returns the current tokio runtime.
+    pub(crate) fn current() -> Handle {
+        Handle::current()
     }
 
     impl Task {

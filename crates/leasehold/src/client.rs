@@ -86,6 +86,14 @@ impl Client {
     /// same server for all clients of the process that name it. For tests that move the clock or make calls fail, see
     /// [`testing`](crate::testing).
     ///
+    /// # Runtime
+    /// The client has a thread of its own, so it works on any executor and renews while yours is blocked. If this
+    /// function is called within a tokio runtime, that runtime also reads the replies to calls. This halves the latency of
+    /// a lone lock. A reply that the runtime leaves unread for 20 ms is read by the client's thread, and so are all
+    /// replies once the runtime has ended. A tokio runtime that was built without `enable_io` or `enable_all` reads
+    /// nothing, and tokio reports that by a panic that the client catches. In a program that aborts on panics, call
+    /// this function outside of such a runtime.
+    ///
     /// # Errors
     /// [`ConnectError`] if the URL cannot be used, or needs a feature that is not enabled, or if the server cannot be
     /// reached, refuses the password, is not ready to serve or is not a Redis server. The call fails at the latest

@@ -58,9 +58,12 @@ impl Wait {
         let took = view.now - self.since;
         let paused = view.paused_since(self.process, self.since);
         let behind = match self.what {
-            What::TryLock | What::TryLockAll | What::TryLockAllFor | What::Release | What::Adjust => {
-                view.heard_at(self.process).saturating_sub(self.since).min(self.within)
-            }
+            What::TryLock
+            | What::TryLockAll
+            | What::TryLockAllFor
+            | What::Release
+            | What::Adjust
+            | What::Inspect => view.heard_at(self.process).saturating_sub(self.since).min(self.within),
             _ => Duration::ZERO,
         };
         if took.saturating_sub(paused) <= (self.within + behind).mul_f64(1.006) + SLACK {

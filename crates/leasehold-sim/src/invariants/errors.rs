@@ -22,14 +22,14 @@ use crate::recorder::view::View;
 pub(super) struct Errors {
     breaches: Breaches,
     requests: BTreeMap<Op, Request>,
-    states: BTreeMap<Arc<str>, NameState>,
+    states: BTreeMap<Arc<str>, Arc<NameState>>,
     /// The owners with a detached hold or with a minimum hold time.
     kept: BTreeSet<Wire>,
     /// The owners of requests that the network has repeated. A repetition may be granted after the first request was
     /// refused.
     repeated: BTreeSet<Wire>,
-    /// The owners that must be off the server, each from a time on.
-    must_be_gone: Vec<MustBeGone>,
+    /// The owners that must be off the server, each from a time on. There are many more of them than holders.
+    must_be_gone: BTreeMap<Wire, Vec<MustBeGone>>,
 }
 
 struct MustBeGone {
@@ -40,7 +40,6 @@ struct MustBeGone {
     /// The time of the statement.
     at: Duration,
     name: Arc<str>,
-    wire: Wire,
     reason: &'static str,
 }
 
@@ -65,7 +64,7 @@ impl Invariant for Errors {
             }
             Event::Sent { process, verb: Verb::Acquire, name, wire, .. } => {
                 // The attempt is for a later request now, which has taken over what was left on its way.
-                self.must_be_gone.retain(|must_be_gone| must_be_gone.wire != *wire);
+                self.must_be_gone.remove(wire);
                 let requests = self.requests.values_mut();
                 for request in
                     requests.filter(|request| request.process == *process && covers(&request.name, name))
@@ -85,7 +84,7 @@ impl Invariant for Errors {
                 }
             }
             Event::Claimed { hold, wire, .. } => {
-                self.must_be_gone.retain(|must_be_gone| must_be_gone.wire != *wire);
+                self.must_be_gone.remove(wire);
                 self.kept.extend(view.min_hold_owner(hold));
             }
             Event::Ending { hold, how: Ending::Detach } => {
@@ -94,10 +93,10 @@ impl Invariant for Errors {
             Event::Ending { hold, how: Ending::Release | Ending::Drop } => self.ends(view, *hold),
             Event::Killed { process } => self.requests.retain(|_, request| request.process != *process),
             Event::Executed { name, wire, by, after, .. } => {
-                self.states.insert(Arc::clone(name), after.clone());
+                self.states.insert(Arc::clone(name), Arc::clone(after));
                 if matches!(by, By::Duplicate(_)) {
                     // A network that repeats a request brings back an owner that had gone.
-                    self.must_be_gone.retain(|must_be_gone| must_be_gone.wire != *wire);
+                    self.must_be_gone.remove(wire);
                     self.repeated.insert(Arc::clone(wire));
                 }
             }
@@ -107,19 +106,17 @@ impl Invariant for Errors {
     }
 
     fn check_time(&mut self, view: &View) -> Result<(), String> {
-        for MustBeGone { from, quiet_since, at, name, wire, reason } in &self.must_be_gone {
-            if view.now <= *from {
-                continue;
-            }
-            let now_ms = view.now_ms();
-            let mut keys = self.states.iter().filter(|(key, _)| covers(name, key));
-            let there = keys.any(|(_, state)| state.is_live(wire, now_ms.saturating_add(1)));
-            // A disturbance shortly before may still have effects.
-            let disturbed = quiet_since.is_some_and(|since| {
-                !view.is_quiet_for(view.now - since + view.plan.timeout + Duration::from_secs(2))
-            });
-            if there && !disturbed && !self.broken_since(name, *at) {
-                return Err(format!("{} stands on {name} after {reason}", short(wire)));
+        let now_ms = view.now_ms().saturating_add(1);
+        for (key, state) in &self.states {
+            for wire in state.holders.iter().map(|holder| &holder.wire) {
+                let of_wire = self.must_be_gone.get(wire).into_iter().flatten();
+                let late = |gone: &&MustBeGone| view.now > gone.from && covers(&gone.name, key);
+                let mut broken = of_wire.filter(late).filter(|gone| !self.excuses(view, gone));
+                if let Some(MustBeGone { name, reason, .. }) = broken.next()
+                    && state.is_live(wire, now_ms)
+                {
+                    return Err(format!("{} stands on {name} after {reason}", short(wire)));
+                }
             }
         }
         Ok(())
@@ -127,6 +124,15 @@ impl Invariant for Errors {
 }
 
 impl Errors {
+    /// Returns true if a disturbance or a breach explains an owner that is still there.
+    fn excuses(&self, view: &View, gone: &MustBeGone) -> bool {
+        // A disturbance shortly before may still have effects.
+        let disturbed = gone.quiet_since.is_some_and(|since| {
+            !view.is_quiet_for(view.now - since + view.plan.timeout + Duration::from_secs(2))
+        });
+        disturbed || self.broken_since(&gone.name, gone.at)
+    }
+
     fn broken_since(&self, names: &str, at: Duration) -> bool {
         names.split(' ').any(|name| self.breaches.any_since(name, at))
     }
@@ -179,7 +185,8 @@ impl Errors {
             let (name, wire) = (Arc::clone(&ending.name), Arc::clone(&ending.wire));
             let from = view.now + undone_within(view);
             let (at, reason) = (view.now, "its release");
-            self.must_be_gone.push(MustBeGone { from, quiet_since: Some(at), at, name, wire, reason });
+            let gone = MustBeGone { from, quiet_since: Some(at), at, name, reason };
+            self.must_be_gone.entry(wire).or_default().push(gone);
         }
     }
 
@@ -194,14 +201,11 @@ impl Errors {
         let held: BTreeSet<&Wire> = view.holds.values().map(|hold| &hold.wire).collect();
         let wires =
             request.wires.iter().filter(|wire| !held.contains(wire) && !self.repeated.contains(*wire));
-        self.must_be_gone.extend(wires.map(|wire| MustBeGone {
-            from,
-            quiet_since,
-            at: view.now,
-            name: Arc::clone(&request.name),
-            wire: Arc::clone(wire),
-            reason,
-        }));
+        for wire in wires {
+            let name = Arc::clone(&request.name);
+            let gone = MustBeGone { from, quiet_since, at: view.now, name, reason };
+            self.must_be_gone.entry(Arc::clone(wire)).or_default().push(gone);
+        }
     }
 }
 

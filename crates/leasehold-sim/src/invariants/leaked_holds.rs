@@ -28,7 +28,7 @@ const GONE_AFTER_MS: u64 = 5_000;
 
 #[derive(Default)]
 pub(super) struct LeakedHolds {
-    states: BTreeMap<Arc<str>, NameState>,
+    states: BTreeMap<Arc<str>, Arc<NameState>>,
     requests: Requests,
     /// The owners of living processes, with the time of their first use.
     process_of: BTreeMap<Wire, (usize, Duration)>,
@@ -36,6 +36,8 @@ pub(super) struct LeakedHolds {
     excused: BTreeSet<Wire>,
     /// The time since which an owner has a leaked hold.
     since: BTreeMap<Wire, Duration>,
+    /// True if an event followed the last check. Without one, time alone makes no hold a leaked one.
+    has_news: bool,
 }
 
 impl Invariant for LeakedHolds {
@@ -44,6 +46,7 @@ impl Invariant for LeakedHolds {
     }
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
+        self.has_news = true;
         Breaches::forget_changed(&mut self.states, event, view);
         self.requests.see(event, view);
         match event {
@@ -51,7 +54,7 @@ impl Invariant for LeakedHolds {
                 self.process_of.entry(Arc::clone(wire)).or_insert((*process, view.now));
             }
             Event::Executed { name, wire, by, after, .. } => {
-                self.states.insert(Arc::clone(name), after.clone());
+                self.states.insert(Arc::clone(name), Arc::clone(after));
                 if matches!(by, By::Duplicate(_)) {
                     self.excused.insert(Arc::clone(wire));
                 }
@@ -69,15 +72,18 @@ impl Invariant for LeakedHolds {
     }
 
     fn check_time(&mut self, view: &View) -> Result<(), String> {
+        if !std::mem::take(&mut self.has_news) && self.since.is_empty() {
+            return Ok(());
+        }
         // A hold that ends by a jumped clock leaves its key to a lease that has not jumped. A stale replica restores
         // released holds.
         let excuses = |kind| matches!(kind, Kind::ClockForward | Kind::ServerClockBack | Kind::Failover);
         if view.plan.faults.iter().any(|fault| excuses(fault.kind) && fault.begins <= view.now) {
             return Ok(());
         }
-        let leaked: BTreeMap<Wire, (Arc<str>, usize)> = self.leaked(view).collect();
-        self.since.retain(|wire, _| leaked.contains_key(wire));
-        for (wire, (name, process)) in leaked {
+        let leaked: Vec<_> = self.leaked(view).collect();
+        self.since.retain(|wire, _| leaked.iter().any(|(known, ..)| known == wire));
+        for (wire, name, process) in leaked {
             let since = *self.since.entry(Arc::clone(&wire)).or_insert(view.now);
             let within = view.plan.timeout + UNDONE_WITHIN;
             if view.now - since > within && view.is_quiet_for(within) && !is_paused(view, process, within) {
@@ -90,7 +96,7 @@ impl Invariant for LeakedHolds {
 }
 
 impl LeakedHolds {
-    fn leaked(&self, view: &View) -> impl Iterator<Item = (Wire, (Arc<str>, usize))> {
+    fn leaked(&self, view: &View) -> impl Iterator<Item = (Wire, Arc<str>, usize)> {
         let now_ms = view.now_ms();
         let live = self.states.iter().flat_map(move |(name, state)| {
             let holders = state.holders.iter().filter(move |holder| holder.is_live(now_ms));
@@ -102,14 +108,14 @@ impl LeakedHolds {
         });
         live.filter_map(move |(name, wire)| {
             let (process, used_since) = *self.process_of.get(wire)?;
-            let held = view.holds.values().any(|hold| is_of(&hold.wire, hold.units, wire));
+            let held = || view.holds.values().any(|hold| is_of(&hold.wire, hold.units, wire));
             // A request that begins later has an owner of its own only where each waiter makes its own attempts. Elsewhere
             // it may get the grant of an earlier one that has left.
-            let asks_itself = matches!(Primitive::of(name), Primitive::Fair | Primitive::Fifo);
-            let may_get = |request: &Request| request.since <= used_since || !asks_itself;
-            let requested = self.requests.of(process, name).any(may_get);
-            let leaked = !held && !requested && !self.excused.contains(wire);
-            leaked.then(|| (Arc::clone(wire), (Arc::clone(name), process)))
+            let asks_itself = || matches!(Primitive::of(name), Primitive::Fair | Primitive::Fifo);
+            let may_get = |request: &Request| request.since <= used_since || !asks_itself();
+            let requested = || self.requests.of(process, name).any(may_get);
+            let leaked = !held() && !requested() && !self.excused.contains(wire);
+            leaked.then(|| (Arc::clone(wire), Arc::clone(name), process))
         })
     }
 }

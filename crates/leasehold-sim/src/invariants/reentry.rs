@@ -19,7 +19,7 @@ use crate::recorder::view::View;
 
 #[derive(Default)]
 pub(super) struct Reentry {
-    states: BTreeMap<Arc<str>, NameState>,
+    states: BTreeMap<Arc<str>, Arc<NameState>>,
     /// The owners whose last guard is being released, by the hold.
     last: BTreeMap<Hold, (Arc<str>, Wire, Duration)>,
     requests: Requests,
@@ -42,7 +42,7 @@ impl Invariant for Reentry {
         self.requests.see(event, view);
         match event {
             Event::Executed { name, wire, verb, by, before, after, .. } => {
-                self.states.insert(Arc::clone(name), after.clone());
+                self.states.insert(Arc::clone(name), Arc::clone(after));
                 if matches!(by, By::Duplicate(_)) {
                     self.repeated.insert(Arc::clone(wire));
                 }

@@ -15,7 +15,7 @@ use crate::recorder::view::View;
 #[derive(Default)]
 pub(super) struct ServerKeeps {
     breaches: Breaches,
-    states: BTreeMap<Arc<str>, NameState>,
+    states: BTreeMap<Arc<str>, Arc<NameState>>,
 }
 
 impl Invariant for ServerKeeps {
@@ -32,7 +32,7 @@ impl Invariant for ServerKeeps {
         Breaches::forget_changed(&mut self.states, event, view);
         match event {
             Event::Executed { name, after, .. } => {
-                self.states.insert(Arc::clone(name), after.clone());
+                self.states.insert(Arc::clone(name), Arc::clone(after));
                 self.kept(view, name, after)
             }
             Event::Claimed { hold, .. } => {

@@ -95,9 +95,12 @@ impl Invariant for WakeUps {
         for (name, expires_at_ms) in &self.expires {
             if expires_at_ms.is_some_and(|at| at < says) {
                 self.ran_out.entry(Arc::clone(name)).or_insert(view.now);
-            } else {
+            } else if !self.ran_out.is_empty() {
                 self.ran_out.remove(name);
             }
+        }
+        if self.freed.is_empty() && self.ran_out.is_empty() {
+            return Ok(());
         }
         let trip = view.plan.latency_max * 12 + Duration::from_millis(40);
         let poll = trip + view.plan.poll_interval;

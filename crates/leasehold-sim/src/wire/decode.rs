@@ -28,9 +28,15 @@ pub(crate) struct Decoded {
 
 impl From<&Call> for Decoded {
     fn from(call: &Call) -> Self {
-        let args: Vec<&[u8]> = call.args().collect();
-        of_script(call.script(), call.keys().map(Arc::from).collect(), &args)
+        let (keys, args): (Vec<_>, Vec<_>) = (call.keys().collect(), call.args().collect());
+        of_script(call.script(), &keys, &args)
     }
+}
+
+/// Returns the subject of a call.
+pub(crate) fn subject_of(call: &Call) -> Wire {
+    let (keys, args): (Vec<_>, Vec<_>) = (call.keys().collect(), call.args().collect());
+    subject(inputs_of(call.script()), &keys, &args).0
 }
 
 /// A command that runs scripts.
@@ -42,7 +48,47 @@ pub(super) enum Command {
 /// A row of a batch, and the command that runs it alone.
 pub(super) struct Row {
     pub(super) script: Decoded,
-    pub(super) command: Vec<Vec<u8>>,
+    pub(super) call: Call,
+}
+
+/// The indexes of the inputs that tell the meaning of a script.
+struct Inputs {
+    owner: Option<usize>,
+    given: Option<usize>,
+    permits: Option<usize>,
+    /// The key of an acquire or of an operation.
+    marker: Option<usize>,
+    /// True if all keys of the script are names.
+    has_several: bool,
+}
+
+impl Inputs {
+    fn of(script: &Script) -> Self {
+        let place = |names: &[&str], name: &str| names.iter().position(|known| *known == name);
+        let arg = |name: &str| place(&script.header().args, name);
+        let key = |name: &str| place(&script.header().keys, name);
+        Self {
+            owner: arg("owner"),
+            // An operation is identified by its own id, for any arguments.
+            given: arg("given").filter(|_| script.verb != Verb::Adjust),
+            permits: arg("permits"),
+            marker: key("marker").or_else(|| key("done")),
+            // A script on several names has only these names as keys.
+            has_several: arg("prefix").is_some() || script.source().contains("ipairs(KEYS)"),
+        }
+    }
+}
+
+/// The inputs of the scripts of ours, by the address of the script.
+static INPUTS: LazyLock<HashMap<usize, Inputs>> =
+    LazyLock::new(|| scripts().map(|script| (address(script), Inputs::of(script))).collect());
+
+fn address(script: &Script) -> usize {
+    std::ptr::from_ref(script).addr()
+}
+
+fn inputs_of(script: &Script) -> &'static Inputs {
+    INPUTS.get(&address(script)).expect("all scripts of ours are listed")
 }
 
 /// The scripts of ours by their texts and their hashes.
@@ -65,18 +111,27 @@ fn kinds_of(batch: &[u8]) -> Option<Kinds> {
         return Some(known);
     }
     let text = std::str::from_utf8(batch).ok()?;
-    let (kinds, batch) = scripts().find_map(|first| {
-        text.contains(first.source()).then_some(())?;
-        let others = scripts().filter(|second| text.contains(second.source())).map(Some);
-        let mut batches = [None].into_iter().chain(others).map(|second| (second, Batch::of(first, second)));
-        let (second, batch) = batches.find(|(_, batch)| batch.source() == text)?;
-        Some(([first].into_iter().chain(second).collect::<Kinds>(), batch))
-    })?;
+    let (kinds, batch) = batch_of(text)?;
     BATCHES.with_borrow_mut(|batches| {
         batches.insert(batch.source().into(), Rc::clone(&kinds));
         batches.insert(batch.sha1().into(), Rc::clone(&kinds));
     });
     Some(kinds)
+}
+
+/// Returns the scripts of a batch by the batch's text, which begins and ends as all batches do.
+fn batch_of(text: &str) -> Option<(Kinds, Batch)> {
+    let script = scripts().next()?;
+    let any = Batch::of(script, None);
+    let (begin, end) = any.source().split_once(script.source())?;
+    let inner = text.strip_prefix(begin)?.strip_suffix(end)?;
+    let pairs = scripts().filter(|first| inner.starts_with(first.source())).flat_map(|first| {
+        let others = scripts().filter(|second| inner.ends_with(second.source())).map(Some);
+        [None].into_iter().chain(others).map(move |second| (first, second))
+    });
+    let mut batches = pairs.map(|(first, second)| (first, second, Batch::of(first, second)));
+    let (first, second, batch) = batches.find(|(.., batch)| batch.source() == text)?;
+    Some(([first].into_iter().chain(second).collect(), batch))
 }
 
 /// Returns true if the command runs scripts of ours or of a foreign client.
@@ -102,21 +157,31 @@ pub(super) fn decode(command: &[Vec<u8>]) -> Option<Command> {
     rows(&kinds_of(script)?, keys, args).map(Command::Batch)
 }
 
-/// Decodes the rows of a batch: all keys, a digit for the script of each row, the numbers of keys and of arguments of each
-/// script's rows, and all arguments.
+/// What the calls of one script of a batch have in common: the number of keys, and each argument that all of them have.
+type Common<'a> = (usize, Vec<Option<&'a Vec<u8>>>);
+
+/// Decodes the rows of a batch: all keys, a digit for the script of each row, the number of keys and the mask of each
+/// script, the arguments that all rows of a script have, and the other arguments.
 fn rows(kinds: &[&'static Script], mut keys: &[Vec<u8>], args: &[Vec<u8>]) -> Option<Vec<Row>> {
     let [order, rest @ ..] = args else { return None };
-    let (shapes, mut args) = rest.split_at_checked(2 * kinds.len())?;
+    let (heads, rest) = rest.split_at_checked(2 * kinds.len())?;
+    let mut rest = rest.iter();
+    let common = |head: &[Vec<u8>]| {
+        let args =
+            head[1].iter().map(|digit| if *digit == b'1' { rest.next().map(Some) } else { Some(None) });
+        Some((number_of(&head[0])?, args.collect::<Option<_>>()?))
+    };
+    let scripts = heads.chunks(2).map(common).collect::<Option<Vec<Common<'_>>>>()?;
     let row = |digit: &u8| {
         let kind = usize::from(digit.checked_sub(b'1')?);
-        let script = *kinds.get(kind)?;
-        let (keys_each, args_each) = (number_of(&shapes[2 * kind])?, number_of(&shapes[2 * kind + 1])?);
-        let (own_keys, other_keys) = keys.split_at_checked(keys_each)?;
-        let (own_args, other_args) = args.split_at_checked(args_each)?;
-        (keys, args) = (other_keys, other_args);
-        let head = ["EVAL".into(), script.source().into(), keys_each.to_string().into_bytes()];
-        let command = head.into_iter().chain(own_keys.iter().chain(own_args).cloned()).collect();
-        Some(Row { script: of_command(script, own_keys, own_args), command })
+        let (script, (keys_each, args)) = (*kinds.get(kind)?, scripts.get(kind)?);
+        let (own_keys, other_keys) = keys.split_at_checked(*keys_each)?;
+        keys = other_keys;
+        let args = args.iter().map(|common| common.or_else(|| rest.next()).cloned());
+        let args = args.collect::<Option<Vec<_>>>()?;
+        let names: Vec<&str> = own_keys.iter().map(|key| str::from_utf8(key).ok()).collect::<Option<_>>()?;
+        let call = Call::with(script, names, &args);
+        Some(Row { script: of_command(script, own_keys, &args), call })
     };
     order.iter().map(row).collect()
 }
@@ -126,43 +191,40 @@ fn number_of(text: &[u8]) -> Option<usize> {
 }
 
 fn of_command(script: &Script, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Decoded {
+    let keys: Vec<_> = keys.iter().map(|key| String::from_utf8_lossy(key)).collect();
+    let keys: Vec<&str> = keys.iter().map(|key| &**key).collect();
     let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-    of_script(script, keys.iter().map(|key| text(key)).collect(), &args)
+    of_script(script, &keys, &args)
 }
 
-fn of_script(script: &Script, keys: Vec<Arc<str>>, args: &[&[u8]]) -> Decoded {
-    let header = script.header();
-    let arg = |name: &str| {
-        let place = header.args.iter().position(|known| *known == name);
-        place.and_then(|place| args.get(place).copied())
-    };
-    let key = |name: &str| {
-        let place = header.keys.iter().position(|known| *known == name);
-        place.and_then(|place| keys.get(place).map(|key| &**key))
-    };
-    // An operation is identified by its own id, for any arguments.
-    let given = arg("given").filter(|ids| ids.len() >= 16 && script.verb != Verb::Adjust);
-    let (wire, units) = match (arg("owner"), given, key("marker").or_else(|| key("done"))) {
+fn of_script(script: &Script, keys: &[&str], args: &[&[u8]]) -> Decoded {
+    let inputs = inputs_of(script);
+    let (wire, units) = subject(inputs, keys, args);
+    let names = if inputs.has_several { keys } else { &keys[..keys.len().min(1)] };
+    Decoded { verb: script.verb, names: names.iter().map(|name| Arc::from(*name)).collect(), wire, units }
+}
+
+/// Returns the subject of a script, and the number of permits.
+fn subject(inputs: &Inputs, keys: &[&str], args: &[&[u8]]) -> (Wire, u32) {
+    let arg = |place: Option<usize>| place.and_then(|place| args.get(place).copied());
+    let permits = || arg(inputs.permits).map_or(1, number);
+    let given = arg(inputs.given).filter(|ids| ids.len() >= 16);
+    let marker = inputs.marker.and_then(|place| keys.get(place).copied());
+    match (arg(inputs.owner), given, marker) {
         (Some(owner), _, marker) => {
-            let owner = text(owner);
+            let owner = String::from_utf8_lossy(owner);
             // The renewals of a writer name its field.
-            let owner = owner.strip_suffix(":write").map_or_else(|| owner.clone(), Arc::from);
-            let units = marker.and_then(|_| arg("permits")).map_or(1, number);
-            (owner, units)
+            let owner = owner.strip_suffix(":write").unwrap_or(&owner);
+            (owner.into(), marker.map_or(1, |_| permits()))
         }
         (None, Some(ids), _) => (hex(&ids[..16]), u32::try_from(ids.len() / 16).unwrap_or(u32::MAX)),
         (None, None, Some(marker)) => {
             // The last two parts of the marker, which are a client and a number of its own.
             let begin = marker.rmatch_indices(':').nth(1).map_or(0, |(at, _)| at + 1);
-            let owner = &marker[begin..];
-            (owner.into(), arg("permits").map_or(1, number))
+            (marker[begin..].into(), permits())
         }
         (None, None, None) => ("".into(), 1),
-    };
-    // A script on several names has only these names as keys.
-    let several = arg("prefix").is_some() || script.source().contains("ipairs(KEYS)");
-    let names = if several { keys } else { keys.into_iter().take(1).collect() };
-    Decoded { verb: script.verb, names, wire, units }
+    }
 }
 
 fn number(text: &[u8]) -> u32 {
@@ -170,10 +232,15 @@ fn number(text: &[u8]) -> u32 {
 }
 
 pub(super) fn text(bytes: &[u8]) -> Arc<str> {
-    String::from_utf8_lossy(bytes).into()
+    match str::from_utf8(bytes) {
+        Ok(text) => text.into(),
+        Err(_) => String::from_utf8_lossy(bytes).into(),
+    }
 }
 
 /// Formats a permit id in hex, as events show it.
 pub(super) fn hex(id: &[u8]) -> Arc<str> {
-    id.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into()
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = id.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect::<String>().into()
 }

@@ -31,7 +31,8 @@ pub(crate) fn verb_of(script: &[u8]) -> Option<Verb> {
 
 /// Runs a foreign client.
 pub(crate) async fn live(mut env: Env) {
-    let wire: Wire = format!("{:032x}:1", env.rng.u128(..)).into();
+    let client = env.rng.u128(..);
+    let mut thread = 1;
     // A foreign client can acquire plain locks only.
     let knows = |name: &&Arc<str>| Primitive::of(name) == Primitive::Lock;
     let names: Vec<Arc<str>> = env.plan.names.iter().filter(knows).cloned().collect();
@@ -41,10 +42,13 @@ pub(crate) async fn live(mut env: Env) {
         let Some(name) = env.rng.choice(&names).cloned() else { return };
         let lease = *env.rng.choice(&env.plan.leases).expect("there are leases");
         let give_up = env.now() + env.some_of(lease * 2);
-        let mut foreigner = Foreigner { env: &mut env, name, wire: Arc::clone(&wire), lease };
+        let wire = format!("{client:032x}:{thread}").into();
+        let mut foreigner = Foreigner { env: &mut env, name, wire, lease, lacks_reply: false };
         if foreigner.acquire(give_up).await {
             foreigner.hold().await;
         }
+        // A late release of a thread may end a newer hold of the same thread.
+        thread += u64::from(foreigner.lacks_reply);
     }
 }
 
@@ -53,6 +57,8 @@ struct Foreigner<'a> {
     name: Arc<str>,
     wire: Wire,
     lease: Duration,
+    /// True once a command had no reply.
+    lacks_reply: bool,
 }
 
 impl Foreigner<'_> {
@@ -112,11 +118,13 @@ impl Foreigner<'_> {
         }
     }
 
-    async fn run(&self, script: &str, channel: Option<&str>) -> Option<Frame> {
+    async fn run(&mut self, script: &str, channel: Option<&str>) -> Option<Frame> {
         let lease = self.lease.as_millis().to_string();
         let mut command: Vec<Vec<u8>> =
             ["EVAL", script, "1", &*self.name, &*lease, &*self.wire].map(Into::into).into();
         command.extend(channel.map(Into::into));
-        self.env.environment.command(self.env.process, command).await
+        let reply = self.env.environment.command(self.env.process, command).await;
+        self.lacks_reply |= reply.is_none();
+        reply
     }
 }

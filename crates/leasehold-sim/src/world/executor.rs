@@ -47,6 +47,8 @@ pub(crate) struct Executor {
     tasks: BTreeMap<u64, Task>,
     last_task: u64,
     ready: Arc<Mutex<Vec<u64>>>,
+    /// The indexes of the ready tasks that may run, as of the last choice.
+    able: Vec<usize>,
     paused: Vec<bool>,
     starved: Vec<bool>,
     rng: Rng,
@@ -58,6 +60,8 @@ struct Task {
     home: Home,
     job: Job,
     notice: Arc<Notice>,
+    /// Wakes the task by its notice.
+    waker: Waker,
 }
 
 /// Puts a task among the ready tasks, at most once.
@@ -88,6 +92,7 @@ impl Executor {
             tasks: BTreeMap::new(),
             last_task: 0,
             ready: Arc::default(),
+            able: Vec::new(),
             paused: vec![false; processes],
             starved: vec![false; processes],
             rng,
@@ -153,30 +158,36 @@ impl Executor {
             let notice = Notice { task, queued: AtomicBool::new(false), ready: Arc::clone(&self.ready) };
             let notice = Arc::new(notice);
             notice.wake_by_ref();
-            self.tasks.insert(task, Task { home, job, notice });
+            let waker = Waker::from(Arc::clone(&notice));
+            self.tasks.insert(task, Task { home, job, notice, waker });
         }
     }
 
     /// Takes a random task among those that are ready and may run.
     fn choose(&mut self) -> Option<u64> {
         let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        ready.retain(|task| self.tasks.contains_key(task));
-        let runs = |task: &u64| match self.tasks.get(task).map(|task| task.home) {
-            Some(Home::Driver(process)) => !self.paused[process],
-            Some(Home::User(process)) => !self.paused[process] && !self.starved[process],
-            Some(Home::World) | None => true,
-        };
-        let able: Vec<usize> =
-            ready.iter().enumerate().filter(|(_, task)| runs(task)).map(|(place, _)| place).collect();
-        let place = *self.rng.choice(&able)?;
+        let (tasks, able) = (&self.tasks, &mut self.able);
+        able.clear();
+        let mut kept = 0;
+        ready.retain(|task| {
+            let Some(task) = tasks.get(task) else { return false };
+            let runs = match task.home {
+                Home::Driver(process) => !self.paused[process],
+                Home::User(process) => !self.paused[process] && !self.starved[process],
+                Home::World => true,
+            };
+            able.extend(runs.then_some(kept));
+            kept += 1;
+            true
+        });
+        let place = *self.rng.choice(&*able)?;
         Some(ready.remove(place))
     }
 
     fn poll(&mut self, id: u64) {
         let Some(task) = self.tasks.get_mut(&id) else { return };
         task.notice.queued.store(false, Ordering::Relaxed);
-        let waker = Waker::from(Arc::clone(&task.notice));
-        if task.job.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
+        if task.job.as_mut().poll(&mut Context::from_waker(&task.waker)).is_ready() {
             drop(self.tasks.remove(&id));
         }
     }

@@ -10,7 +10,7 @@ use super::command_context::CommandContext;
 use super::fault::Fault;
 use super::frame::Frame;
 use super::lua;
-use super::script_hash::hash;
+use super::script_hash::{hash, remembered_hash};
 
 /// Sources by their hash in lower case.
 pub(super) type Scripts = BTreeMap<String, Arc<[u8]>>;
@@ -30,7 +30,7 @@ pub(super) fn execute(
 
 fn eval(context: &mut CommandContext, scripts: &mut Scripts, args: Args<'_>) -> Answer {
     let keys = key_count(args)?;
-    let sha1 = hash(&args[1]);
+    let sha1 = remembered_hash(&args[1]);
     if !scripts.contains_key(&sha1) {
         learn(scripts, &sha1, &args[1])?;
     }

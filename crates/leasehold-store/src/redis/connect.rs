@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+
 use crate::sharding::ShardedPubsub;
 
 /// The rows of a batch, which keep the server from other clients for about a tenth of a millisecond.
@@ -28,6 +30,10 @@ pub struct ConnectOptions {
     /// The number of commands in flight behind which calls gather until the next reply, to share commands, by default 8.
     /// Behind fewer, a call is written at once. If the server is near, 2 to 7 commands are enough for calls to gather.
     pub at_once: usize,
+    /// The tokio runtime of the callers, or `None`, the default. It reads the replies to their calls while it is in time,
+    /// which saves a switch of threads. A reply that it leaves for 20 ms is read by the store's own runtime. A runtime
+    /// without I/O panics in a task of its own, which is caught, and then reads nothing.
+    pub callers: Option<Handle>,
 }
 
 impl Default for ConnectOptions {
@@ -39,6 +45,7 @@ impl Default for ConnectOptions {
             resp3: true,
             batch_rows: BATCH_ROWS,
             at_once: AT_ONCE,
+            callers: None,
         }
     }
 }
@@ -83,6 +90,13 @@ impl ConnectOptions {
     #[must_use]
     pub const fn at_once(mut self, commands: usize) -> Self {
         self.at_once = commands;
+        self
+    }
+
+    /// Sets the tokio runtime of the callers.
+    #[must_use]
+    pub fn callers(mut self, runtime: Option<Handle>) -> Self {
+        self.callers = runtime;
         self
     }
 }

@@ -4,52 +4,46 @@
 //! have one writer at a time. No foreign code runs under the lock but that of the streams.
 //!
 //! # How it works
-//! Each caller that submits a call steps the wire on its own thread, and writes what the step gives it to write. One
-//! task does the rest: it dials, reads, writes what a stream did not take at once, and lets time pass. A caller that
-//! leaves work for the task wakes the task, unless it is awake. A stream is polled with the waker of the task alone, so
-//! bytes that a caller could not write are written by the task.
+//! Each caller that submits a call steps the wire on its own thread, and writes what the step gives it to write. The
+//! link's own task does the rest: it dials, reads, writes what a stream did not take at once, and lets time pass. A
+//! second task, on the runtime of the callers, reads the command connection while it is lent to it (`lending`). A caller
+//! that leaves work for a task wakes the task, unless it is awake. A stream is polled with the waker of the task that
+//! carries it alone, so bytes that a caller could not write are written by that task.
 
-use std::collections::{BTreeMap, HashMap};
+mod carrier;
+mod deliveries;
+mod lending;
+mod state;
+
 use std::future::poll_fn;
+use std::panic::catch_unwind;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use leasehold_proto::{Call, Channel, Moment, Reply, StoreError, engine};
-use tokio::io::ReadBuf;
+use leasehold_proto::{Call, Channel, Moment, StoreError, engine};
+use tokio::net::UnixStream;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
+use self::carrier::Carrier;
+use self::deliveries::{Deliveries, Outcome};
+use self::state::{Recipient, State};
 use super::socket::{Dial, Socket};
 use super::url::Address;
-use super::wire::{CallId, ConnId, Input, Output, SubscriberId, Wire};
+use super::wire::{CallId, ConnId, Input, SubscriberId, Wire};
 use crate::store::{Heard, Outcomes, Submit};
-use crate::tokio_runtime::{Instant, after, pause_until};
+use crate::tokio_runtime::{Instant, Task, after, pause_until, spawn_on};
 
-/// The outcome of a call.
-type Outcome = Result<Reply, StoreError>;
 /// A dial under way.
 type Dialing = (ConnId, BoxFuture<'static, std::io::Result<Socket>>);
 
-/// The outcome of connecting, and its recipient.
-type Opened = (oneshot::Sender<Result<(), StoreError>>, Result<(), StoreError>);
-
-/// The recipient of a call's outcome.
-enum Recipient {
-    Future(oneshot::Sender<Outcome>),
-    /// The recipient of all submitted calls, with its id of the call.
-    Submitter(engine::CallId),
-}
-
 /// The size of a read.
 const READ: usize = 16 << 10;
-/// The most reads of one stream before the task lets others run.
-const READS: usize = 64;
-/// The most outputs for which the buffer keeps its memory.
-const BUFFERED: usize = 128;
 
 /// A wire, its streams, and the recipients of its outcomes.
 pub(super) struct Link {
@@ -60,67 +54,15 @@ pub(super) struct Link {
     begin: Instant,
 }
 
-struct State {
-    wire: Wire,
-    /// The buffer of the wire's outputs, empty between steps.
-    outputs: Vec<Output>,
-    streams: BTreeMap<ConnId, Stream>,
-    calls: HashMap<CallId, Recipient>,
-    /// The recipient of the outcomes of submitted calls.
-    outcomes: Option<Weak<dyn Outcomes>>,
-    subscribers: HashMap<SubscriberId, UnboundedSender<Heard>>,
-    opened: Option<oneshot::Sender<Result<(), StoreError>>>,
-    last_id: u64,
-    /// The connections to dial, those that the task dials, and the dials that are not wanted any more.
-    dials: Vec<(ConnId, Duration)>,
-    dialing: Vec<ConnId>,
-    resets: Vec<ConnId>,
-    /// The waker of the task, once it runs.
-    waker: Waker,
-    /// True if the task looks at the state without being woken.
-    is_awake: bool,
-    /// The time until which the task sleeps.
-    alarm: Moment,
-}
-
-struct Stream {
-    socket: Socket,
-    /// True once a write has failed. The end of the stream is then read.
-    is_broken: bool,
-}
-
-/// What a step leaves to do outside the lock.
-#[derive(Default)]
-struct Deliveries {
-    replies: Vec<(oneshot::Sender<Outcome>, Outcome)>,
-    /// The outcomes of submitted calls, and their recipient.
-    outcomes: Vec<(engine::CallId, Outcome)>,
-    to: Option<Weak<dyn Outcomes>>,
-    heard: Vec<(UnboundedSender<Heard>, Heard)>,
-    opened: Option<Opened>,
-    closed: Vec<Stream>,
-    waker: Option<Waker>,
-}
-
 impl Link {
-    pub(super) fn new(wire: Wire, address: Address, dialer: Arc<dyn Dial>) -> Arc<Self> {
-        let state = State {
-            wire,
-            outputs: Vec::new(),
-            streams: BTreeMap::new(),
-            calls: HashMap::new(),
-            outcomes: None,
-            subscribers: HashMap::new(),
-            opened: None,
-            last_id: 0,
-            dials: Vec::new(),
-            dialing: Vec::new(),
-            resets: Vec::new(),
-            waker: Waker::noop().clone(),
-            is_awake: true,
-            alarm: Moment::NEVER,
-        };
-        Arc::new(Self { state: Mutex::new(state), dialer, address, begin: after(Duration::ZERO) })
+    /// Creates the link of a wire, whose own task is to run on this runtime.
+    pub(super) fn new(wire: Wire, address: Address, dialer: Arc<dyn Dial>, runtime: Handle) -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::new(State::new(wire, runtime)),
+            dialer,
+            address,
+            begin: after(Duration::ZERO),
+        })
     }
 
     /// Connects, and returns the outcome of the first attempt.
@@ -181,14 +123,9 @@ impl Link {
     fn change<T>(&self, change: impl FnOnce(&mut State, Moment, &mut Deliveries) -> T) -> T {
         let mut state = self.state();
         let mut deliveries = Deliveries::default();
-        let changed = change(&mut state, self.now(), &mut deliveries);
-        let has_work = state.wire.wants_flush()
-            || !state.dials.is_empty()
-            || !state.resets.is_empty()
-            || state.wire.timer() < state.alarm;
-        if has_work && !std::mem::replace(&mut state.is_awake, true) {
-            deliveries.waker = Some(state.waker.clone());
-        }
+        let now = self.now();
+        let changed = change(&mut state, now, &mut deliveries);
+        state.wake_for_work(now, &mut deliveries);
         if !deliveries.outcomes.is_empty() {
             deliveries.to = state.outcomes.clone();
         }
@@ -243,12 +180,13 @@ pub(super) async fn drive(link: Arc<Link>) {
                     return Poll::Ready(());
                 }
                 // Dials and resets of this turn come without a wake-up.
-                if !link.state().is_awake {
+                if !link.state().own.is_awake {
                     return Poll::Pending;
                 }
             }
         })
         .await;
+        link.change(State::recall_if_due);
         // Replies that arrived while this thread stood still are read first.
         let mut others = pin!(others_run());
         poll_fn(|cx| {
@@ -264,6 +202,39 @@ pub(super) async fn drive(link: Arc<Link>) {
     }
 }
 
+/// Starts the task that carries the link's command connection on this runtime.
+pub(super) fn carry_on(link: &Arc<Link>, runtime: Handle) -> Task {
+    link.change(|state, _, _| state.carrier = Some(Carrier::new(runtime.clone())));
+    spawn_on(&runtime, carry(Arc::clone(link)))
+}
+
+/// Carries the command connection whenever it is lent, until the runtime or the store ends.
+async fn carry(link: Arc<Link>) {
+    let _gives_back = GivesBack(&link);
+    // A runtime that was built without I/O says so by a panic alone.
+    if !catch_unwind(UnixStream::pair).is_ok_and(|pair| pair.is_ok()) {
+        return;
+    }
+    let mut buffer = vec![0; READ];
+    poll_fn(|cx| {
+        link.change(|state, now, deliveries| state.carry(now, cx, &mut buffer, deliveries));
+        Poll::<()>::Pending
+    })
+    .await;
+}
+
+/// Gives the connection back when the task ends, for example with its runtime.
+struct GivesBack<'a>(&'a Link);
+
+impl Drop for GivesBack<'_> {
+    fn drop(&mut self) {
+        self.0.change(|state, now, deliveries| {
+            state.recall(now, deliveries);
+            state.carrier = None;
+        });
+    }
+}
+
 /// Lets the runtime read its sockets, and then run the tasks that these woke.
 async fn others_run() {
     yield_now().await;
@@ -275,10 +246,7 @@ impl Link {
     fn poll(&self, cx: &mut Context<'_>, dialing: &mut Vec<Dialing>, buffer: &mut [u8]) -> Moment {
         let (dials, resets) = {
             let mut state = self.state();
-            state.is_awake = true;
-            if !state.waker.will_wake(cx.waker()) {
-                state.waker = cx.waker().clone();
-            }
+            state.own.begin(cx);
             let dials = std::mem::take(&mut state.dials);
             state.dialing.extend(dials.iter().map(|(id, _)| *id));
             (dials, std::mem::take(&mut state.resets))
@@ -297,13 +265,17 @@ impl Link {
             for (id, outcome) in dialed {
                 state.dialed(now, id, outcome, deliveries);
             }
-            state.read(now, cx, buffer, deliveries);
-            state.write_all(now, deliveries);
+            let carried = state.carrier.as_ref().and_then(|carrier| carrier.carries);
+            let own: Vec<_> = state.streams.keys().copied().filter(|id| Some(*id) != carried).collect();
+            for id in own {
+                state.exchange(now, id, cx, buffer, deliveries);
+            }
             state.step(now, Input::Flush, deliveries);
-            state.is_awake = !(state.dials.is_empty() && state.resets.is_empty());
+            state.lend(now, deliveries);
+            state.own.is_awake = !(state.dials.is_empty() && state.resets.is_empty());
             // The alarm moves to an earlier time only. Most timers are gone before they are due, and an alarm that fires
             // in vain once in a while costs less than a new alarm for each call.
-            state.alarm = state.alarm.min(state.wire.timer());
+            state.alarm = state.alarm.min(state.timer());
             state.alarm
         })
     }
@@ -311,155 +283,6 @@ impl Link {
     fn dial(&self, limit: Duration) -> BoxFuture<'static, std::io::Result<Socket>> {
         let (dialer, address) = (Arc::clone(&self.dialer), self.address.clone());
         Box::pin(async move { dialer.dial(&address, limit).await })
-    }
-}
-
-impl State {
-    const fn next_id(&mut self) -> u64 {
-        self.last_id += 1;
-        self.last_id
-    }
-
-    fn submit(
-        &mut self,
-        now: Moment,
-        recipient: Recipient,
-        (call, timeout): (Call, Duration),
-        deliveries: &mut Deliveries,
-    ) -> CallId {
-        let id = CallId(self.next_id());
-        self.calls.insert(id, recipient);
-        self.step(now, Input::Submit(id, call, timeout), deliveries);
-        id
-    }
-
-    /// Steps the wire, and carries out what it says.
-    fn step(&mut self, now: Moment, input: Input<'_>, deliveries: &mut Deliveries) {
-        // A write takes steps of its own, with a buffer of their own.
-        let mut outputs = std::mem::take(&mut self.outputs);
-        self.wire.step(now, input, &mut outputs);
-        for output in outputs.drain(..) {
-            match output {
-                Output::Dial(id, limit) => self.dials.push((id, limit)),
-                Output::Write(id) => self.write(now, id, deliveries),
-                Output::Reset(id) => match self.streams.remove(&id) {
-                    Some(stream) => deliveries.closed.push(stream),
-                    None => self.reset_dial(id),
-                },
-                Output::Opened(outcome) => deliveries.opened = self.opened.take().map(|tell| (tell, outcome)),
-                Output::Reply(id, outcome) => match self.calls.remove(&id) {
-                    Some(Recipient::Future(reply_to)) => deliveries.replies.push((reply_to, outcome)),
-                    Some(Recipient::Submitter(id)) => deliveries.outcomes.push((id, outcome)),
-                    None => {}
-                },
-                Output::Heard(id, heard) => {
-                    deliveries.heard.extend(self.subscribers.get(&id).map(|hear| (hear.clone(), heard)));
-                }
-            }
-        }
-        outputs.shrink_to(BUFFERED);
-        self.outputs = outputs;
-    }
-
-    /// Ends a dial. A reset of a stream that has ended has no effect.
-    fn reset_dial(&mut self, id: ConnId) {
-        self.dials.retain(|(dial, _)| *dial != id);
-        if let Some(index) = self.dialing.iter().position(|dialing| *dialing == id) {
-            self.dialing.swap_remove(index);
-            self.resets.push(id);
-        }
-    }
-
-    fn dialed(
-        &mut self,
-        now: Moment,
-        id: ConnId,
-        outcome: std::io::Result<Socket>,
-        deliveries: &mut Deliveries,
-    ) {
-        let Some(index) = self.dialing.iter().position(|dialing| *dialing == id) else { return };
-        self.dialing.swap_remove(index);
-        match outcome {
-            Ok(socket) => {
-                self.streams.insert(id, Stream { socket, is_broken: false });
-                self.step(now, Input::Connected(id), deliveries);
-            }
-            Err(error) => self.step(now, Input::Refused(id, error), deliveries),
-        }
-    }
-
-    /// Writes the bytes of a connection, as far as its stream takes them. The task is woken when it takes more.
-    fn write(&mut self, now: Moment, id: ConnId, deliveries: &mut Deliveries) {
-        let waker = self.waker.clone();
-        let mut cx = Context::from_waker(&waker);
-        while let Some(stream) = self.streams.get_mut(&id).filter(|stream| !stream.is_broken) {
-            let bytes = self.wire.unwritten(id);
-            if bytes.is_empty() {
-                stream.is_broken = matches!(stream.socket.as_mut().poll_flush(&mut cx), Poll::Ready(Err(_)));
-                return;
-            }
-            match stream.socket.as_mut().poll_write(&mut cx, bytes) {
-                Poll::Ready(Ok(0) | Err(_)) => stream.is_broken = true,
-                Poll::Ready(Ok(count)) => self.step(now, Input::Wrote(id, count), deliveries),
-                Poll::Pending => return,
-            }
-        }
-    }
-
-    /// Goes on with the bytes that the streams did not take.
-    fn write_all(&mut self, now: Moment, deliveries: &mut Deliveries) {
-        let ids: Vec<_> = self.streams.keys().copied().collect();
-        for id in ids.into_iter().filter(|id| !self.wire.unwritten(*id).is_empty()).collect::<Vec<_>>() {
-            self.write(now, id, deliveries);
-        }
-    }
-
-    /// Reads the streams until they have no more bytes.
-    fn read(&mut self, now: Moment, cx: &mut Context<'_>, buffer: &mut [u8], deliveries: &mut Deliveries) {
-        let ids: Vec<_> = self.streams.keys().copied().collect();
-        for id in ids {
-            let mut reads = 0;
-            while let Some(stream) = self.streams.get_mut(&id) {
-                if reads == READS {
-                    cx.waker().wake_by_ref();
-                    break;
-                }
-                reads += 1;
-                let mut read = ReadBuf::new(buffer);
-                match stream.socket.as_mut().poll_read(cx, &mut read) {
-                    Poll::Ready(Ok(())) if !read.filled().is_empty() => {
-                        self.step(now, Input::Bytes(id, read.filled()), deliveries);
-                    }
-                    Poll::Ready(_) => {
-                        deliveries.closed.extend(self.streams.remove(&id));
-                        self.step(now, Input::Closed(id), deliveries);
-                    }
-                    Poll::Pending => break,
-                }
-            }
-        }
-    }
-}
-
-impl Deliveries {
-    fn deliver(self) {
-        drop(self.closed);
-        if let Some(to) = self.to.as_ref().and_then(Weak::upgrade) {
-            to.take(self.outcomes);
-        }
-        for (reply_to, outcome) in self.replies {
-            // The caller may have dropped its future.
-            drop(reply_to.send(outcome));
-        }
-        for (hear, heard) in self.heard {
-            drop(hear.send(heard));
-        }
-        if let Some((tell, outcome)) = self.opened {
-            drop(tell.send(outcome));
-        }
-        if let Some(waker) = self.waker {
-            waker.wake();
-        }
     }
 }
 

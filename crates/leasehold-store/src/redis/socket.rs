@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::io;
+use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::time::Duration;
@@ -12,8 +13,9 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, Empty, empty};
 use tokio::net::{TcpStream, UnixStream, lookup_host};
+use tokio::runtime::Handle;
 
 use super::url::Address;
 use crate::tokio_runtime::{random, within};
@@ -33,7 +35,61 @@ pub trait ByteStream: AsyncRead + AsyncWrite + Send {}
 impl<S: AsyncRead + AsyncWrite + Send> ByteStream for S {}
 
 /// A byte stream to a server.
-pub type Socket = Pin<Box<dyn ByteStream>>;
+pub struct Socket(Kind);
+
+enum Kind {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+    /// A stream that belongs to no runtime.
+    Other(Pin<Box<dyn ByteStream>>),
+    /// What a move that failed has left.
+    Closed(Empty),
+}
+
+impl Socket {
+    /// Makes a socket of a stream that works on every runtime.
+    pub fn new(stream: impl ByteStream + 'static) -> Self {
+        Self(Kind::Other(Box::pin(stream)))
+    }
+
+    pub(super) fn stream(&mut self) -> Pin<&mut dyn ByteStream> {
+        match &mut self.0 {
+            Kind::Tcp(stream) => Pin::<&mut TcpStream>::new(stream),
+            Kind::Unix(stream) => Pin::<&mut UnixStream>::new(stream),
+            Kind::Other(stream) => stream.as_mut(),
+            Kind::Closed(stream) => Pin::<&mut Empty>::new(stream),
+        }
+    }
+
+    /// Moves the stream to another runtime, which reports from then on when the stream is ready. The stream has ended if
+    /// this fails.
+    pub(super) fn move_to(&mut self, runtime: &Handle) -> io::Result<()> {
+        let _entered = runtime.enter();
+        self.0 = match std::mem::replace(&mut self.0, Kind::Closed(empty())) {
+            Kind::Tcp(stream) => Kind::Tcp(TcpStream::from_std(stream.into_std()?)?),
+            Kind::Unix(stream) => Kind::Unix(UnixStream::from_std(stream.into_std()?)?),
+            other => other,
+        };
+        Ok(())
+    }
+
+    /// Returns true if the stream may have bytes that nobody has read, or has ended.
+    pub(super) fn has_bytes(&self) -> bool {
+        let socket = match &self.0 {
+            Kind::Tcp(stream) => SockRef::from(stream),
+            Kind::Unix(stream) => SockRef::from(stream),
+            Kind::Other(_) | Kind::Closed(_) => return true,
+        };
+        let peeked = socket.peek(&mut [MaybeUninit::uninit()]);
+        !peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    }
+}
+
+impl fmt::Debug for Socket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Socket")
+    }
+}
 
 /// The services that a Redis store needs from its environment: streams to its server, and randomness.
 ///
@@ -71,7 +127,7 @@ impl Dial for RealSockets {
 async fn dial(address: &Address, limit: Duration) -> io::Result<Socket> {
     let (host, port) = match address {
         Address::Tcp { host, port } => (host.as_str(), *port),
-        Address::Unix { path } => return Ok(Box::pin(UnixStream::connect(path).await?)),
+        Address::Unix { path } => return Ok(Socket(Kind::Unix(UnixStream::connect(path).await?))),
     };
     let addresses: Vec<SocketAddr> = lookup_host((host, port)).await?.collect();
     let share = limit / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
@@ -80,7 +136,7 @@ async fn dial(address: &Address, limit: Duration) -> io::Result<Socket> {
         match within(share, TcpStream::connect(address)).await {
             Some(Ok(stream)) => {
                 configure(&stream)?;
-                return Ok(Box::pin(stream));
+                return Ok(Socket(Kind::Tcp(stream)));
             }
             Some(Err(error)) => failure = error,
             None => failure = io::ErrorKind::TimedOut.into(),
@@ -124,7 +180,7 @@ mod tests {
                 let (here, mut there) = duplex(1 << 14);
                 there.write_all(b"+PONG\r\n-ERR unknown command\r\n:0\r\n:1\r\n").await?;
                 *self.0.lock().unwrap() = Some(there);
-                Ok(Box::pin(here) as Socket)
+                Ok(Socket::new(here))
             }
             .boxed()
         }

@@ -10,12 +10,12 @@ use leasehold_proto::{Applied, Call, Channel, Reply, StoreError, StoreErrorKind,
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::connect::ConnectOptions;
-use super::driver::{Link, drive};
+use super::driver::{Link, carry_on, drive};
 use super::socket::{Dial, RealSockets};
 use super::url::ServerUrl;
 use super::wire::Wire;
 use crate::store::{Heard, Outcomes, Store, Submit, Subscription};
-use crate::tokio_runtime::{Task, spawn};
+use crate::tokio_runtime::{Task, current, spawn};
 
 /// A single Redis or Valkey server.
 ///
@@ -24,7 +24,7 @@ use crate::tokio_runtime::{Task, spawn};
 pub struct Redis {
     link: Arc<Link>,
     url: ServerUrl,
-    _task: Task,
+    _tasks: (Task, Option<Task>),
 }
 
 impl Redis {
@@ -48,11 +48,13 @@ impl Redis {
         Self::lazy_through(url, options, Arc::new(RealSockets))
     }
 
-    fn lazy_through(url: &ServerUrl, options: ConnectOptions, dialer: Arc<dyn Dial>) -> Self {
+    fn lazy_through(url: &ServerUrl, mut options: ConnectOptions, dialer: Arc<dyn Dial>) -> Self {
+        let callers = options.callers.take();
         let wire = Wire::new(url.clone(), options, dialer.seed());
-        let link = Link::new(wire, url.address.clone(), dialer);
+        let link = Link::new(wire, url.address.clone(), dialer, current());
         let task = spawn(drive(Arc::clone(&link)));
-        Self { link, url: url.clone(), _task: task }
+        let carrier = callers.map(|runtime| carry_on(&link, runtime));
+        Self { link, url: url.clone(), _tasks: (task, carrier) }
     }
 
     /// Connects over the streams of `dialer`, for simulators and fuzzers.

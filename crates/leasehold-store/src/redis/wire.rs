@@ -130,6 +130,18 @@ impl Wire {
         self.commands.wants_flush()
     }
 
+    /// Returns the connection that carries the next calls, if it is open.
+    #[must_use]
+    pub fn command_connection(&self) -> Option<ConnId> {
+        self.commands.connection()
+    }
+
+    /// Returns true if calls of the connection are in flight.
+    #[must_use]
+    pub fn awaits_replies(&self, id: ConnId) -> bool {
+        self.commands.awaits_replies(id)
+    }
+
     /// Returns the bytes of a connection that its stream has not taken.
     #[must_use]
     pub fn unwritten(&self, id: ConnId) -> &[u8] {

@@ -75,7 +75,8 @@ async fn to_redis(url: &str, options: ConnectOptions) -> Result<Arc<Handle>, Con
     let redis_options = redis::ConnectOptions::default()
         .timeout(options.settings.timeout)
         .sharded_pubsub(options.sharded_pubsub)
-        .client_name(options.client_name.clone());
+        .client_name(options.client_name.clone())
+        .callers(TokioRuntime.callers());
     let open = async move || match lazy {
         true => Ok(Redis::lazy(&url, redis_options)),
         false => Redis::connect(&url, redis_options).await,

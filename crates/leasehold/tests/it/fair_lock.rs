@@ -293,8 +293,7 @@ async fn a_removed_waiter_queues_again(server: Fixture) {
     let turns = Arc::new(Mutex::new(Vec::new()));
     let waiting = wait_in_task(&other, &turns, 0);
     queued(&server, 1).await;
-    run_command(&server, &["DEL", QUEUE]);
-    run_command(&server, &["DEL", TIMEOUT]);
+    run_command(&server, &["DEL", QUEUE, TIMEOUT]);
     queued(&server, 1).await;
     assert_eq!(members(&server, TIMEOUT).len(), 1);
     held.release().await.unwrap();

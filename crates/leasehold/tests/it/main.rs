@@ -13,6 +13,7 @@ mod application;
 mod bad_input;
 mod bad_servers;
 mod blocking;
+mod callers_runtime;
 mod cancellation;
 mod config;
 mod count_down_latch;

@@ -258,6 +258,14 @@ impl Commands {
         self.dialing.timer().min(self.connections.timer()).min(self.queue.timer())
     }
 
+    pub(super) fn connection(&self) -> Option<ConnId> {
+        self.connections.current().map(|current| current.id)
+    }
+
+    pub(super) fn awaits_replies(&self, id: ConnId) -> bool {
+        self.connections.get(id).is_some_and(|connection| !connection.pipeline.is_empty())
+    }
+
     pub(super) fn unwritten(&self, id: ConnId) -> Option<&[u8]> {
         let connection = || self.connections.get(id).map(|connection| connection.outgoing.unwritten());
         self.dialing.unwritten(id).or_else(connection)

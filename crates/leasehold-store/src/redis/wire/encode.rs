@@ -29,27 +29,63 @@ pub(super) fn call_with(out: &mut Vec<u8>, (name, script): (&str, &str), call: &
     }
 }
 
-/// Appends a batch of calls. `order` names the script of each, by a digit, and `shapes` are the numbers of keys and of
-/// arguments that the calls of each script have.
+/// The inputs that the calls of one script of a batch have in common.
+pub(super) struct Common<'a> {
+    keys: usize,
+    /// Each argument in the form in which it goes to the server, if all calls have it, or `None`.
+    args: Vec<Option<&'a [u8]>>,
+}
+
+impl<'a> Common<'a> {
+    /// Returns what calls of one script and one shape have in common. There is at least one call.
+    pub(super) fn of(mut calls: impl Iterator<Item = &'a Call>) -> Self {
+        let first = calls.next().expect("a script of a batch has a call");
+        let mut args: Vec<_> = first.encoded_args().map(Some).collect();
+        for call in calls {
+            for (common, arg) in args.iter_mut().zip(call.encoded_args()) {
+                *common = common.filter(|common| *common == arg);
+            }
+        }
+        Self { keys: first.key_count(), args }
+    }
+
+    fn shared(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.args.iter().copied().flatten()
+    }
+
+    /// Returns the arguments of a call that are not common to all.
+    fn own(&self, call: &'a Call) -> impl Iterator<Item = &'a [u8]> {
+        call.encoded_args().zip(&self.args).filter(|(_, common)| common.is_none()).map(|(arg, _)| arg)
+    }
+}
+
+/// Appends a batch of calls. `order` names the script of each, by a digit, and `scripts` are what the calls of each script
+/// have in common.
 pub(super) fn batch<'a>(
     out: &mut Vec<u8>,
     (name, script): (&str, &str),
-    (order, shapes): (&[u8], &[(usize, usize)]),
+    (order, scripts): (&[u8], &[Common<'a>]),
     calls: impl Iterator<Item = &'a Call> + Clone,
 ) {
-    let keys = calls.clone().map(Call::key_count).sum();
-    let args: usize = calls.clone().map(Call::arg_count).sum();
-    begin_script(out, (name, script), keys, 1 + 2 * shapes.len() + args);
-    for call in calls.clone() {
+    let rows = || order.iter().map(|digit| &scripts[usize::from(digit - b'1')]).zip(calls.clone());
+    let keys = rows().map(|(common, _)| common.keys).sum();
+    let shared: usize = scripts.iter().map(|common| common.shared().count()).sum();
+    let own: usize =
+        rows().map(|(common, _)| common.args.iter().filter(|common| common.is_none()).count()).sum();
+    begin_script(out, (name, script), keys, 1 + 2 * scripts.len() + shared + own);
+    for (_, call) in rows() {
         out.extend_from_slice(call.encoded().0);
     }
     bulk(out, order);
-    for (keys_each, args_each) in shapes {
-        number(out, *keys_each);
-        number(out, *args_each);
+    for Common { keys, args } in scripts {
+        number(out, *keys);
+        header(out, b'$', args.len());
+        out.extend(args.iter().map(|common| if common.is_some() { b'1' } else { b'0' }));
+        out.extend_from_slice(b"\r\n");
     }
-    for call in calls {
-        out.extend_from_slice(call.encoded().1);
+    scripts.iter().flat_map(Common::shared).for_each(|arg| out.extend_from_slice(arg));
+    for (common, call) in rows() {
+        common.own(call).for_each(|arg| out.extend_from_slice(arg));
     }
 }
 
@@ -92,6 +128,8 @@ mod tests {
     static SET: Script =
         Script::new(Verb::Acquire, "-- KEYS[1] key string any\n-- ARGV[1] value string any\n");
 
+    static TAKE: Script = Script::new(Verb::Acquire, "");
+
     fn words(bytes: &[u8]) -> Vec<String> {
         let text = String::from_utf8(bytes.to_vec()).unwrap();
         text.split("\r\n").skip(2).step_by(2).map(str::to_owned).collect()
@@ -122,8 +160,22 @@ mod tests {
     fn a_batch_has_all_keys_and_then_all_arguments() {
         let calls = [set("k", "v"), set("l", "w"), set("m", "")];
         let mut out = Vec::new();
-        batch(&mut out, ("EVALSHA", "c0ffee"), (b"111", &[(1, 1)]), calls.iter());
-        assert_eq!(words(&out), ["EVALSHA", "c0ffee", "3", "k", "l", "m", "111", "1", "1", "v", "w", ""]);
+        batch(&mut out, ("EVALSHA", "c0ffee"), (b"111", &[Common::of(calls.iter())]), calls.iter());
+        assert_eq!(words(&out), ["EVALSHA", "c0ffee", "3", "k", "l", "m", "111", "1", "0", "v", "w", ""]);
+    }
+
+    #[test]
+    fn arguments_that_all_calls_of_a_script_have_travel_once() {
+        let take = |key: &str, lease: &str, owner: &str| Call::with(&TAKE, [key], [lease, owner]);
+        let calls = [take("k", "9", "a"), set("l", "w"), take("m", "9", "b"), set("n", "w")];
+        let (takes, sets) = ([&calls[0], &calls[2]], [&calls[1], &calls[3]]);
+        let scripts = [Common::of(takes.into_iter()), Common::of(sets.into_iter())];
+        let mut out = Vec::new();
+        batch(&mut out, ("EVALSHA", "c0ffee"), (b"1212", &scripts), calls.iter());
+        let inputs = ["4", "k", "l", "m", "n", "1212", "1", "10", "1", "1", "9", "w", "a", "b"];
+        assert_eq!(words(&out), [&["EVALSHA", "c0ffee"][..], &inputs].concat());
+        // The header counts all words.
+        assert!(out.starts_with(format!("*{}\r\n", 2 + inputs.len()).as_bytes()));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use leasehold_proto::Batch;
 use leasehold_proto::recipe::rights;
 
-use super::batch::{Kinds, PendingCall, Rows};
+use super::batch::{Kind, Kinds, PendingCall, Rows};
 use super::encode;
 use super::facts::ServerFacts;
 use super::value::Value;
@@ -97,9 +97,12 @@ impl Scripts {
 
 fn encode_batch((kinds, calls): (&Kinds, &[PendingCall]), script: (&str, &str), out: &mut Vec<u8>) {
     let order: Vec<u8> = calls.iter().map(|row| kinds.digit(&row.call)).collect();
-    let shapes: Vec<_> =
-        [Some(kinds.first), kinds.second].into_iter().flatten().map(|kind| kind.shape).collect();
-    encode::batch(out, script, (&order, &shapes), calls.iter().map(|row| &row.call));
+    let common = |kind: Kind| {
+        let calls = calls.iter().map(|row| &row.call);
+        encode::Common::of(calls.filter(|call| std::ptr::eq(call.script(), kind.script)))
+    };
+    let scripts: Vec<_> = [Some(kinds.first), kinds.second].into_iter().flatten().map(common).collect();
+    encode::batch(out, script, (&order, &scripts), calls.iter().map(|row| &row.call));
 }
 
 /// Returns the hashes of the scripts.

@@ -133,9 +133,9 @@ fn a_forgotten_script_of_a_batch_is_sent_once_more_with_all_rows() {
             driver.outcomes();
             continue;
         }
-        assert_eq!(driver.commands(id), ["EVALSHA 1 k 0", "EVALSHA 2 k k 11 1 1 1 2"]);
+        assert_eq!(driver.commands(id), ["EVALSHA 1 k 0", "EVALSHA 2 k k 11 1 0 1 2"]);
         driver.says(id, ":0\r\n-NOSCRIPT No matching script. Please use EVAL.\r\n");
-        assert_eq!(driver.commands(id), ["EVAL 2 k k 11 1 1 1 2"]);
+        assert_eq!(driver.commands(id), ["EVAL 2 k k 11 1 0 1 2"]);
         driver.says(id, "*2\r\n:1\r\n:2\r\n");
         let ids: Vec<_> = driver.outcomes().into_iter().map(|(id, outcome)| (id, outcome.is_ok())).collect();
         assert_eq!(ids, [(first, true), (first + 1, true), (first + 2, true)]);
@@ -465,7 +465,7 @@ fn a_user_without_the_probes_channel_is_checked_at_the_first_call_of_each_script
     driver.submit(channel("g"), LONG);
     driver.submit(channel("h"), LONG);
     driver.input(Input::Flush);
-    assert_eq!(driver.commands(id), ["EVAL 2 k k 11 1 1 g h"], "the right is certain");
+    assert_eq!(driver.commands(id), ["EVAL 2 k k 11 1 0 g h"], "the right is certain");
 }
 
 static WITH_CHANNEL: leasehold_proto::Script = leasehold_proto::Script::new(

@@ -30,7 +30,7 @@ fn calls_behind_few_others_are_written_at_once() {
     }
     assert_eq!(driver.commands(id), ["EVAL 1 k 1", "EVALSHA 1 k 2", "EVALSHA 1 k 3"]);
     driver.says(id, ":1\r\n");
-    assert_eq!(driver.commands(id), ["EVAL 2 k k 11 1 1 4 5"]);
+    assert_eq!(driver.commands(id), ["EVAL 2 k k 11 1 0 4 5"]);
     driver.says(id, ":2\r\n:3\r\n*2\r\n:4\r\n:5\r\n");
     assert_eq!(driver.outcomes(), (1..=5).map(|id| (id, Ok(Reply::Int(id as i64)))).collect::<Vec<_>>());
 }
@@ -44,13 +44,13 @@ fn calls_behind_one_command_of_many_are_written_and_behind_two_they_gather() {
     }
     driver.taken(id);
     driver.says(id, ":1\r\n:2\r\n:3\r\n");
-    assert_eq!(driver.commands(id), ["EVAL 3 k k k 111 1 1 4 5 6"]);
+    assert_eq!(driver.commands(id), ["EVAL 3 k k k 111 1 0 4 5 6"]);
     for value in 7..=9 {
         driver.set(value, LONG);
     }
     assert_eq!(driver.commands(id), ["EVALSHA 1 k 7"], "the server has work while the client reads");
     driver.says(id, "*3\r\n:4\r\n:5\r\n:6\r\n");
-    assert_eq!(driver.commands(id), ["EVALSHA 2 k k 11 1 1 8 9"]);
+    assert_eq!(driver.commands(id), ["EVALSHA 2 k k 11 1 0 8 9"]);
     driver.says(id, ":7\r\n*2\r\n:8\r\n:9\r\n");
     assert_eq!(driver.outcomes(), (1..=9).map(|id| (id, Ok(Reply::Int(id as i64)))).collect::<Vec<_>>());
 }
@@ -63,7 +63,7 @@ fn neighbors_of_two_scripts_travel_as_one_batch_with_a_reply_each() {
         driver.submit(call, LONG);
     }
     driver.input(Input::Flush);
-    assert_eq!(driver.commands(id), ["EVAL 1 k 0", "EVAL 6 k k k k k k 221222 1 1 1 1 1 2 3 4 5 6"]);
+    assert_eq!(driver.commands(id), ["EVAL 1 k 0", "EVAL 6 k k k k k k 221222 1 1 1 0 3 1 2 4 5 6"]);
     driver.says(id, ":0\r\n*6\r\n:1\r\n$-1\r\n:3\r\n:4\r\n-WRONGTYPE no\r\n:6\r\n");
     let expected = [
         (1, Ok(Reply::Int(0))),
@@ -93,6 +93,6 @@ fn neighbors_of_two_slots_do_not_share_a_command_in_a_cluster() {
     }
     driver.says(id, ":0\r\n");
     let sent =
-        ["EVAL 1 k 0", "EVAL 2 {a}1 {a}2 11 1 1 v v", "EVALSHA 2 {b}1 {b}2 11 1 1 v v", "EVALSHA 1 {a}3 v"];
+        ["EVAL 1 k 0", "EVAL 2 {a}1 {a}2 11 1 1 v", "EVALSHA 2 {b}1 {b}2 11 1 1 v", "EVALSHA 1 {a}3 v"];
     assert_eq!(driver.commands(id), sent);
 }

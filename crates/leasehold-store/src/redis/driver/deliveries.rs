@@ -1,0 +1,49 @@
+//! What a step leaves to do outside the lock.
+
+use std::sync::Weak;
+use std::task::Waker;
+
+use leasehold_proto::{Reply, StoreError, engine};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
+
+use super::super::socket::Socket;
+use crate::store::{Heard, Outcomes};
+
+/// The outcome of a call.
+pub(super) type Outcome = Result<Reply, StoreError>;
+/// The outcome of connecting, and its recipient.
+type Opened = (oneshot::Sender<Result<(), StoreError>>, Result<(), StoreError>);
+
+/// Outcomes and messages with their recipients, streams to close, and tasks to wake.
+#[derive(Default)]
+pub(super) struct Deliveries {
+    pub(super) replies: Vec<(oneshot::Sender<Outcome>, Outcome)>,
+    /// The outcomes of submitted calls, and their recipient.
+    pub(super) outcomes: Vec<(engine::CallId, Outcome)>,
+    pub(super) to: Option<Weak<dyn Outcomes>>,
+    pub(super) heard: Vec<(UnboundedSender<Heard>, Heard)>,
+    pub(super) opened: Option<Opened>,
+    pub(super) closed: Vec<Socket>,
+    pub(super) wakers: Vec<Waker>,
+}
+
+impl Deliveries {
+    pub(super) fn deliver(self) {
+        drop(self.closed);
+        if let Some(to) = self.to.as_ref().and_then(Weak::upgrade) {
+            to.take(self.outcomes);
+        }
+        for (reply_to, outcome) in self.replies {
+            // The caller may have dropped its future.
+            drop(reply_to.send(outcome));
+        }
+        for (hear, heard) in self.heard {
+            drop(hear.send(heard));
+        }
+        if let Some((tell, outcome)) = self.opened {
+            drop(tell.send(outcome));
+        }
+        self.wakers.into_iter().for_each(Waker::wake);
+    }
+}

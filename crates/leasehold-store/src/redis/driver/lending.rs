@@ -1,0 +1,136 @@
+//! The command connection, which the runtime of the callers carries while it is in time.
+//!
+//! Invariant: the link's own task carries each connection that the callers' runtime does not. A runtime that is late, or
+//! that ends, loses the connection to the own task, which loses no byte by that.
+//!
+//! # How it works
+//! A reply that the callers' runtime reads wakes its caller on the same thread. A reply that the client's own thread
+//! reads costs two switches of threads more, which is most of the latency of a lone call. So the own task, which dials,
+//! lends the command connection to a task on the callers' runtime.
+//!
+//! The own task looks at a connection that is lent, and that awaits replies, after [`GRACE`] without a turn of the
+//! borrower. If bytes lie there, the runtime is blocked, or nobody drives it, and the connection comes back. It is lent
+//! again when the borrower has had a turn, and has rested for [`REST`]. A connection also comes back before a timer of
+//! the wire, because a reply that has arrived in time counts.
+
+use std::task::Context;
+use std::time::Duration;
+
+use leasehold_proto::Moment;
+use tokio::runtime::Handle;
+
+use super::super::wire::{ConnId, Input};
+use super::carrier::Carrier;
+use super::deliveries::Deliveries;
+use super::state::State;
+
+/// The time for which a runtime may leave bytes unread.
+const GRACE: Duration = Duration::from_millis(20);
+/// The time for which a runtime that was late carries nothing.
+const REST: Duration = Duration::from_secs(1);
+
+impl State {
+    /// Takes a turn of the task on the callers' runtime.
+    pub(super) fn carry(
+        &mut self,
+        now: Moment,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+        deliveries: &mut Deliveries,
+    ) {
+        let Some(carrier) = &mut self.carrier else { return };
+        carrier.turns.begin(cx);
+        carrier.is_ready = true;
+        carrier.look_at = Moment::NEVER;
+        if let Some(id) = carrier.carries {
+            self.exchange(now, id, cx, buffer, deliveries);
+            self.step(now, Input::Flush, deliveries);
+        }
+        if let Some(carrier) = &mut self.carrier {
+            carrier.turns.is_awake = false;
+        }
+    }
+
+    /// Sets the time of the next look at the runtime, if it carries calls in flight.
+    pub(super) fn watch_carrier(&mut self, now: Moment) {
+        let Some(carrier) = &mut self.carrier else { return };
+        if carrier.look_at == Moment::NEVER
+            && let Some(id) = carrier.carries
+            && self.wire.awaits_replies(id)
+        {
+            carrier.look_at = now + GRACE;
+        }
+    }
+
+    /// Returns the time at which the own task looks at the runtime, or lends it the connection.
+    pub(super) fn carrier_timer(&self) -> Moment {
+        let Some(carrier) = &self.carrier else { return Moment::NEVER };
+        let lends = carrier.is_ready && self.lendable().is_some();
+        carrier.look_at.min(if lends { carrier.rests_until } else { Moment::NEVER })
+    }
+
+    /// Returns the connection to lend, if there is one.
+    fn lendable(&self) -> Option<ConnId> {
+        let carries = self.carrier.as_ref()?.carries;
+        self.wire.command_connection().filter(|id| carries.is_none() && self.streams.contains_key(id))
+    }
+
+    /// Returns true if the connection is to be lent now.
+    pub(super) fn can_lend(&self, now: Moment) -> bool {
+        let may_carry = |carrier: &Carrier| carrier.is_ready && carrier.rests_until <= now;
+        self.carrier.as_ref().is_some_and(may_carry) && self.lendable().is_some()
+    }
+
+    /// Lends the connection if it is to be lent now.
+    pub(super) fn lend(&mut self, now: Moment, deliveries: &mut Deliveries) {
+        if !self.can_lend(now) {
+            return;
+        }
+        let (Some(id), Some(carrier)) = (self.lendable(), &mut self.carrier) else { return };
+        carrier.carries = Some(id);
+        carrier.turns.wake(deliveries);
+        let runtime = carrier.runtime.clone();
+        self.move_stream(now, id, &runtime, deliveries);
+    }
+
+    /// Takes the connection back from a runtime that is late, and from any runtime when a timer of the wire is due.
+    pub(super) fn recall_if_due(&mut self, now: Moment, deliveries: &mut Deliveries) {
+        let is_due = self.wire.timer() <= now;
+        let Some(carrier) = &mut self.carrier else { return };
+        let Some(id) = carrier.carries else { return };
+        if !is_due && now < carrier.look_at {
+            return;
+        }
+        let is_late = carrier.look_at <= now
+            && (self.streams.get(&id).is_some_and(|stream| stream.socket.has_bytes())
+                || !self.wire.unwritten(id).is_empty()
+                || self.wire.wants_flush());
+        carrier.look_at = Moment::NEVER;
+        if is_late {
+            carrier.is_ready = false;
+            carrier.rests_until = now + REST;
+            // Its next turn shows that the runtime goes on.
+            carrier.turns.wake(deliveries);
+        }
+        if is_late || is_due {
+            self.recall(now, deliveries);
+        }
+    }
+
+    /// Takes the connection back.
+    pub(super) fn recall(&mut self, now: Moment, deliveries: &mut Deliveries) {
+        let Some(id) = self.carrier.as_mut().and_then(|carrier| carrier.carries.take()) else { return };
+        let own = self.runtime.clone();
+        self.move_stream(now, id, &own, deliveries);
+        self.own.wake(deliveries);
+    }
+
+    /// Moves a stream to a runtime. A stream that the runtime does not take has ended.
+    fn move_stream(&mut self, now: Moment, id: ConnId, runtime: &Handle, deliveries: &mut Deliveries) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        if stream.socket.move_to(runtime).is_err() {
+            self.drop_stream(id, deliveries);
+            self.step(now, Input::Closed(id), deliveries);
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! A wire with its streams and the recipients of its outcomes.
+//!
+//! Invariant: the state is behind the lock of its link, so the bytes of a stream have one writer at a time. No foreign
+//! code runs under the lock but that of the streams.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Weak;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use leasehold_proto::{Call, Moment, StoreError, engine};
+use tokio::io::ReadBuf;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
+
+use super::super::socket::Socket;
+use super::super::wire::{CallId, ConnId, Input, Output, SubscriberId, Wire};
+use super::carrier::{Carrier, Turns};
+use super::deliveries::{Deliveries, Outcome};
+use crate::store::{Heard, Outcomes};
+
+/// The most reads of one stream before the task lets others run.
+const READS: usize = 64;
+/// The most outputs for which the buffer keeps its memory.
+const BUFFERED: usize = 128;
+
+/// The recipient of a call's outcome.
+pub(super) enum Recipient {
+    Future(oneshot::Sender<Outcome>),
+    /// The recipient of all submitted calls, with its id of the call.
+    Submitter(engine::CallId),
+}
+
+pub(super) struct State {
+    pub(super) wire: Wire,
+    /// The buffer of the wire's outputs, empty between steps.
+    outputs: Vec<Output>,
+    pub(super) streams: BTreeMap<ConnId, Stream>,
+    pub(super) calls: HashMap<CallId, Recipient>,
+    /// The recipient of the outcomes of submitted calls.
+    pub(super) outcomes: Option<Weak<dyn Outcomes>>,
+    pub(super) subscribers: HashMap<SubscriberId, UnboundedSender<Heard>>,
+    pub(super) opened: Option<oneshot::Sender<Result<(), StoreError>>>,
+    last_id: u64,
+    /// The connections to dial, those that the task dials, and the dials that are not wanted any more.
+    pub(super) dials: Vec<(ConnId, Duration)>,
+    pub(super) dialing: Vec<ConnId>,
+    pub(super) resets: Vec<ConnId>,
+    /// The turns of the link's own task.
+    pub(super) own: Turns,
+    /// The runtime of the link's own task.
+    pub(super) runtime: Handle,
+    /// The runtime of the callers, if there is one.
+    pub(super) carrier: Option<Carrier>,
+    /// The time until which the task sleeps.
+    pub(super) alarm: Moment,
+}
+
+pub(super) struct Stream {
+    pub(super) socket: Socket,
+    /// True once a write has failed. The end of the stream is then read.
+    is_broken: bool,
+}
+
+impl State {
+    pub(super) fn new(wire: Wire, runtime: Handle) -> Self {
+        Self {
+            wire,
+            outputs: Vec::new(),
+            streams: BTreeMap::new(),
+            calls: HashMap::new(),
+            outcomes: None,
+            subscribers: HashMap::new(),
+            opened: None,
+            last_id: 0,
+            dials: Vec::new(),
+            dialing: Vec::new(),
+            resets: Vec::new(),
+            own: Turns::new(),
+            runtime,
+            carrier: None,
+            alarm: Moment::NEVER,
+        }
+    }
+
+    pub(super) const fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    pub(super) fn submit(
+        &mut self,
+        now: Moment,
+        recipient: Recipient,
+        (call, timeout): (Call, Duration),
+        deliveries: &mut Deliveries,
+    ) -> CallId {
+        let id = CallId(self.next_id());
+        self.calls.insert(id, recipient);
+        self.step(now, Input::Submit(id, call, timeout), deliveries);
+        id
+    }
+
+    /// Steps the wire, and carries out what it says.
+    pub(super) fn step(&mut self, now: Moment, input: Input<'_>, deliveries: &mut Deliveries) {
+        // A write takes steps of its own, with a buffer of their own.
+        let mut outputs = std::mem::take(&mut self.outputs);
+        self.wire.step(now, input, &mut outputs);
+        for output in outputs.drain(..) {
+            match output {
+                Output::Dial(id, limit) => self.dials.push((id, limit)),
+                Output::Write(id) => self.write(now, id, deliveries),
+                Output::Reset(id) => self.reset(id, deliveries),
+                Output::Opened(outcome) => deliveries.opened = self.opened.take().map(|tell| (tell, outcome)),
+                Output::Reply(id, outcome) => match self.calls.remove(&id) {
+                    Some(Recipient::Future(reply_to)) => deliveries.replies.push((reply_to, outcome)),
+                    Some(Recipient::Submitter(id)) => deliveries.outcomes.push((id, outcome)),
+                    None => {}
+                },
+                Output::Heard(id, heard) => {
+                    deliveries.heard.extend(self.subscribers.get(&id).map(|hear| (hear.clone(), heard)));
+                }
+            }
+        }
+        outputs.shrink_to(BUFFERED);
+        self.outputs = outputs;
+    }
+
+    /// Wakes the tasks that have work.
+    pub(super) fn wake_for_work(&mut self, now: Moment, deliveries: &mut Deliveries) {
+        self.watch_carrier(now);
+        if self.wire.wants_flush() {
+            let carrier = self.carrier.as_mut().filter(|carrier| carrier.carries.is_some());
+            carrier.map_or(&mut self.own, |carrier| &mut carrier.turns).wake(deliveries);
+        }
+        if !self.dials.is_empty()
+            || !self.resets.is_empty()
+            || self.can_lend(now)
+            || self.timer() < self.alarm
+        {
+            self.own.wake(deliveries);
+        }
+    }
+
+    /// Returns the time at which the link's own task has work.
+    pub(super) fn timer(&self) -> Moment {
+        self.wire.timer().min(self.carrier_timer())
+    }
+
+    /// Ends a stream or a dial. A stream that has ended already needs no end.
+    fn reset(&mut self, id: ConnId, deliveries: &mut Deliveries) {
+        if self.drop_stream(id, deliveries) {
+            return;
+        }
+        self.dials.retain(|(dial, _)| *dial != id);
+        if let Some(index) = self.dialing.iter().position(|dialing| *dialing == id) {
+            self.dialing.swap_remove(index);
+            self.resets.push(id);
+        }
+    }
+
+    /// Drops a stream outside the lock. Returns true if there was one.
+    pub(super) fn drop_stream(&mut self, id: ConnId, deliveries: &mut Deliveries) -> bool {
+        let Some(stream) = self.streams.remove(&id) else { return false };
+        if let Some(carrier) = &mut self.carrier {
+            carrier.forget(id);
+        }
+        deliveries.closed.push(stream.socket);
+        true
+    }
+
+    pub(super) fn dialed(
+        &mut self,
+        now: Moment,
+        id: ConnId,
+        outcome: std::io::Result<Socket>,
+        deliveries: &mut Deliveries,
+    ) {
+        let Some(index) = self.dialing.iter().position(|dialing| *dialing == id) else { return };
+        self.dialing.swap_remove(index);
+        match outcome {
+            Ok(socket) => {
+                self.streams.insert(id, Stream { socket, is_broken: false });
+                self.step(now, Input::Connected(id), deliveries);
+            }
+            Err(error) => self.step(now, Input::Refused(id, error), deliveries),
+        }
+    }
+
+    /// Writes the bytes of a connection, as far as its stream takes them. The task that carries the connection is woken
+    /// when the stream takes more.
+    pub(super) fn write(&mut self, now: Moment, id: ConnId, deliveries: &mut Deliveries) {
+        let carrier = self.carrier.as_ref().filter(|carrier| carrier.carries == Some(id));
+        let waker = carrier.map_or(&self.own, |carrier| &carrier.turns).waker.clone();
+        let mut cx = Context::from_waker(&waker);
+        while let Some(stream) = self.streams.get_mut(&id).filter(|stream| !stream.is_broken) {
+            let bytes = self.wire.unwritten(id);
+            if bytes.is_empty() {
+                stream.is_broken = matches!(stream.socket.stream().poll_flush(&mut cx), Poll::Ready(Err(_)));
+                return;
+            }
+            match stream.socket.stream().poll_write(&mut cx, bytes) {
+                Poll::Ready(Ok(0) | Err(_)) => stream.is_broken = true,
+                Poll::Ready(Ok(count)) => self.step(now, Input::Wrote(id, count), deliveries),
+                Poll::Pending => return,
+            }
+        }
+    }
+
+    /// Reads a stream until it has no more bytes, and goes on with the bytes that it did not take.
+    pub(super) fn exchange(
+        &mut self,
+        now: Moment,
+        id: ConnId,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+        deliveries: &mut Deliveries,
+    ) {
+        let mut reads = 0;
+        while let Some(stream) = self.streams.get_mut(&id) {
+            if reads == READS {
+                cx.waker().wake_by_ref();
+                break;
+            }
+            reads += 1;
+            let mut read = ReadBuf::new(buffer);
+            match stream.socket.stream().poll_read(cx, &mut read) {
+                Poll::Ready(Ok(())) if !read.filled().is_empty() => {
+                    self.step(now, Input::Bytes(id, read.filled()), deliveries);
+                }
+                Poll::Ready(_) => {
+                    self.drop_stream(id, deliveries);
+                    self.step(now, Input::Closed(id), deliveries);
+                }
+                Poll::Pending => break,
+            }
+        }
+        if !self.wire.unwritten(id).is_empty() {
+            self.write(now, id, deliveries);
+        }
+    }
+}

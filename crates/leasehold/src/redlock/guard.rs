@@ -19,7 +19,7 @@ use futures_util::future::{AbortHandle, Either, FutureExt, abortable, join_all, 
 use leasehold_proto::engine::{LostReason, Wait};
 use leasehold_proto::quorum::{self, Quorum, Undo};
 
-use super::node::{Answer, Attempt, Node};
+use super::node::{Answer, Attempt, Node, may_grant};
 use crate::error::{
     AcquireErrorKind, Cause, EnsureError, EnsureErrorKind, Forked, NodeError, ReleaseError, ReleaseErrorKind,
     Subject,
@@ -192,7 +192,7 @@ async fn renew(hold: NodeHold, lock: Lock<Node>, watched: bool, attempt: Option<
     loop {
         match answer.take() {
             Some(Ok(Some(guard))) => holds.add(node, guard),
-            Some(Err(error)) if !is_transient(&error) => return,
+            Some(Err(error)) if !may_join(&error) => return,
             Some(Ok(None) | Err(_)) | None => {}
         }
         let watch = holds.lock().guards.get(node).and_then(Option::as_ref).map(Guard::watch);
@@ -210,15 +210,13 @@ async fn renew(hold: NodeHold, lock: Lock<Node>, watched: bool, attempt: Option<
     }
 }
 
-/// Returns true if another attempt at the node may succeed after this error.
-fn is_transient(error: &NodeError) -> bool {
-    match error {
-        NodeError::Acquire(AcquireErrorKind::Store(source) | AcquireErrorKind::Unknown { source, .. }) => {
-            source.kind.is_transient()
-        }
-        NodeError::Acquire(AcquireErrorKind::LeaseTooShort { .. } | AcquireErrorKind::Unclaimed) => true,
-        _ => false,
-    }
+/// Returns true if another attempt may give the node its part of the hold.
+fn may_join(error: &NodeError) -> bool {
+    let came_too_late = matches!(
+        error,
+        NodeError::Acquire(AcquireErrorKind::LeaseTooShort { .. } | AcquireErrorKind::Unclaimed)
+    );
+    came_too_late || may_grant(error)
 }
 
 impl QuorumGuard {

@@ -17,8 +17,8 @@ use leasehold_proto::Moment;
 use leasehold_proto::quorum::{self, Next, Progress, Quorum, Vote};
 
 use super::guard::{QuorumGuard, validities};
-use super::node::{Answer, Attempt, Node};
-use crate::error::{AcquireErrorKind, NodeAnswer, NodeError, QuorumError};
+use super::node::{Answer, Attempt, Node, may_grant};
+use crate::error::{NodeAnswer, NodeError, QuorumError};
 use crate::lock::guard::Guard;
 use crate::lock::handle::Lock;
 use crate::runtime::ticket::wait_for;
@@ -245,24 +245,13 @@ impl Ballot {
         let vote = match &answer {
             Ok(Some(_)) => Vote::Granted,
             Ok(None) => Vote::Refused,
-            Err(error) => Vote::Failed { transient: may_work(error) },
+            Err(error) => Vote::Failed { transient: may_grant(error) },
         };
         self.round.note(node, vote);
         match answer {
             Ok(granted) => self.votes[node] = granted,
             Err(error) => self.errors[node] = Some(error),
         }
-    }
-}
-
-/// Returns true if a node may work again after this error.
-fn may_work(error: &NodeError) -> bool {
-    match error {
-        NodeError::Acquire(AcquireErrorKind::Store(source) | AcquireErrorKind::Unknown { source, .. }) => {
-            source.kind.is_transient()
-        }
-        NodeError::RecentlyRestarted { .. } => true,
-        _ => false,
     }
 }
 

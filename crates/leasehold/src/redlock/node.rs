@@ -9,7 +9,7 @@ use leasehold_proto::engine::Wait;
 use leasehold_proto::quorum;
 use leasehold_proto::recipe::{LockCalls, Recipe, redlock, reentrant};
 
-use crate::error::{NodeError, SubjectKind};
+use crate::error::{AcquireErrorKind, NodeError, SubjectKind};
 use crate::lock::acquire::acquire_at_node;
 use crate::lock::guard::Guard;
 use crate::lock::handle::Lock;
@@ -75,6 +75,17 @@ impl Lock<Node> {
 
 /// The answer of one node to an attempt.
 pub(super) type Answer = Result<Option<Guard>, NodeError>;
+
+/// Returns true if a node may grant again after this error.
+pub(super) fn may_grant(error: &NodeError) -> bool {
+    match error {
+        NodeError::Acquire(AcquireErrorKind::Store(source) | AcquireErrorKind::Unknown { source, .. }) => {
+            source.kind.is_transient()
+        }
+        NodeError::RecentlyRestarted { .. } => true,
+        NodeError::Acquire(_) => false,
+    }
+}
 
 /// An attempt in flight at one node.
 pub(super) struct Attempt {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::error::{AcquireErrorKind, NodeError};
 use leasehold::{LostReason, Redlock, ReleaseOutcome};
+use leasehold_testkit::proxy::Proxy;
 use leasehold_testkit::servers::RedisServer;
 
 use crate::support::{SOON, eventually, is_free, ms, soon};
@@ -260,6 +261,26 @@ async fn an_empty_restarted_node_rejoins_when_it_counts_again() {
     assert!(restarted.elapsed() > ms(900), "not before it counts: {:?}", restarted.elapsed());
     assert!(guard.is_held());
     guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_node_that_refuses_late_because_it_is_young_joins_when_it_counts() {
+    let builder = Redlock::builder().node_timeout(SOON).poll_interval(ms(100)).longest_lease(ms(900));
+    let old = servers(2);
+    let mut urls: Vec<String> = old.iter().map(RedisServer::url).collect();
+    let redlock = builder.clone().connect(urls.iter().map(String::as_str)).await.unwrap();
+    let other = redlock.lock("other").watchdog(ms(900));
+    drop(soon("them to be old enough", other.lock()).await.unwrap());
+
+    let young = RedisServer::start();
+    let proxy = Proxy::start(young.port());
+    urls.push(proxy.url());
+    let redlock = builder.connect(urls.iter().map(String::as_str)).await.unwrap();
+    proxy.hold_replies(true);
+    let guard = redlock.lock("job").watchdog(ms(900)).lock().await.unwrap();
+    assert_eq!(guard.votes(), 2, "the young node has not answered");
+    proxy.hold_replies(false);
+    eventually("every node to hold it", || guard.votes() == 3).await;
 }
 
 #[tokio::test]

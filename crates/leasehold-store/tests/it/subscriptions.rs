@@ -210,33 +210,20 @@ async fn a_channel_that_is_not_allowed_disturbs_no_other() {
 
 #[tokio::test]
 async fn channels_requested_at_once_share_commands() {
-    for (count, expected) in [(1, 1..=1), (16, 1..=1), (1_000, 1..=1), (20_000, 1..=60)] {
+    for (count, expected) in [(1, 1..=1), (16, 1..=1), (1_000, 1..=1), (20_000, 1..=40)] {
         let server = RedisServer::start();
-        let store = connect(&server).await;
+        let proxy = Proxy::start(server.port());
+        let store = connect_to(&proxy.url()).await.unwrap();
+        // All channels are requested before the connection for them opens, however slow this thread is.
+        proxy.refuse(true);
         let (heard, mut news) = unbounded_channel();
-        let channels: Vec<_> = (0..count).map(|number| Channel::new(&format!("channel {number}"))).collect();
-        let subscribe = || {
-            channels.iter().map(|channel| store.subscribe(channel.clone(), heard.clone())).collect::<Vec<_>>()
-        };
-        let subscriptions = subscribe();
-        let mut confirmed = async || {
-            for _ in 0..count {
-                assert!(matches!(news.recv().await, Some(Heard::Listening(_))));
-            }
-        };
-        confirmed().await;
-        let sent = |command: &str| server.commandstats().get(command).copied().unwrap_or(0);
-        assert!(expected.contains(&sent("subscribe")), "{count}: {}", sent("subscribe"));
-        // A channel that is wanted again at once stays subscribed.
-        server.reset_stats();
-        drop(subscriptions);
-        let subscriptions = subscribe();
-        confirmed().await;
-        assert_eq!((sent("subscribe"), sent("unsubscribe")), (0, 0), "{count}");
-        drop(subscriptions);
-        while !server.cli(&["PUBSUB", "CHANNELS"]).is_empty() {
-            tokio::task::yield_now().await;
+        let subscribe = |number| store.subscribe(Channel::new(&format!("channel {number}")), heard.clone());
+        let _subscriptions: Vec<_> = (0..count).map(subscribe).collect();
+        proxy.refuse(false);
+        for _ in 0..count {
+            assert!(matches!(news.recv().await, Some(Heard::Listening(_))));
         }
-        assert!(expected.contains(&sent("unsubscribe")), "{count}: {}", sent("unsubscribe"));
+        let sent = server.commandstats().get("subscribe").copied().unwrap_or(0);
+        assert!(expected.contains(&sent), "{count}: {sent}");
     }
 }

@@ -260,6 +260,46 @@ fn the_last_subscriber_unsubscribes_after_a_while() {
     }
 }
 
+/// Answers these commands and those that follow, and returns their number.
+fn answer(server: &mut Server, mut commands: Vec<String>) -> usize {
+    let mut count = 0;
+    while !commands.is_empty() {
+        count += commands.len();
+        for command in commands {
+            let (word, channels) = command.split_once(' ').expect("a command has channels");
+            channels.split(' ').for_each(|channel| server.confirms(&word.to_lowercase(), channel));
+        }
+        commands = server.sent();
+    }
+    count
+}
+
+#[test]
+fn channels_that_come_and_go_together_share_commands() {
+    for (count, most) in [(1, 1), (16, 1), (1_000, 1), (20_000, 40)] {
+        let ids = 1..=count;
+        let mut server = Server::listening(Protocol::Resp3);
+        server.driver.unsubscribe(1, "c");
+        server.driver.hang_up(server.id);
+        ids.clone().for_each(|id| server.driver.subscribe(id, &format!("x{id}")));
+        server.driver.pass(Duration::from_millis(20));
+        let greeted = server.reconnects();
+        let joins = answer(&mut server, greeted[2..].to_vec());
+        assert!((1..=most).contains(&joins), "{count}: {joins}");
+        // A channel that is wanted again soon stays subscribed.
+        ids.clone().for_each(|id| server.driver.unsubscribe(id, &format!("x{id}")));
+        server.driver.pass(IDLE_FOR);
+        ids.clone().for_each(|id| server.driver.subscribe(id, &format!("x{id}")));
+        server.driver.pass(2 * IDLE_FOR);
+        assert!(server.sent().is_empty(), "{count}");
+        ids.clone().for_each(|id| server.driver.unsubscribe(id, &format!("x{id}")));
+        server.driver.pass(2 * IDLE_FOR);
+        let left = server.sent();
+        let leaves = answer(&mut server, left);
+        assert!((1..=most).contains(&leaves), "{count}: {leaves}");
+    }
+}
+
 #[test]
 fn channels_requested_at_once_share_a_command_unless_the_server_refuses_it() {
     const DENIED: &str = "-NOPERM no permissions to access a channel\r\n";

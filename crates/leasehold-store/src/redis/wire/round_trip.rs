@@ -14,8 +14,8 @@ use leasehold_proto::Moment;
 /// The time for which a call may gather.
 const GATHER: Duration = Duration::from_micros(125);
 /// The fewest commands in flight before calls gather, so that the server has the next one while the client reads the reply
-/// to the one before.
-const COMMANDS_MIN: usize = 2;
+/// to the one before, and neither sleeps.
+const COMMANDS_MIN: usize = 4;
 
 #[derive(Debug, Default)]
 pub(super) struct RoundTrip {
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn more_commands_are_in_flight_to_a_server_that_is_far_away() {
-        for (round_trip, commands) in [(0, 2), (374, 2), (375, 3), (999, 7), (1_000, 8), (50_000, 8)] {
+        for (round_trip, commands) in [(0, 4), (624, 4), (625, 5), (999, 7), (1_000, 8), (50_000, 8)] {
             let mut measured = RoundTrip::default();
             measured.sent(us(10), 1);
             measured.answered(us(10 + round_trip), 1);
@@ -77,8 +77,8 @@ mod tests {
         assert_eq!(measured.commands(8), 8, "the second command was not measured");
         for (sent, end) in [(2_000, 3), (5_000, 4)] {
             measured.sent(us(sent), end);
-            measured.answered(us(sent + 400 * (end - 2)), end);
+            measured.answered(us(sent + 700 * (end - 2)), end);
         }
-        assert_eq!(measured.commands(8), 3);
+        assert_eq!(measured.commands(8), 5);
     }
 }

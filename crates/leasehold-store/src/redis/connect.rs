@@ -28,7 +28,7 @@ pub struct ConnectOptions {
     /// The most calls of one script that travel as one command, by default 64. With 1 each call is a command.
     pub batch_rows: usize,
     /// The number of commands in flight behind which calls gather until the next reply, to share commands, by default 8.
-    /// Behind fewer, a call is written at once. If the server is near, 2 to 7 commands are enough for calls to gather.
+    /// Behind fewer, a call is written at once. If the server is near, 4 to 7 commands are enough for calls to gather.
     pub at_once: usize,
     /// The tokio runtime of the callers, or `None`, the default. It reads the replies to their calls while it is in time,
     /// which saves a switch of threads. A reply that it leaves for 20 ms is read by the store's own runtime. A runtime

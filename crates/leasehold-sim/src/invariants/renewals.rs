@@ -10,7 +10,7 @@ use leasehold_proto::Verb;
 
 use super::invariant::Invariant;
 use super::multi::Gathering;
-use crate::history::Event;
+use crate::history::{Event, What};
 use crate::owner::{Wire, short};
 use crate::recorder::view::{LiveHold, View};
 
@@ -63,6 +63,12 @@ impl Invariant for Renewals {
                 } else if !others {
                     self.ended.insert(ending.wire.clone(), view.now);
                 }
+            }
+            // A close ends all guards of its process.
+            Event::Requested { process, what: What::Close, .. } => {
+                let closed = view.holds.values().filter(|hold| hold.process == *process);
+                let kept = closed.map(|hold| &hold.wire).filter(|wire| self.min_holds.contains(*wire));
+                self.holding_on.extend(kept.cloned());
             }
             Event::Sent { verb: Verb::Release, wire, count: Some(0), .. } => {
                 self.released.insert(wire.clone());

@@ -213,7 +213,7 @@ impl World {
         self.wire.step(self.now, input, &mut outputs);
         for output in outputs {
             match output {
-                Output::Dial(id, limit) => {
+                Output::Dial(id, _, limit) => {
                     assert!(limit > Duration::ZERO && self.dialing.insert(id), "{id:?} is dialed once");
                 }
                 Output::Write(id) => {
@@ -235,6 +235,7 @@ impl World {
                     });
                     assert!(!never_sent || self.times_written(id) == 0, "{id:?} was written, and is denied");
                 }
+                Output::Replaced(_) => {}
                 Output::Heard(id, _) => assert!(self.subscribers.contains_key(&id), "{id:?} has left"),
             }
         }

@@ -190,6 +190,15 @@ impl Call {
         self.keys().next().map(slot)
     }
 
+    /// Returns two keys in two slots of a cluster, if there are two.
+    #[must_use]
+    pub fn keys_of_two_slots(&self) -> Option<(&str, &str)> {
+        let mut keys = self.keys();
+        let first = keys.next().filter(|_| self.keys > 1)?;
+        let other = keys.find(|other| slot(other) != slot(first))?;
+        Some((first, other))
+    }
+
     /// Returns the number of KEYS.
     #[must_use]
     pub fn key_count(&self) -> usize {

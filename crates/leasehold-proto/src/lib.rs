@@ -20,6 +20,7 @@ pub mod owner;
 pub mod permit;
 pub mod quorum;
 pub mod recipe;
+mod scope;
 pub mod script;
 mod settings;
 pub mod span;
@@ -39,5 +40,6 @@ pub use recipe::{
     Answer, CallArgs, CallContext, Holding, Inspection, KEEP_ALIVE_WINDOW, KeepAliveArgs, KeptAlive,
     LockCalls, Recipe, ReleaseAnswer, Remaining, Renewal, Waiters,
 };
+pub use scope::Scope;
 pub use script::{Batch, Script};
 pub use span::{Rounded, SpanError, parse_span};

@@ -254,6 +254,12 @@ impl Channel {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Returns the cluster slot of the channel, if it is sharded.
+    #[must_use]
+    pub fn slot(&self) -> u16 {
+        slot(&self.0)
+    }
 }
 
 impl Borrow<str> for Channel {

@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use leasehold_proto::engine::CallId;
-use leasehold_proto::{Call, Channel, Reply, StoreError};
+use leasehold_proto::{Call, Channel, Reply, Scope, StoreError};
 use tokio::sync::mpsc::UnboundedSender;
 
 /// A server that runs scripts atomically and carries wake-ups.
@@ -67,6 +67,12 @@ pub trait Submit: Send + Sync {
 pub trait Outcomes: Send + Sync {
     /// Takes the outcomes of calls, each with the id under which it was submitted. The store holds no lock.
     fn take(&self, outcomes: Vec<(CallId, Result<Reply, StoreError>)>);
+
+    /// Learns that another server answers for these names, or the same one over a new connection. It may not have what
+    /// was granted. The store holds no lock.
+    fn replaced(&self, scope: Scope) {
+        let _ = scope;
+    }
 }
 
 /// An event of a subscription.

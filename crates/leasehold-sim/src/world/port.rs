@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use fastrand::Rng;
-use leasehold_proto::{Applied, Call, Channel, Moment, Reply, StoreError, StoreErrorKind, engine};
+use leasehold_proto::{Applied, Call, Channel, Moment, Reply, Scope, StoreError, StoreErrorKind, engine};
 use leasehold_store::redis::wire::{CallId, ConnId, Input, Output, SubscriberId, Wire};
 use leasehold_store::redis::{ConnectOptions, ServerUrl};
 use leasehold_store::{Heard, Outcomes, Store, Submit, Subscription};
@@ -53,6 +53,8 @@ struct State {
     recipient: Option<Weak<dyn Outcomes>>,
     /// The outcomes of submitted calls, until no lock is held.
     outcomes: Vec<(engine::CallId, Outcome)>,
+    /// The names that another server answers for, until no lock is held.
+    replaced: Vec<Scope>,
     subscribers: BTreeMap<SubscriberId, UnboundedSender<Heard>>,
     opened: Option<oneshot::Sender<Result<(), StoreError>>>,
     last_id: u64,
@@ -80,6 +82,7 @@ impl SimStore {
             calls: BTreeMap::new(),
             recipient: None,
             outcomes: Vec::new(),
+            replaced: Vec::new(),
             subscribers: BTreeMap::new(),
             opened: None,
             last_id: 0,
@@ -256,9 +259,14 @@ impl Port {
 /// Passes the outcomes of submitted calls to their recipient, without the lock.
 fn deliver(mut state: MutexGuard<'_, State>) {
     let outcomes = std::mem::take(&mut state.outcomes);
+    let replaced = std::mem::take(&mut state.replaced);
     let recipient = state.recipient.as_ref().and_then(Weak::upgrade);
     drop(state);
-    if let Some(recipient) = recipient.filter(|_| !outcomes.is_empty()) {
+    let Some(recipient) = recipient else { return };
+    for scope in replaced {
+        recipient.replaced(scope);
+    }
+    if !outcomes.is_empty() {
         recipient.take(outcomes);
     }
 }
@@ -318,7 +326,7 @@ impl State {
         self.wire.step(now, input, &mut outputs);
         for output in outputs {
             match output {
-                Output::Dial(conn, _) => drop(self.streams.insert(conn, port.net.dial(port.process))),
+                Output::Dial(conn, ..) => drop(self.streams.insert(conn, port.net.dial(port.process))),
                 Output::Write(conn) => self.write(port, now, conn),
                 Output::Reset(conn) => {
                     if let Some(stream) = self.streams.remove(&conn) {
@@ -340,6 +348,7 @@ impl State {
                         let _ = hear.send(heard);
                     }
                 }
+                Output::Replaced(scope) => self.replaced.push(scope),
             }
         }
     }

@@ -102,7 +102,7 @@ impl Scene {
         self.wire.step(self.now, input, &mut outputs);
         for output in outputs.drain(..) {
             match output {
-                Output::Dial(id, _) => self.connection = Some(id),
+                Output::Dial(id, ..) => self.connection = Some(id),
                 Output::Write(id) => {
                     let count = self.wire.unwritten(id).len();
                     self.input(Input::Wrote(id, count));

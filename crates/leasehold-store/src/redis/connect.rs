@@ -1,10 +1,12 @@
 //! The options of a store's connections.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use super::url::Address;
 use crate::sharding::ShardedPubsub;
 
 /// The rows of a batch, which keep the server from other clients for about a tenth of a millisecond.
@@ -34,6 +36,25 @@ pub struct ConnectOptions {
     /// which saves a switch of threads. A reply that it leaves for 20 ms is read by the store's own runtime. A runtime
     /// without I/O panics in a task of its own, which is caught, and then reads nothing.
     pub callers: Option<Handle>,
+    /// The translation of the addresses that sentinels and clusters announce, or `None`, the default.
+    pub address_map: Option<AddressMap>,
+}
+
+/// A translation of the addresses that servers announce into those under which the client reaches them.
+#[derive(Clone)]
+pub struct AddressMap(Arc<dyn Fn(Address) -> Address + Send + Sync>);
+
+impl AddressMap {
+    /// Creates a translation. It is called under the lock of the store, so it must neither block nor call the store.
+    pub fn new(map: impl Fn(Address) -> Address + Send + Sync + 'static) -> Self {
+        Self(Arc::new(map))
+    }
+}
+
+impl fmt::Debug for AddressMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AddressMap")
+    }
 }
 
 impl Default for ConnectOptions {
@@ -46,11 +67,27 @@ impl Default for ConnectOptions {
             batch_rows: BATCH_ROWS,
             at_once: AT_ONCE,
             callers: None,
+            address_map: None,
         }
     }
 }
 
 impl ConnectOptions {
+    /// Returns the address under which the client reaches the server of an announced address.
+    pub(super) fn mapped(&self, address: Address) -> Address {
+        match &self.address_map {
+            Some(AddressMap(map)) => map(address),
+            None => address,
+        }
+    }
+
+    /// Translates the addresses that sentinels and clusters announce.
+    #[must_use]
+    pub fn address_map(mut self, map: Option<AddressMap>) -> Self {
+        self.address_map = map;
+        self
+    }
+
     /// Sets the timeout of one attempt.
     #[must_use]
     pub const fn timeout(mut self, timeout: Duration) -> Self {

@@ -6,7 +6,7 @@
 //! # How it works
 //! Each caller that submits a call steps the wire on its own thread, and writes what the step gives it to write. The
 //! link's own task does the rest: it dials, reads, writes what a stream did not take at once, and lets time pass. A
-//! second task, on the runtime of the callers, reads the command connection while it is lent to it (`lending`). A caller
+//! second task, on the runtime of the callers, reads the command connections while they are lent to it (`lending`). A caller
 //! that leaves work for a task wakes the task, unless it is awake. A stream is polled with the waker of the task that
 //! carries it alone, so bytes that a caller could not write are written by that task.
 
@@ -49,20 +49,14 @@ const READ: usize = 16 << 10;
 pub(super) struct Link {
     state: Mutex<State>,
     dialer: Arc<dyn Dial>,
-    address: Address,
     /// The zero of the wire's clock.
     begin: Instant,
 }
 
 impl Link {
     /// Creates the link of a wire, whose own task is to run on this runtime.
-    pub(super) fn new(wire: Wire, address: Address, dialer: Arc<dyn Dial>, runtime: Handle) -> Arc<Self> {
-        Arc::new(Self {
-            state: Mutex::new(State::new(wire, runtime)),
-            dialer,
-            address,
-            begin: after(Duration::ZERO),
-        })
+    pub(super) fn new(wire: Wire, dialer: Arc<dyn Dial>, runtime: Handle) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::new(State::new(wire, runtime)), dialer, begin: after(Duration::ZERO) })
     }
 
     /// Connects, and returns the outcome of the first attempt.
@@ -126,7 +120,7 @@ impl Link {
         let now = self.now();
         let changed = change(&mut state, now, &mut deliveries);
         state.wake_for_work(now, &mut deliveries);
-        if !deliveries.outcomes.is_empty() {
+        if !deliveries.outcomes.is_empty() || !deliveries.replaced.is_empty() {
             deliveries.to = state.outcomes.clone();
         }
         drop(state);
@@ -202,13 +196,13 @@ pub(super) async fn drive(link: Arc<Link>) {
     }
 }
 
-/// Starts the task that carries the link's command connection on this runtime.
+/// Starts the task that carries the link's command connections on this runtime.
 pub(super) fn carry_on(link: &Arc<Link>, runtime: Handle) -> Task {
     link.change(|state, _, _| state.carrier = Some(Carrier::new(runtime.clone())));
     spawn_on(&runtime, carry(Arc::clone(link)))
 }
 
-/// Carries the command connection whenever it is lent, until the runtime or the store ends.
+/// Carries the command connections whenever they are lent, until the runtime or the store ends.
 async fn carry(link: Arc<Link>) {
     let _gives_back = GivesBack(&link);
     // A runtime that was built without I/O says so by a panic alone.
@@ -223,7 +217,7 @@ async fn carry(link: Arc<Link>) {
     .await;
 }
 
-/// Gives the connection back when the task ends, for example with its runtime.
+/// Gives the connections back when the task ends, for example with its runtime.
 struct GivesBack<'a>(&'a Link);
 
 impl Drop for GivesBack<'_> {
@@ -248,10 +242,10 @@ impl Link {
             let mut state = self.state();
             state.own.begin(cx);
             let dials = std::mem::take(&mut state.dials);
-            state.dialing.extend(dials.iter().map(|(id, _)| *id));
+            state.dialing.extend(dials.iter().map(|(id, ..)| *id));
             (dials, std::mem::take(&mut state.resets))
         };
-        dialing.extend(dials.into_iter().map(|(id, limit)| (id, self.dial(limit))));
+        dialing.extend(dials.into_iter().map(|(id, address, limit)| (id, self.dial(address, limit))));
         dialing.retain(|(id, _)| !resets.contains(id));
         let mut dialed = Vec::new();
         dialing.retain_mut(|(id, dial)| match dial.as_mut().poll(cx) {
@@ -265,8 +259,9 @@ impl Link {
             for (id, outcome) in dialed {
                 state.dialed(now, id, outcome, deliveries);
             }
-            let carried = state.carrier.as_ref().and_then(|carrier| carrier.carries);
-            let own: Vec<_> = state.streams.keys().copied().filter(|id| Some(*id) != carried).collect();
+            let is_lent =
+                |id: &ConnId| state.carrier.as_ref().is_some_and(|carrier| carrier.carries.contains(id));
+            let own: Vec<_> = state.streams.keys().copied().filter(|id| !is_lent(id)).collect();
             for id in own {
                 state.exchange(now, id, cx, buffer, deliveries);
             }
@@ -280,8 +275,8 @@ impl Link {
         })
     }
 
-    fn dial(&self, limit: Duration) -> BoxFuture<'static, std::io::Result<Socket>> {
-        let (dialer, address) = (Arc::clone(&self.dialer), self.address.clone());
+    fn dial(&self, address: Address, limit: Duration) -> BoxFuture<'static, std::io::Result<Socket>> {
+        let dialer = Arc::clone(&self.dialer);
         Box::pin(async move { dialer.dial(&address, limit).await })
     }
 }
@@ -317,6 +312,6 @@ impl Drop for Ends<'_> {
 
 impl std::fmt::Debug for Link {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Link({:?})", self.address)
+        f.write_str("Link")
     }
 }

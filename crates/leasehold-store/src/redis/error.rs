@@ -14,12 +14,44 @@ use crate::server_error::{ServerText, classify};
 use Applied::No;
 use StoreErrorKind as Kind;
 
+/// The number of slots of a cluster.
+pub(super) const SLOTS: u16 = 16_384;
+
 /// A failure that is not yet attributed to a call.
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
     pub(super) kind: Kind,
     pub(super) applied: Applied,
     cause: Option<Cause>,
+    /// The server that serves the slot of the call, if this one has named it.
+    redirection: Option<Box<Redirection>>,
+}
+
+/// A reply of a node of a cluster that directs a call to another node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Redirection {
+    /// True if this call alone goes to the other node (`ASK`), and false if the slot has moved (`MOVED`).
+    pub(super) asks: bool,
+    pub(super) slot: u16,
+    /// The host, which is empty if it is that of the replying node.
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+impl Redirection {
+    /// Reads `MOVED 866 127.0.0.1:7001`, `ASK 866 [::1]:7001`, or `MOVED 866 :7001`.
+    fn read(text: &str) -> Option<Self> {
+        let mut words = text.split(' ');
+        let asks = match words.next()? {
+            "MOVED" => false,
+            "ASK" => true,
+            _ => return None,
+        };
+        let slot = words.next()?.parse().ok().filter(|slot| *slot < SLOTS)?;
+        let (host, port) = words.next()?.rsplit_once(':')?;
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        Some(Self { asks, slot, host: host.to_owned(), port: port.parse().ok().filter(|port| *port > 0)? })
+    }
 }
 
 /// The cause of a failure. It never holds a part of the URL, nor a reply that might repeat the URL.
@@ -31,8 +63,12 @@ enum Cause {
     Io(Arc<io::Error>),
     #[error(transparent)]
     Breach(Breach),
-    #[error("the server is one of {0} masters of a cluster, and clusters are not supported yet")]
+    #[error("the server is one of {0} masters of a cluster; use a URL that begins with `redis+cluster://`")]
     Masters(u32),
+    #[error(
+        "the keys {0:?} and {1:?} are in two slots of the cluster; give both names one hash tag in braces"
+    )]
+    TwoSlots(String, String),
 }
 
 /// Returns the text of an I/O error, without the system's number and wording: `connection refused`.
@@ -47,7 +83,7 @@ fn io_text(error: &io::Error) -> String {
 
 impl Failure {
     pub(super) const fn new(kind: Kind, applied: Applied) -> Self {
-        Self { kind, applied, cause: None }
+        Self { kind, applied, cause: None, redirection: None }
     }
 
     /// Returns the failure of an attempt that made no connection.
@@ -65,10 +101,21 @@ impl Failure {
         Self { cause: Some(Cause::Masters(masters)), ..Self::new(Kind::WrongNode, No) }
     }
 
+    /// Returns the failure of a call whose keys no node of a cluster has together.
+    pub(super) fn of_two_slots(one: &str, other: &str) -> Self {
+        let cause = Cause::TwoSlots(one.to_owned(), other.to_owned());
+        Self { cause: Some(cause), ..Self::new(Kind::WrongNode, No) }
+    }
+
     /// Returns the failure that an error reply means.
     pub(super) fn server_error(text: &str) -> Self {
         let (kind, applied) = classify(text);
-        Self { cause: Some(Cause::ServerText(ServerText::new(text))), ..Self::new(kind, applied) }
+        let redirection = if kind == Kind::WrongNode { Redirection::read(text).map(Box::new) } else { None };
+        Self {
+            cause: Some(Cause::ServerText(ServerText::new(text))),
+            redirection,
+            ..Self::new(kind, applied)
+        }
     }
 
     /// Turns the failure into that of a connect, where no script was sent. Drops the server's text, which may repeat
@@ -81,6 +128,16 @@ impl Failure {
             self.cause = None;
         }
         self
+    }
+
+    /// Returns the server to which this one directs the call.
+    pub(super) fn redirection(&self) -> Option<&Redirection> {
+        self.redirection.as_deref()
+    }
+
+    /// Returns true if the reply shows that the server may not serve its names any more.
+    pub(super) const fn shows_change(&self) -> bool {
+        matches!(self.kind, Kind::ReadOnly | Kind::MasterDown | Kind::ClusterDown | Kind::WrongNode)
     }
 
     /// Returns true if the connection that the failure came from must not be used again.

@@ -51,7 +51,7 @@ impl Redis {
     fn lazy_through(url: &ServerUrl, mut options: ConnectOptions, dialer: Arc<dyn Dial>) -> Self {
         let callers = options.callers.take();
         let wire = Wire::new(url.clone(), options, dialer.seed());
-        let link = Link::new(wire, url.address.clone(), dialer, current());
+        let link = Link::new(wire, dialer, current());
         let task = spawn(drive(Arc::clone(&link)));
         let carrier = callers.map(|runtime| carry_on(&link, runtime));
         Self { link, url: url.clone(), _tasks: (task, carrier) }

@@ -8,6 +8,7 @@ mod server_url;
 
 use std::str::FromStr;
 
+pub(crate) use self::server_url::Servers;
 pub use self::server_url::{Address, ServerUrl};
 pub use crate::url::UrlError;
 
@@ -39,7 +40,7 @@ mod tests {
 
     fn tcp(text: &str) -> (String, u16, Option<Credentials>, u32) {
         let url = ServerUrl::parse(text).unwrap();
-        let Address::Tcp { host, port } = url.address else { panic!("{text} is tcp") };
+        let Servers::One(Address::Tcp { host, port }) = url.servers else { panic!("{text} is tcp") };
         (host, port, url.credentials, url.db)
     }
 
@@ -66,7 +67,9 @@ mod tests {
     #[test]
     fn a_socket_has_a_path_and_parameters() {
         let url = ServerUrl::parse("unix:///run/re%20dis.sock?db=2&user=app&pass=p%26q").unwrap();
-        assert!(matches!(&url.address, Address::Unix { path } if path.to_str() == Some("/run/re dis.sock")));
+        assert!(
+            matches!(&url.servers, Servers::One(Address::Unix { path }) if path.to_str() == Some("/run/re dis.sock"))
+        );
         assert_eq!((url.credentials, url.db), (login(Some("app"), "p&q"), 2));
     }
 

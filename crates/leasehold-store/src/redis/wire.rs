@@ -1,12 +1,13 @@
-//! The wire: one pure client of a Redis or Valkey server, under the driver.
+//! The wire: one pure client of a Redis or Valkey server, or of several that serve one set of names, under the driver.
 //!
 //! Invariant: a wire reads no clock, does no I/O and draws no random number. Its outputs depend on its seed and its
 //! inputs alone, so production, tests and the simulator run the same code.
 //!
 //! # How it works
-//! [`Wire::step`] takes the time and one [`Input`], and appends [`Output`]s. A server has command connections
-//! (`commands`) and a connection for subscriptions (`subscriptions`), because a connection that carries both can hand
-//! replies to the wrong caller. Both begin as attempts (`dialing`, `opening`, `handshake`). Bytes pass the bounds
+//! [`Wire::step`] takes the time and one [`Input`], and appends [`Output`]s. The `topology` knows which server serves a
+//! name. A server (`node`) has command connections (`commands`) and a connection for subscriptions (`subscriptions`),
+//! because a connection that carries both can hand replies to the wrong caller, and short ones on which the topology asks
+//! questions (`query`). Both begin as attempts (`dialing`, `opening`, `handshake`). Bytes pass the bounds
 //! (`framing`) before they become values (`codec`). Calls wait in a `queue`, travel alone or as rows of a `batch`, and
 //! are in flight in a `pipeline` until their replies come.
 //!
@@ -32,119 +33,108 @@ mod handshake;
 mod harness;
 mod ids;
 mod io;
+mod node;
+mod nodes;
 mod opening;
 mod outgoing;
 mod pipeline;
+mod query;
 mod queue;
+mod report;
 mod round_trip;
 mod scripts;
 mod server;
 mod subscriptions;
+mod topology;
 mod value;
 
-use leasehold_proto::{Applied, Moment, StoreErrorKind};
+use std::sync::Arc;
 
-use self::commands::Commands;
+use leasehold_proto::Moment;
+
 pub use self::ids::{CallId, ConnId, SubscriberId};
 pub use self::io::{Input, Output};
+use self::nodes::{Nodes, Turn};
 pub use self::pipeline::IN_FLIGHT_MAX;
 pub use self::queue::QUEUE_MAX;
-use self::server::{Server, Step};
-use self::subscriptions::Subscriptions;
+use self::server::Settings;
+use self::topology::Topology;
 use super::connect::ConnectOptions;
-use super::error::Failure;
 use super::url::ServerUrl;
 
-/// The client of one server.
+/// The client of the servers at one URL.
 #[derive(Debug)]
 pub struct Wire {
-    server: Server,
-    commands: Commands,
-    subscriptions: Subscriptions,
+    nodes: Nodes,
+    topology: Topology,
 }
 
 impl Wire {
-    /// Creates the client of the server at a URL. The driver dials the URL's address. The seed decides the jitter of the
-    /// pauses between attempts to connect.
+    /// Creates the client of the servers at a URL. The seed decides the jitter of the pauses between attempts to connect.
     #[must_use]
     pub fn new(url: ServerUrl, options: ConnectOptions, seed: u64) -> Self {
-        Self {
-            commands: Commands::new(seed, &options),
-            subscriptions: Subscriptions::new(!seed),
-            server: Server::new(url, options),
-        }
+        let mut nodes = Nodes::new(Arc::new(Settings { url, options }), seed);
+        let topology = Topology::new(&mut nodes, seed);
+        Self { nodes, topology }
     }
 
     /// Takes an input at a time, which never goes back, and appends the outputs in the order in which the driver carries
     /// them out.
     pub fn step(&mut self, now: Moment, input: Input<'_>, outputs: &mut Vec<Output>) {
-        let Self { server, commands, subscriptions } = self;
-        let step = &mut Step { now, server, outputs };
+        let Self { nodes, topology } = self;
+        let turn = &mut Turn { now, nodes, outputs };
         match input {
-            Input::Open => commands.open(step),
-            Input::Submit(id, call, timeout) => commands.submit(step, id, call, timeout),
-            Input::Abandon(id) => commands.abandon(step, id),
-            Input::Subscribe(id, channel) => subscriptions.subscribe(step, id, channel),
-            Input::Unsubscribe(id, channel) => subscriptions.unsubscribe(step, id, &channel),
-            Input::Connected(id) => {
-                commands.connected(step, id);
-                subscriptions.connected(step, id);
-            }
-            Input::Refused(id, error) => {
-                commands.closed(step, id, Failure::unreachable(error));
-                subscriptions.closed(step, id);
-            }
-            Input::Bytes(id, bytes) => {
-                commands.receive(step, id, bytes);
-                subscriptions.receive(step, id, bytes);
-            }
-            Input::Wrote(id, count) => {
-                commands.wrote(step, id, count);
-                subscriptions.wrote(id, count);
-            }
-            Input::Closed(id) => {
-                commands.closed(step, id, Failure::new(StoreErrorKind::ConnectionLost, Applied::Unknown));
-                subscriptions.closed(step, id);
-            }
+            Input::Open => topology.open(turn),
+            Input::Submit(id, call, timeout) => topology.submit(turn, id, call, timeout),
+            Input::Abandon(id) => topology.abandon(turn, id),
+            Input::Subscribe(id, channel) => topology.subscribe(turn, id, channel),
+            Input::Unsubscribe(id, channel) => topology.unsubscribe(turn, id, &channel),
+            Input::Connected(id) => drop(turn.with(id.node, |parts| parts.connected(id))),
+            Input::Refused(id, error) => drop(turn.with(id.node, |parts| parts.refused(id, error))),
+            Input::Bytes(id, bytes) => drop(turn.with(id.node, |parts| parts.receive(id, bytes))),
+            Input::Wrote(id, count) => drop(turn.with(id.node, |parts| parts.wrote(id, count))),
+            Input::Closed(id) => drop(turn.with(id.node, |parts| parts.closed(id))),
             Input::Tick => {
-                commands.tick(step);
-                subscriptions.tick(step);
+                turn.each(|parts| parts.tick());
+                topology.tick(turn);
             }
-            Input::Flush => commands.flush(step),
+            Input::Flush => turn.each(|parts| parts.commands.flush(&mut parts.step)),
             Input::Close => {
-                commands.close(step);
-                subscriptions.close(step);
+                topology.close(turn);
+                turn.each(|parts| parts.close());
             }
+        }
+        while let Some((node, report)) = turn.nodes.next_report() {
+            topology.reported(turn, node, report);
         }
     }
 
     /// Returns the earliest time at which an [`Input::Tick`] may have an effect.
     #[must_use]
     pub fn timer(&self) -> Moment {
-        self.commands.timer().min(self.subscriptions.timer())
+        self.nodes.timer().min(self.topology.timer())
     }
 
     /// Returns true if calls have gathered that an [`Input::Flush`] would send.
     #[must_use]
     pub fn wants_flush(&self) -> bool {
-        self.commands.wants_flush()
+        self.nodes.all().any(|node| node.commands.wants_flush())
     }
 
-    /// Returns the connection that carries the next calls, if it is open.
-    #[must_use]
-    pub fn command_connection(&self) -> Option<ConnId> {
-        self.commands.connection()
+    /// Returns the connections that carry the next calls, as far as they are open.
+    pub fn command_connections(&self) -> impl Iterator<Item = ConnId> {
+        self.nodes.all().filter_map(|node| node.commands.connection())
     }
 
     /// Returns true if calls of the connection are in flight.
     #[must_use]
     pub fn awaits_replies(&self, id: ConnId) -> bool {
-        self.commands.awaits_replies(id)
+        self.nodes.of(id).is_some_and(|node| node.commands.awaits_replies(id))
     }
 
     /// Returns the bytes of a connection that its stream has not taken.
     #[must_use]
     pub fn unwritten(&self, id: ConnId) -> &[u8] {
-        self.commands.unwritten(id).or_else(|| self.subscriptions.unwritten(id)).unwrap_or_default()
+        self.nodes.of(id).map(|node| node.unwritten(id)).unwrap_or_default()
     }
 }

@@ -1,5 +1,6 @@
 //! The runtime of the callers, and the turns of its task.
 
+use std::collections::BTreeSet;
 use std::task::{Context, Waker};
 
 use leasehold_proto::Moment;
@@ -12,8 +13,8 @@ use super::deliveries::Deliveries;
 pub(super) struct Carrier {
     pub(super) runtime: Handle,
     pub(super) turns: Turns,
-    /// The connection that the runtime carries.
-    pub(super) carries: Option<ConnId>,
+    /// The connections that the runtime carries.
+    pub(super) carries: BTreeSet<ConnId>,
     /// True if the task on the runtime has had a turn since the runtime was last late.
     pub(super) is_ready: bool,
     /// The time at which the own task looks whether the runtime is late.
@@ -26,7 +27,7 @@ impl Carrier {
         Self {
             runtime,
             turns: Turns::new(),
-            carries: None,
+            carries: BTreeSet::new(),
             is_ready: false,
             look_at: Moment::NEVER,
             rests_until: Moment::default(),
@@ -35,8 +36,7 @@ impl Carrier {
 
     /// Notes that the stream of a connection has ended.
     pub(super) fn forget(&mut self, id: ConnId) {
-        if self.carries == Some(id) {
-            self.carries = None;
+        if self.carries.remove(&id) && self.carries.is_empty() {
             self.look_at = Moment::NEVER;
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Weak;
 use std::task::Waker;
 
-use leasehold_proto::{Reply, StoreError, engine};
+use leasehold_proto::{Reply, Scope, StoreError, engine};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
@@ -21,6 +21,8 @@ pub(super) struct Deliveries {
     pub(super) replies: Vec<(oneshot::Sender<Outcome>, Outcome)>,
     /// The outcomes of submitted calls, and their recipient.
     pub(super) outcomes: Vec<(engine::CallId, Outcome)>,
+    /// The names that another server answers for, before the outcomes of their calls.
+    pub(super) replaced: Vec<Scope>,
     pub(super) to: Option<Weak<dyn Outcomes>>,
     pub(super) heard: Vec<(UnboundedSender<Heard>, Heard)>,
     pub(super) opened: Option<Opened>,
@@ -32,7 +34,12 @@ impl Deliveries {
     pub(super) fn deliver(self) {
         drop(self.closed);
         if let Some(to) = self.to.as_ref().and_then(Weak::upgrade) {
-            to.take(self.outcomes);
+            for scope in self.replaced {
+                to.replaced(scope);
+            }
+            if !self.outcomes.is_empty() {
+                to.take(self.outcomes);
+            }
         }
         for (reply_to, outcome) in self.replies {
             // The caller may have dropped its future.

@@ -1,4 +1,4 @@
-//! The command connection, which the runtime of the callers carries while it is in time.
+//! The command connections, which the runtime of the callers carries while it is in time.
 //!
 //! Invariant: the link's own task carries each connection that the callers' runtime does not. A runtime that is late, or
 //! that ends, loses the connection to the own task, which loses no byte by that.
@@ -6,12 +6,12 @@
 //! # How it works
 //! A reply that the callers' runtime reads wakes its caller on the same thread. A reply that the client's own thread
 //! reads costs two switches of threads more, which is most of the latency of a lone call. So the own task, which dials,
-//! lends the command connection to a task on the callers' runtime.
+//! lends the command connections to a task on the callers' runtime.
 //!
-//! The own task looks at a connection that is lent, and that awaits replies, after [`GRACE`] without a turn of the
-//! borrower. If bytes lie there, the runtime is blocked, or nobody drives it, and the connection comes back. It is lent
-//! again when the borrower has had a turn, and has rested for [`REST`]. A connection also comes back before a timer of
-//! the wire, because a reply that has arrived in time counts.
+//! The own task looks at the connections that are lent, if one of them awaits replies, after [`GRACE`] without a turn of
+//! the borrower. If bytes lie there, the runtime is blocked, or nobody drives it, and the connections come back. They are
+//! lent again when the borrower has had a turn, and has rested for [`REST`]. They also come back before a timer of the
+//! wire, because a reply that has arrived in time counts.
 
 use std::task::Context;
 use std::time::Duration;
@@ -42,8 +42,11 @@ impl State {
         carrier.turns.begin(cx);
         carrier.is_ready = true;
         carrier.look_at = Moment::NEVER;
-        if let Some(id) = carrier.carries {
-            self.exchange(now, id, cx, buffer, deliveries);
+        let carries: Vec<ConnId> = carrier.carries.iter().copied().collect();
+        for id in &carries {
+            self.exchange(now, *id, cx, buffer, deliveries);
+        }
+        if !carries.is_empty() {
             self.step(now, Input::Flush, deliveries);
         }
         if let Some(carrier) = &mut self.carrier {
@@ -54,9 +57,7 @@ impl State {
     /// Sets the time of the next look at the runtime, if it carries calls in flight.
     pub(super) fn watch_carrier(&mut self, now: Moment) {
         let Some(carrier) = &mut self.carrier else { return };
-        if carrier.look_at == Moment::NEVER
-            && let Some(id) = carrier.carries
-            && self.wire.awaits_replies(id)
+        if carrier.look_at == Moment::NEVER && carrier.carries.iter().any(|id| self.wire.awaits_replies(*id))
         {
             carrier.look_at = now + GRACE;
         }
@@ -65,46 +66,53 @@ impl State {
     /// Returns the time at which the own task looks at the runtime, or lends it the connection.
     pub(super) fn carrier_timer(&self) -> Moment {
         let Some(carrier) = &self.carrier else { return Moment::NEVER };
-        let lends = carrier.is_ready && self.lendable().is_some();
+        let lends = carrier.is_ready && self.lendable().next().is_some();
         carrier.look_at.min(if lends { carrier.rests_until } else { Moment::NEVER })
     }
 
-    /// Returns the connection to lend, if there is one.
-    fn lendable(&self) -> Option<ConnId> {
-        let carries = self.carrier.as_ref()?.carries;
-        self.wire.command_connection().filter(|id| carries.is_none() && self.streams.contains_key(id))
+    /// Returns the connections to lend.
+    fn lendable(&self) -> impl Iterator<Item = ConnId> {
+        let is_own = |id: &ConnId| {
+            let carrier = self.carrier.as_ref();
+            carrier.is_some_and(|carrier| !carrier.carries.contains(id)) && self.streams.contains_key(id)
+        };
+        self.wire.command_connections().filter(is_own)
     }
 
-    /// Returns true if the connection is to be lent now.
+    /// Returns true if a connection is to be lent now.
     pub(super) fn can_lend(&self, now: Moment) -> bool {
         let may_carry = |carrier: &Carrier| carrier.is_ready && carrier.rests_until <= now;
-        self.carrier.as_ref().is_some_and(may_carry) && self.lendable().is_some()
+        self.carrier.as_ref().is_some_and(may_carry) && self.lendable().next().is_some()
     }
 
-    /// Lends the connection if it is to be lent now.
+    /// Lends the connections that are to be lent now.
     pub(super) fn lend(&mut self, now: Moment, deliveries: &mut Deliveries) {
         if !self.can_lend(now) {
             return;
         }
-        let (Some(id), Some(carrier)) = (self.lendable(), &mut self.carrier) else { return };
-        carrier.carries = Some(id);
+        let ids: Vec<ConnId> = self.lendable().collect();
+        let Some(carrier) = &mut self.carrier else { return };
+        carrier.carries.extend(&ids);
         carrier.turns.wake(deliveries);
         let runtime = carrier.runtime.clone();
-        self.move_stream(now, id, &runtime, deliveries);
+        for id in ids {
+            self.move_stream(now, id, &runtime, deliveries);
+        }
     }
 
-    /// Takes the connection back from a runtime that is late, and from any runtime when a timer of the wire is due.
+    /// Takes the connections back from a runtime that is late, and from any runtime when a timer of the wire is due.
     pub(super) fn recall_if_due(&mut self, now: Moment, deliveries: &mut Deliveries) {
         let is_due = self.wire.timer() <= now;
         let Some(carrier) = &mut self.carrier else { return };
-        let Some(id) = carrier.carries else { return };
-        if !is_due && now < carrier.look_at {
+        if carrier.carries.is_empty() || (!is_due && now < carrier.look_at) {
             return;
         }
-        let is_late = carrier.look_at <= now
-            && (self.streams.get(&id).is_some_and(|stream| stream.socket.has_bytes())
-                || !self.wire.unwritten(id).is_empty()
-                || self.wire.wants_flush());
+        let waits = |id: &ConnId| {
+            self.streams.get(id).is_some_and(|stream| stream.socket.has_bytes())
+                || !self.wire.unwritten(*id).is_empty()
+        };
+        let is_late =
+            carrier.look_at <= now && (carrier.carries.iter().any(waits) || self.wire.wants_flush());
         carrier.look_at = Moment::NEVER;
         if is_late {
             carrier.is_ready = false;
@@ -117,11 +125,17 @@ impl State {
         }
     }
 
-    /// Takes the connection back.
+    /// Takes the connections back.
     pub(super) fn recall(&mut self, now: Moment, deliveries: &mut Deliveries) {
-        let Some(id) = self.carrier.as_mut().and_then(|carrier| carrier.carries.take()) else { return };
+        let Some(carrier) = &mut self.carrier else { return };
+        let ids = std::mem::take(&mut carrier.carries);
+        if ids.is_empty() {
+            return;
+        }
         let own = self.runtime.clone();
-        self.move_stream(now, id, &own, deliveries);
+        for id in ids {
+            self.move_stream(now, id, &own, deliveries);
+        }
         self.own.wake(deliveries);
     }
 

@@ -15,6 +15,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
 use super::super::socket::Socket;
+use super::super::url::Address;
 use super::super::wire::{CallId, ConnId, Input, Output, SubscriberId, Wire};
 use super::carrier::{Carrier, Turns};
 use super::deliveries::{Deliveries, Outcome};
@@ -44,7 +45,7 @@ pub(super) struct State {
     pub(super) opened: Option<oneshot::Sender<Result<(), StoreError>>>,
     last_id: u64,
     /// The connections to dial, those that the task dials, and the dials that are not wanted any more.
-    pub(super) dials: Vec<(ConnId, Duration)>,
+    pub(super) dials: Vec<(ConnId, Address, Duration)>,
     pub(super) dialing: Vec<ConnId>,
     pub(super) resets: Vec<ConnId>,
     /// The turns of the link's own task.
@@ -109,7 +110,7 @@ impl State {
         self.wire.step(now, input, &mut outputs);
         for output in outputs.drain(..) {
             match output {
-                Output::Dial(id, limit) => self.dials.push((id, limit)),
+                Output::Dial(id, address, limit) => self.dials.push((id, address, limit)),
                 Output::Write(id) => self.write(now, id, deliveries),
                 Output::Reset(id) => self.reset(id, deliveries),
                 Output::Opened(outcome) => deliveries.opened = self.opened.take().map(|tell| (tell, outcome)),
@@ -121,6 +122,7 @@ impl State {
                 Output::Heard(id, heard) => {
                     deliveries.heard.extend(self.subscribers.get(&id).map(|hear| (hear.clone(), heard)));
                 }
+                Output::Replaced(scope) => deliveries.replaced.push(scope),
             }
         }
         outputs.shrink_to(BUFFERED);
@@ -131,7 +133,7 @@ impl State {
     pub(super) fn wake_for_work(&mut self, now: Moment, deliveries: &mut Deliveries) {
         self.watch_carrier(now);
         if self.wire.wants_flush() {
-            let carrier = self.carrier.as_mut().filter(|carrier| carrier.carries.is_some());
+            let carrier = self.carrier.as_mut().filter(|carrier| !carrier.carries.is_empty());
             carrier.map_or(&mut self.own, |carrier| &mut carrier.turns).wake(deliveries);
         }
         if !self.dials.is_empty()
@@ -153,7 +155,7 @@ impl State {
         if self.drop_stream(id, deliveries) {
             return;
         }
-        self.dials.retain(|(dial, _)| *dial != id);
+        self.dials.retain(|(dial, ..)| *dial != id);
         if let Some(index) = self.dialing.iter().position(|dialing| *dialing == id) {
             self.dialing.swap_remove(index);
             self.resets.push(id);
@@ -191,7 +193,7 @@ impl State {
     /// Writes the bytes of a connection, as far as its stream takes them. The task that carries the connection is woken
     /// when the stream takes more.
     pub(super) fn write(&mut self, now: Moment, id: ConnId, deliveries: &mut Deliveries) {
-        let carrier = self.carrier.as_ref().filter(|carrier| carrier.carries == Some(id));
+        let carrier = self.carrier.as_ref().filter(|carrier| carrier.carries.contains(&id));
         let waker = carrier.map_or(&self.own, |carrier| &carrier.turns).waker.clone();
         let mut cx = Context::from_waker(&waker);
         while let Some(stream) = self.streams.get_mut(&id).filter(|stream| !stream.is_broken) {

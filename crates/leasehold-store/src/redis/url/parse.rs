@@ -4,7 +4,7 @@
 
 use std::net::Ipv6Addr;
 
-use super::server_url::{Address, Credentials, ServerUrl};
+use super::server_url::{Address, Credentials, ServerUrl, Servers};
 use crate::url::{Scheme, UrlError};
 
 const DEFAULT_PORT: u16 = 6379;
@@ -31,7 +31,7 @@ fn tcp(rest: &str) -> Result<ServerUrl, UrlError> {
         None | Some("") => 0,
         Some(db) => read_db(db)?,
     };
-    Ok(ServerUrl { address: Address::Tcp { host, port }, credentials, db })
+    Ok(ServerUrl { servers: Servers::One(Address::Tcp { host, port }), tls: false, credentials, db })
 }
 
 fn read_login(login: &str) -> Result<Option<Credentials>, UrlError> {
@@ -104,7 +104,12 @@ fn unix(rest: &str) -> Result<ServerUrl, UrlError> {
         }
     }
     let address = Address::Unix { path: decode(path)?.into() };
-    Ok(ServerUrl { address, credentials: credentials(user, password)?, db })
+    Ok(ServerUrl {
+        servers: Servers::One(address),
+        tls: false,
+        credentials: credentials(user, password)?,
+        db,
+    })
 }
 
 fn decode(text: &str) -> Result<String, UrlError> {

@@ -19,13 +19,14 @@ use std::path::PathBuf;
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerUrl {
-    pub(crate) address: Address,
+    pub(crate) servers: Servers,
+    pub(crate) tls: bool,
     pub(crate) credentials: Option<Credentials>,
     pub(crate) db: u32,
 }
 
 /// The address of a server, which a [`Dial`](crate::redis::Dial) receives.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Address {
     /// A port of a host.
     Tcp {
@@ -39,6 +40,14 @@ pub enum Address {
         /// The absolute path of the socket.
         path: PathBuf,
     },
+}
+
+#[derive(Clone, PartialEq, Eq)]
+#[allow(missing_docs, dead_code)]
+pub(crate) enum Servers {
+    One(Address),
+    Sentinel { sentinels: Vec<Address>, service: String, credentials: Option<Credentials> },
+    Cluster { seeds: Vec<Address> },
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -66,7 +75,8 @@ impl fmt::Display for Encoded<'_> {
 impl fmt::Display for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let user = self.credentials.as_ref().map(|login| Encoded(login.user.as_deref().unwrap_or_default()));
-        match &self.address {
+        let Servers::One(address) = &self.servers else { return Ok(()) };
+        match address {
             Address::Tcp { host, port } => {
                 f.write_str("redis://")?;
                 if let Some(user) = user {

@@ -26,11 +26,23 @@ pub(super) struct PendingCall {
     pub(super) deadline: Deadline,
     /// True if the submitter has left.
     pub(super) is_abandoned: bool,
+    /// The number of times that a server has directed the call to another one.
+    pub(super) redirections: u8,
+    /// True if the call needs ASKING, because its slot is on its way to the server.
+    pub(super) asks: bool,
+}
+
+impl PendingCall {
+    pub(super) const fn new(id: CallId, call: Call, deadline: Deadline) -> Self {
+        Self { id, call, deadline, is_abandoned: false, redirections: 0, asks: false }
+    }
 }
 
 /// The calls of one command.
 #[derive(Debug)]
 pub(super) enum Rows {
+    /// No call: a command of the wire itself.
+    None,
     One(PendingCall),
     Many(Kinds, Vec<PendingCall>),
 }
@@ -85,6 +97,7 @@ impl Kinds {
 impl Rows {
     pub(super) fn as_slice(&self) -> &[PendingCall] {
         match self {
+            Self::None => &[],
             Self::One(call) => std::slice::from_ref(call),
             Self::Many(_, calls) => calls,
         }
@@ -92,6 +105,7 @@ impl Rows {
 
     pub(super) fn as_mut_slice(&mut self) -> &mut [PendingCall] {
         match self {
+            Self::None => &mut [],
             Self::One(call) => std::slice::from_mut(call),
             Self::Many(_, calls) => calls,
         }
@@ -100,6 +114,7 @@ impl Rows {
     /// Returns the kinds of these calls and of a call that can join them.
     pub(super) fn kinds_with(&self, call: &Call, rows_max: usize) -> Option<Kinds> {
         let kinds = match self {
+            Self::None => return None,
             Self::One(first) => Kinds { first: Kind::of(&first.call), second: None },
             Self::Many(kinds, _) => *kinds,
         };
@@ -111,6 +126,7 @@ impl Rows {
     /// Adds a call. The kinds are those with it.
     pub(super) fn push(&mut self, kinds: Kinds, call: PendingCall) {
         let mut calls = match std::mem::replace(self, Self::Many(kinds, Vec::new())) {
+            Self::None => Vec::new(),
             Self::One(first) => vec![first],
             Self::Many(_, calls) => calls,
         };
@@ -121,6 +137,7 @@ impl Rows {
     /// Gives each call its outcome.
     pub(super) fn answer(self, value: Value) -> impl Iterator<Item = (PendingCall, Result<Reply, Failure>)> {
         let (calls, outcomes) = match self {
+            Self::None => (Vec::new(), Vec::new()),
             Self::One(call) => (vec![call], vec![value.into_reply()]),
             Self::Many(_, calls) => {
                 let outcomes = outcomes(value, calls.len());
@@ -132,6 +149,7 @@ impl Rows {
 
     pub(super) fn into_calls(self) -> Vec<PendingCall> {
         match self {
+            Self::None => Vec::new(),
             Self::One(call) => vec![call],
             Self::Many(_, calls) => calls,
         }
@@ -163,7 +181,7 @@ mod tests {
     fn pending(id: u64, script: &'static Script, keys: usize, args: usize) -> PendingCall {
         let call = Call::with(script, vec!["k"; keys], vec!["a"; args]);
         let deadline = Deadline::new(Moment::default(), Duration::from_secs(1));
-        PendingCall { id: CallId(id), call, deadline, is_abandoned: false }
+        PendingCall::new(CallId(id), call, deadline)
     }
 
     fn rows(count: u64) -> Rows {

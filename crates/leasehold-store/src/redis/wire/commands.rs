@@ -26,6 +26,7 @@ use super::ids::{CallId, ConnId};
 use super::io::Output;
 use super::opening::Opened;
 use super::queue::Queue;
+use super::report::Report;
 use super::server::Step;
 use crate::redis::connect::ConnectOptions;
 use crate::redis::error::Failure;
@@ -43,6 +44,8 @@ pub(super) struct Commands {
     at_once: usize,
     /// True if the outcome of the present attempt is to be reported.
     reports: bool,
+    /// True once a connection has opened.
+    has_opened: bool,
     is_closed: bool,
 }
 
@@ -56,6 +59,7 @@ impl Commands {
             rows_max: options.batch_rows,
             at_once: options.at_once,
             reports: false,
+            has_opened: false,
             is_closed: false,
         }
     }
@@ -67,8 +71,11 @@ impl Commands {
     }
 
     pub(super) fn submit(&mut self, step: &mut Step<'_>, id: CallId, call: Call, timeout: Duration) {
-        let deadline = Deadline::new(step.now, timeout);
-        let call = PendingCall { id, call, deadline, is_abandoned: false };
+        self.take(step, PendingCall::new(id, call, Deadline::new(step.now, timeout)));
+    }
+
+    /// Takes a call, which may come from another server that has not run it.
+    pub(super) fn take(&mut self, step: &mut Step<'_>, call: PendingCall) {
         if self.is_closed {
             return reply(step, call, Err(closed()));
         }
@@ -106,8 +113,7 @@ impl Commands {
         let (facts, publish) = (step.server.facts(), step.server.channels().publish());
         loop {
             let room = connection.pipeline.room();
-            let join =
-                |one: &PendingCall, other: &PendingCall| connection.join(&one.call, &other.call, facts);
+            let join = |one: &PendingCall, other: &PendingCall| connection.join(one, other, facts);
             let Some(mut rows) = self.queue.next(room, self.rows_max, join) else { break };
             // Recipes do not know the kind of the server, so a script that publishes receives the command to use by an
             // argument of this name.
@@ -119,11 +125,16 @@ impl Commands {
         connection.outgoing.announce(step, connection.id);
     }
 
-    /// Notes that the submitter of a call has left.
-    pub(super) fn abandon(&mut self, step: &mut Step<'_>, id: CallId) {
-        if !self.queue.abandon(id) && self.connections.abandon(id) {
+    /// Notes that the submitter of a call has left. Returns true if the call is here.
+    pub(super) fn abandon(&mut self, step: &mut Step<'_>, id: CallId) -> bool {
+        if self.queue.abandon(id) {
+            return true;
+        }
+        let is_in_flight = self.connections.abandon(id);
+        if is_in_flight {
             self.flush(step);
         }
+        is_in_flight
     }
 
     fn connect(&mut self, step: &mut Step<'_>) {
@@ -148,11 +159,43 @@ impl Commands {
 
     /// Notes that an attempt to connect has failed.
     fn failed(&mut self, step: &mut Step<'_>, failure: Failure) {
+        step.report(Report::Unfit);
         for call in self.queue.drain() {
             reply(step, call, Err(failure.clone()));
         }
         self.report(step, Err(failure.clone()));
         self.last_failure = Some(failure);
+    }
+
+    /// Goes on with another server under the same name: ends all connections, and keeps the calls that were not sent.
+    pub(super) fn move_on(&mut self, step: &mut Step<'_>) {
+        for id in self.connections.ids() {
+            self.end(step, id, &lost());
+        }
+        self.dialing.stop(step);
+        self.dialing.was_useful();
+        self.last_failure = None;
+        self.flush(step);
+        if self.reports {
+            self.connect(step);
+        }
+    }
+
+    /// Notes that the address of the server could not be found out.
+    pub(super) fn not_found(&mut self, step: &mut Step<'_>, failure: Failure) {
+        if step.server.address().is_none() {
+            self.failed(step, failure);
+        }
+    }
+
+    /// Takes the calls that were not sent.
+    pub(super) fn give_up(&mut self) -> Vec<PendingCall> {
+        self.queue.drain().collect()
+    }
+
+    /// Returns true if the server has neither calls nor an attempt to connect.
+    pub(super) fn is_idle(&self) -> bool {
+        self.queue.is_empty() && !self.reports && self.connections.are_idle()
     }
 
     fn report(&mut self, step: &mut Step<'_>, outcome: Result<(), Failure>) {
@@ -173,6 +216,8 @@ impl Commands {
 
     fn opened(&mut self, step: &mut Step<'_>, opened: Opened) {
         self.report(step, opened.greeted.greeting.clone());
+        let again = std::mem::replace(&mut self.has_opened, true);
+        step.report(Report::Opened { channels: step.server.facts().map(|facts| facts.channels), again });
         self.connections.set_current(CommandConnection::new(opened));
     }
 
@@ -192,6 +237,9 @@ impl Commands {
     fn deliver(&mut self, step: &mut Step<'_>, id: ConnId, outcomes: Vec<Outcome>) {
         let mut is_spoiled = false;
         for (call, outcome) in outcomes {
+            if outcome.as_ref().is_err_and(Failure::shows_change) {
+                step.report(Report::Unfit);
+            }
             if outcome.as_ref().is_err_and(Failure::spoils_connection) {
                 is_spoiled = true;
             } else if let Some(current) = self.connections.current_mut()
@@ -276,8 +324,22 @@ fn reply(step: &mut Step<'_>, call: PendingCall, outcome: Result<Reply, Failure>
     if call.is_abandoned {
         return;
     }
+    if step.server.redirects()
+        && let Err(failure) = &outcome
+        && let Some(redirection) = failure.redirection().cloned()
+    {
+        return step.report(Report::Redirected(call, redirection, failure.clone()));
+    }
     let outcome = outcome.map_err(|failure| failure.during(call.call.verb(), call.call.subject()));
     step.output(Output::Reply(call.id, outcome));
+}
+
+/// Reports the failure of a call that no server has.
+pub(super) fn refuse(outputs: &mut Vec<Output>, call: PendingCall, failure: Failure) {
+    if !call.is_abandoned {
+        let outcome = Err(failure.during(call.call.verb(), call.call.subject()));
+        outputs.push(Output::Reply(call.id, outcome));
+    }
 }
 
 const fn timed_out(applied: Applied) -> Failure {

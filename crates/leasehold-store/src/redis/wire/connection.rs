@@ -8,6 +8,7 @@ use leasehold_proto::{Call, Moment, Reply, StoreErrorKind};
 
 use super::batch::{PendingCall, Rows};
 use super::codec::Decoder;
+use super::encode;
 use super::facts::ServerFacts;
 use super::ids::ConnId;
 use super::opening::Opened;
@@ -54,9 +55,18 @@ impl CommandConnection {
 
     /// Writes the calls behind all earlier calls.
     pub(super) fn send(&mut self, now: Moment, rows: Rows, facts: Option<ServerFacts>) {
+        self.ask_for(&rows);
         let form = self.scripts.encode(&rows, facts, self.outgoing.buffer());
         self.round_trip.sent(now, self.outgoing.end());
         self.pipeline.push(rows, form, self.outgoing.end());
+    }
+
+    /// Writes ASKING in front of a call whose slot is on its way to the server.
+    fn ask_for(&mut self, rows: &Rows) {
+        if matches!(rows, Rows::One(row) if row.asks) {
+            encode::command(self.outgoing.buffer(), &["ASKING"]);
+            self.pipeline.push(Rows::None, Form::Own, self.outgoing.end());
+        }
     }
 
     /// Returns true if a call is written at once, with at most this many commands in flight. A call behind more of them
@@ -66,8 +76,12 @@ impl CommandConnection {
     }
 
     /// Returns true if the two calls may share a command, as far as the server goes.
-    pub(super) fn join(&self, one: &Call, other: &Call, facts: Option<ServerFacts>) -> bool {
+    pub(super) fn join(&self, one: &PendingCall, other: &PendingCall, facts: Option<ServerFacts>) -> bool {
         let Some(facts) = facts else { return false };
+        if one.asks || other.asks {
+            return false;
+        }
+        let (one, other) = (&one.call, &other.call);
         let is_certain = |call: &Call| !self.scripts.doubts(call.script().sha1(), facts);
         is_certain(one) && is_certain(other) && (!facts.is_node || one.slot() == other.slot())
     }
@@ -100,12 +114,13 @@ impl CommandConnection {
         let Sent { rows, form, .. } = sent;
         match form {
             Form::Hash if is_unknown_script(&value) => {
+                self.ask_for(&rows);
                 self.scripts.encode_text(&rows, self.outgoing.buffer());
                 self.pipeline.push(rows, Form::Text, self.outgoing.end());
                 return;
             }
             Form::Checked if !is_denied(&value) => self.scripts.allow(&rows),
-            Form::Checked | Form::Text | Form::Hash => {}
+            Form::Checked | Form::Text | Form::Hash | Form::Own => {}
         }
         outcomes.extend(rows.answer(value));
     }

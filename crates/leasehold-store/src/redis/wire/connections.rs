@@ -92,6 +92,11 @@ impl Connections {
         overdue.collect()
     }
 
+    /// Returns true if no call is in flight.
+    pub(super) fn are_idle(&self) -> bool {
+        self.current.iter().chain(&self.replaced).all(|connection| connection.pipeline.is_empty())
+    }
+
     pub(super) fn ids(&self) -> Vec<ConnId> {
         self.current.iter().chain(&self.replaced).map(|connection| connection.id).collect()
     }

@@ -9,6 +9,7 @@ use super::ids::ConnId;
 use super::io::Output;
 use super::opening::{Opened, Opening};
 use super::outgoing::Outgoing;
+use super::report::Report;
 use super::server::Step;
 use crate::redis::error::Failure;
 
@@ -32,18 +33,23 @@ impl Dialing {
         Self { state: State::Idle, backoff: Backoff::new(seed) }
     }
 
-    /// Begins an attempt, or waits for its time. Returns true if an attempt begins now.
+    /// Begins an attempt, or waits for its time, or for the address of the server. Returns true if an attempt begins
+    /// now.
     pub(super) fn begin(&mut self, step: &mut Step<'_>) -> bool {
         if !matches!(self.state, State::Idle) {
             return false;
         }
+        let Some(address) = step.server.address().cloned() else {
+            step.report(Report::Unknown);
+            return false;
+        };
         let not_before = self.backoff.not_before();
         if not_before > step.now {
             self.state = State::Paused(not_before);
             return false;
         }
         let opening = Opening::new(step.server.next_conn(), step.now, step.server.limit());
-        step.output(Output::Dial(opening.id, step.server.limit()));
+        step.output(Output::Dial(opening.id, address, step.server.limit()));
         self.state = State::Opening(Box::new(opening));
         true
     }

@@ -13,11 +13,12 @@
 
 use std::collections::VecDeque;
 
-use leasehold_proto::StoreErrorKind;
 use leasehold_proto::recipe::rights::may_subscribe;
+use leasehold_proto::{Applied, StoreErrorKind};
 
 use super::encode;
 use super::facts::ServerFacts;
+use super::server::Part;
 use super::value::{Value, malformed, server_error};
 use crate::redis::channels::{Channels, PROBE};
 use crate::redis::connect::ConnectOptions;
@@ -30,6 +31,8 @@ enum Step {
     /// AUTH and SELECT, which must succeed.
     Login,
     Ping,
+    /// ROLE, which must say that the server is a master.
+    Role,
     Name,
     Hello {
         resp3: bool,
@@ -45,6 +48,9 @@ enum Step {
 pub(super) struct Terms<'a> {
     pub(super) url: &'a ServerUrl,
     pub(super) options: &'a ConnectOptions,
+    pub(super) part: Part,
+    /// The kind of channels, if a setting or another server has decided.
+    pub(super) channels: Option<Channels>,
     /// The facts, if a connection has found them out.
     pub(super) facts: Option<&'a ServerFacts>,
 }
@@ -57,8 +63,10 @@ pub(super) struct Handshake {
     greeting: Result<(), Failure>,
     is_first: bool,
     is_node: bool,
-    /// True once the number of masters was asked for.
+    /// True once the number of masters was asked for, or does not matter.
     knows_masters: bool,
+    /// True once the commands for a node of a cluster were sent.
+    was_probed: bool,
     resp3: bool,
     is_denied: bool,
     channels: Option<Channels>,
@@ -79,7 +87,7 @@ pub(super) struct Greeted {
 impl Handshake {
     /// Appends the first commands.
     pub(super) fn begin(terms: Terms<'_>, out: &mut Vec<u8>) -> Self {
-        let is_first = terms.facts.is_none();
+        let is_first = terms.facts.is_none() && terms.part != Part::Sentinel;
         let mut steps = VecDeque::new();
         if let Some(login) = &terms.url.credentials {
             match &login.user {
@@ -94,6 +102,10 @@ impl Handshake {
         }
         encode::command(out, &["PING"]);
         steps.push_back(Step::Ping);
+        if terms.part == Part::Master {
+            encode::command(out, &["ROLE"]);
+            steps.push_back(Step::Role);
+        }
         if let Some(name) = &terms.options.client_name {
             encode::command(out, &["CLIENT", "SETNAME", name]);
             steps.push_back(Step::Name);
@@ -116,10 +128,11 @@ impl Handshake {
             greeting: Ok(()),
             is_first,
             is_node: false,
-            knows_masters: false,
+            knows_masters: terms.part != Part::Alone,
+            was_probed: false,
             resp3: false,
             is_denied: false,
-            channels: Channels::of_setting(terms.options.sharded_pubsub),
+            channels: terms.channels,
         }
     }
 
@@ -135,6 +148,11 @@ impl Handshake {
             }
             (Step::Login, Value::Error(text)) => return Err(server_error(&text)),
             (Step::Login | Step::Ping, _) => return Err(malformed()),
+            // A demoted master refuses the first write, so a user without the right to the command is served too.
+            (Step::Role, value) if is_replica(&value) => {
+                return Err(Failure::new(StoreErrorKind::ReadOnly, Applied::No));
+            }
+            (Step::Role, _) => {}
             // The name serves `CLIENT LIST`, and locks work without it.
             (Step::Name, _) => {}
             (Step::Hello { .. }, Value::Array(pairs)) => {
@@ -168,11 +186,17 @@ impl Handshake {
     fn end(&mut self, out: &mut Vec<u8>) -> Option<Greeted> {
         // A server that cannot serve at the moment identifies itself on the next connection.
         let identifies = self.is_first && self.greeting.is_ok();
-        if identifies && self.is_node && !self.knows_masters {
-            self.knows_masters = true;
-            encode::command(out, &["CLUSTER", "INFO"]);
-            self.steps.push_back(Step::ClusterInfo);
-            return None;
+        if identifies && self.is_node && !self.was_probed {
+            self.was_probed = true;
+            if self.knows_masters {
+                self.probe(out);
+            } else {
+                encode::command(out, &["CLUSTER", "INFO"]);
+                self.steps.push_back(Step::ClusterInfo);
+            }
+            if !self.steps.is_empty() {
+                return None;
+            }
         }
         let facts = identifies.then(|| ServerFacts {
             is_node: self.is_node,
@@ -213,6 +237,11 @@ fn read_excuse(failure: Failure) -> Result<Result<(), Failure>, Failure> {
 /// Returns true if the value of this key has the property.
 fn is_pair(pairs: &[Value], key: &str, is: impl Fn(&Value) -> bool) -> bool {
     pairs.chunks_exact(2).any(|pair| pair[0].is_text(key) && is(&pair[1]))
+}
+
+/// Returns true if the answer to ROLE is that of a replica, or of a sentinel.
+fn is_replica(role: &Value) -> bool {
+    matches!(role, Value::Array(parts) if parts.first().is_some_and(|part| !part.is_text("master")))
 }
 
 fn is_unknown(text: &[u8]) -> bool {

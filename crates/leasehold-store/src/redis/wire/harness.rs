@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
-use leasehold_proto::{Applied, Call, Channel, Moment, Reply, Script, StoreError, StoreErrorKind, Verb};
+use leasehold_proto::{
+    Applied, Call, Channel, Moment, Reply, Scope, Script, StoreError, StoreErrorKind, Verb,
+};
 
 use super::{CallId, ConnId, Input, Output, SubscriberId, Wire};
 use crate::redis::connect::ConnectOptions;
-use crate::redis::url::ServerUrl;
+use crate::redis::url::{Address, ServerUrl};
 use crate::store::Heard;
 
 /// The timeout of a call that nothing in a test awaits.
@@ -34,11 +36,14 @@ pub(super) struct Driver {
     pub(super) now: Moment,
     /// The dialed connections, in order.
     pub(super) dialed: Vec<ConnId>,
+    /// The address of each dialed connection.
+    pub(super) addresses: BTreeMap<ConnId, Address>,
     /// The streams that are neither closed nor reset, with the bytes that each has taken.
     pub(super) streams: BTreeMap<ConnId, Vec<u8>>,
     pub(super) opened: Vec<Result<(), StoreError>>,
     pub(super) replies: Vec<(u64, Result<Reply, StoreError>)>,
     pub(super) heard: Vec<(u64, Heard)>,
+    pub(super) replaced: Vec<Scope>,
     /// The number of bytes that a stream still takes.
     pub(super) takes: usize,
     last_call: u64,
@@ -50,15 +55,22 @@ impl Driver {
     }
 
     pub(super) fn with(options: ConnectOptions) -> Self {
-        let url = ServerUrl::parse("redis://nowhere.invalid").unwrap();
+        Self::at("redis://nowhere.invalid", options)
+    }
+
+    /// Returns the driver of a wire to the servers at this URL.
+    pub(super) fn at(url: &str, options: ConnectOptions) -> Self {
+        let url = ServerUrl::parse(url).unwrap();
         Self {
             wire: Wire::new(url, options, 7),
             now: Moment::from_millis(1_000_000),
             dialed: Vec::new(),
+            addresses: BTreeMap::new(),
             streams: BTreeMap::new(),
             opened: Vec::new(),
             replies: Vec::new(),
             heard: Vec::new(),
+            replaced: Vec::new(),
             takes: usize::MAX,
             last_call: 0,
         }
@@ -86,12 +98,16 @@ impl Driver {
         self.wire.step(self.now, input, &mut outputs);
         for output in outputs {
             match output {
-                Output::Dial(id, _) => self.dialed.push(id),
+                Output::Dial(id, address, _) => {
+                    self.dialed.push(id);
+                    self.addresses.insert(id, address);
+                }
                 Output::Write(id) => self.write(id),
                 Output::Reset(id) => drop(self.streams.remove(&id)),
                 Output::Opened(outcome) => self.opened.push(outcome),
                 Output::Reply(id, outcome) => self.replies.push((id.0, outcome)),
                 Output::Heard(id, heard) => self.heard.push((id.0, heard)),
+                Output::Replaced(scope) => self.replaced.push(scope),
             }
         }
     }

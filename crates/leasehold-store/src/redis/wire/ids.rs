@@ -10,4 +10,11 @@ pub struct SubscriberId(pub u64);
 
 /// A connection, from the attempt to its end. The wire chooses its number and uses no number twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnId(pub(super) u64);
+pub struct ConnId {
+    pub(super) node: NodeId,
+    pub(super) number: u64,
+}
+
+/// A server to which the wire connects. The wire uses no number twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct NodeId(pub(super) u32);

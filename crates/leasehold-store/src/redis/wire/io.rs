@@ -3,9 +3,10 @@
 use std::io;
 use std::time::Duration;
 
-use leasehold_proto::{Call, Channel, Reply, StoreError};
+use leasehold_proto::{Call, Channel, Reply, Scope, StoreError};
 
 use super::ids::{CallId, ConnId, SubscriberId};
+use crate::redis::url::Address;
 use crate::store::Heard;
 
 /// An event for the wire.
@@ -44,9 +45,9 @@ pub enum Input<'a> {
 /// A command of the wire to its driver, or a result.
 #[derive(Debug)]
 pub enum Output {
-    /// Opens a stream for this connection, within the limit. The driver answers with [`Input::Connected`] or
-    /// [`Input::Refused`], unless it receives [`Output::Reset`] first.
-    Dial(ConnId, Duration),
+    /// Opens a stream to this address for this connection, within the limit. The driver answers with
+    /// [`Input::Connected`] or [`Input::Refused`], unless it receives [`Output::Reset`] first.
+    Dial(ConnId, Address, Duration),
     /// The connection has unwritten bytes. The driver writes [`Wire::unwritten`](super::Wire::unwritten) and reports
     /// [`Input::Wrote`], until no bytes are left.
     Write(ConnId),
@@ -58,4 +59,7 @@ pub enum Output {
     Reply(CallId, Result<Reply, StoreError>),
     /// An event of a subscription.
     Heard(SubscriberId, Heard),
+    /// Another server answers for these names now, or the same one over a new connection, so it may not have what was
+    /// granted.
+    Replaced(Scope),
 }

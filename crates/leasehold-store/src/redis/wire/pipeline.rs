@@ -153,7 +153,7 @@ mod tests {
     fn row(id: u64, submitted: u64, timeout: u64) -> Rows {
         let deadline = Deadline::new(ms(submitted), Duration::from_millis(timeout));
         let call = Call::with(&ANY, ["k"], [""; 0]);
-        Rows::One(PendingCall { id: CallId(id), call, deadline, is_abandoned: false })
+        Rows::One(PendingCall::new(CallId(id), call, deadline))
     }
 
     fn ids(pipeline: Pipeline, now: u64) -> Vec<(u64, bool)> {

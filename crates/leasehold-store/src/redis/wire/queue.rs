@@ -55,12 +55,17 @@ impl Queue {
         self.places.len() >= QUEUE_MAX
     }
 
-    /// Adds a call behind all others. The queue is not full.
+    /// Adds a call behind all earlier calls. A call that comes back from another server is before later calls.
     pub(super) fn push(&mut self, call: PendingCall) {
-        debug_assert!(self.places.back().is_none_or(|last| last.id < call.id), "the ids of calls grow");
         debug_assert!(!self.is_full(), "a full queue refuses calls");
         self.timer = self.timer.min(call.deadline.unsent(None));
-        self.places.push_back(Place { id: call.id, call: Some(call) });
+        let place = Place { id: call.id, call: Some(call) };
+        if self.places.back().is_none_or(|last| last.id < place.id) {
+            self.places.push_back(place);
+        } else {
+            let index = self.places.partition_point(|earlier| earlier.id < place.id);
+            self.places.insert(index, place);
+        }
         self.calls += 1;
     }
 
@@ -160,12 +165,7 @@ mod tests {
 
     fn call(id: u64, script: &'static Script, timeout: u64) -> PendingCall {
         let deadline = Deadline::new(ms(0), Duration::from_millis(timeout));
-        PendingCall {
-            id: CallId(id),
-            call: Call::with(script, ["k"], [""; 0]),
-            deadline,
-            is_abandoned: false,
-        }
+        PendingCall::new(CallId(id), Call::with(script, ["k"], [""; 0]), deadline)
     }
 
     fn queue(calls: impl IntoIterator<Item = PendingCall>) -> Queue {

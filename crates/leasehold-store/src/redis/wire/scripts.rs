@@ -21,6 +21,8 @@ pub(super) enum Form {
     Checked,
     Text,
     Hash,
+    /// A command of the wire itself, whose reply has no recipient.
+    Own,
 }
 
 /// The scripts that were sent on one connection, by their hashes.
@@ -40,6 +42,7 @@ impl Scripts {
             return Form::Checked;
         }
         let is_known = match rows {
+            Rows::None => return Form::Own,
             Rows::One(row) => !self.sent.insert(row.call.script().sha1()),
             Rows::Many(kinds, _) => self.batches.contains_key(&hashes(kinds)),
         };
@@ -48,6 +51,7 @@ impl Scripts {
             return Form::Text;
         }
         match rows {
+            Rows::None => {}
             Rows::One(row) => encode::call(out, ("EVALSHA", row.call.script().sha1()), &row.call),
             Rows::Many(kinds, calls) => {
                 encode_batch((kinds, calls), ("EVALSHA", self.batch(kinds).sha1()), out);
@@ -59,6 +63,7 @@ impl Scripts {
     /// Appends the command of these calls with the script's text, which the server then knows.
     pub(super) fn encode_text(&mut self, rows: &Rows, out: &mut Vec<u8>) {
         match rows {
+            Rows::None => {}
             Rows::One(row) => encode::call(out, ("EVAL", row.call.script().source()), &row.call),
             Rows::Many(kinds, calls) => {
                 encode_batch((kinds, calls), ("EVAL", self.batch(kinds).source()), out);

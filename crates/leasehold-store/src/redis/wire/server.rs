@@ -1,52 +1,113 @@
-//! The state that the command connections and the subscriptions of one server share.
+//! The state that the command connections, the subscriptions and the queries of one server share.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_proto::Moment;
 
 use super::facts::ServerFacts;
 use super::handshake::{Greeted, Terms};
-use super::ids::ConnId;
+use super::ids::{ConnId, NodeId};
 use super::io::Output;
+use super::report::Report;
 use crate::redis::channels::Channels;
 use crate::redis::connect::ConnectOptions;
-use crate::redis::url::ServerUrl;
+use crate::redis::url::{Address, ServerUrl};
+
+/// The part that a server has in its topology, which decides how a connection greets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The server of a URL without a topology. It serves all names.
+    Alone,
+    /// The master of a fleet with sentinels, which must say that it is a master.
+    Master,
+    /// A node of a cluster.
+    Shard,
+    /// A sentinel, which serves no names.
+    Sentinel,
+}
+
+/// The configuration that all servers of a client share.
+#[derive(Debug)]
+pub(super) struct Settings {
+    pub(super) url: ServerUrl,
+    pub(super) options: ConnectOptions,
+}
 
 /// One server, as this client knows it.
 #[derive(Debug)]
 pub(super) struct Server {
-    url: ServerUrl,
-    options: ConnectOptions,
+    id: NodeId,
+    part: Part,
+    /// Absent while the topology does not know the address.
+    address: Option<Address>,
+    settings: Arc<Settings>,
+    /// The kind of channels that an earlier node of the cluster has decided.
+    channels: Option<Channels>,
     facts: Option<ServerFacts>,
+    /// True if the server does not know `CLUSTER SHARDS`, as before Redis 7.
+    lacks_shards: bool,
     last_conn: u64,
 }
 
-/// One step of the wire: its time, the server, and the outputs so far.
+/// One step of the wire: its time, the server, the outputs so far, and the reports to the topology.
 pub(super) struct Step<'a> {
     pub(super) now: Moment,
     pub(super) server: &'a mut Server,
     pub(super) outputs: &'a mut Vec<Output>,
+    pub(super) reports: &'a mut Vec<(NodeId, Report)>,
 }
 
 impl Server {
-    pub(super) const fn new(url: ServerUrl, options: ConnectOptions) -> Self {
-        Self { url, options, facts: None, last_conn: 0 }
+    pub(super) fn new(id: NodeId, part: Part, address: Option<Address>, settings: Arc<Settings>) -> Self {
+        let setting = Channels::of_setting(settings.options.sharded_pubsub);
+        let channels = if part == Part::Sentinel { Some(Channels::Plain) } else { setting };
+        Self { id, part, address, settings, channels, facts: None, lacks_shards: false, last_conn: 0 }
     }
 
     /// Returns the number of a new connection.
     pub(super) const fn next_conn(&mut self) -> ConnId {
         self.last_conn += 1;
-        ConnId(self.last_conn)
+        ConnId { node: self.id, number: self.last_conn }
+    }
+
+    pub(super) const fn address(&self) -> Option<&Address> {
+        self.address.as_ref()
+    }
+
+    /// Moves to another server, of which nothing is known.
+    pub(super) fn move_to(&mut self, address: Address) {
+        self.address = Some(address);
+        self.facts = None;
+    }
+
+    /// Keeps the kind of channels that another node of the cluster has decided.
+    pub(super) fn set_channels(&mut self, channels: Channels) {
+        self.channels = Some(channels);
+    }
+
+    pub(super) const fn part(&self) -> Part {
+        self.part
+    }
+
+    pub(super) const fn lacks_shards(&self) -> bool {
+        self.lacks_shards
+    }
+
+    /// Notes that the server does not know `CLUSTER SHARDS`. Returns true if that is news.
+    pub(super) const fn note_no_shards(&mut self) -> bool {
+        !std::mem::replace(&mut self.lacks_shards, true)
     }
 
     /// Returns the longest duration of one attempt to connect.
-    pub(super) const fn limit(&self) -> Duration {
-        self.options.timeout
+    pub(super) fn limit(&self) -> Duration {
+        self.settings.options.timeout
     }
 
     /// Returns the configuration of a handshake.
-    pub(super) const fn terms(&self) -> Terms<'_> {
-        Terms { url: &self.url, options: &self.options, facts: self.facts.as_ref() }
+    pub(super) fn terms(&self) -> Terms<'_> {
+        let Settings { url, options } = &*self.settings;
+        Terms { url, options, part: self.part, channels: self.channels, facts: self.facts.as_ref() }
     }
 
     pub(super) const fn facts(&self) -> Option<ServerFacts> {
@@ -60,13 +121,22 @@ impl Server {
 
     /// Returns the channels that carry wake-ups.
     pub(super) fn channels(&self) -> Channels {
-        let set = Channels::of_setting(self.options.sharded_pubsub);
-        self.facts.map(|facts| facts.channels).or(set).unwrap_or(Channels::Plain)
+        self.facts.map(|facts| facts.channels).or(self.channels).unwrap_or(Channels::Plain)
+    }
+
+    /// Returns true if the topology directs calls from one server to another.
+    pub(super) const fn redirects(&self) -> bool {
+        matches!(self.part, Part::Shard)
     }
 }
 
 impl Step<'_> {
     pub(super) fn output(&mut self, output: Output) {
         self.outputs.push(output);
+    }
+
+    /// Tells the topology of the server.
+    pub(super) fn report(&mut self, report: Report) {
+        self.reports.push((self.server.id, report));
     }
 }

@@ -20,6 +20,7 @@ use self::table::SubscriptionTable;
 use super::dialing::Dialing;
 use super::ids::{ConnId, SubscriberId};
 use super::io::Output;
+use super::report::Report;
 use super::server::Step;
 
 /// The subscriptions of one server.
@@ -41,6 +42,13 @@ impl Subscriptions {
         if !self.is_closed {
             self.table.add(id, channel, step.outputs);
             self.advance(step);
+        }
+    }
+
+    /// Subscribes, unless the subscriber is there.
+    pub(super) fn keep(&mut self, step: &mut Step<'_>, id: SubscriberId, channel: Channel) {
+        if self.table.is_empty() {
+            self.subscribe(step, id, channel);
         }
     }
 
@@ -69,8 +77,7 @@ impl Subscriptions {
         if self.is_of_session(id) {
             self.end_session(step);
         } else if self.dialing.is_over(step, id) {
-            self.table.start_over();
-            self.advance(step);
+            self.failed(step);
         }
     }
 
@@ -82,15 +89,39 @@ impl Subscriptions {
                 self.session = Some(Session::new(opened, channels, step.now, &mut self.table));
                 return self.advance(step);
             }
-            Some(Err(_)) => self.advance(step),
+            Some(Err(_)) => self.failed(step),
             None => {}
         }
         let Some(session) = self.session.as_mut().filter(|session| session.id == id) else { return };
-        match session.receive(step.now, bytes, &mut self.table, step.outputs) {
+        let received = session.receive(step.now, bytes, &mut self.table, step.outputs);
+        for redirection in session.take_redirections() {
+            step.report(Report::Moved(redirection));
+        }
+        match received {
             Ok(()) => session.outgoing.announce(step, id),
             // The reason of the break does not matter, because the next attempt begins anyway.
             Err(_) => self.end_session(step),
         }
+    }
+
+    /// Notes that an attempt to connect has failed. The next attempt does not depend on the reason.
+    fn failed(&mut self, step: &mut Step<'_>) {
+        self.table.start_over();
+        step.report(Report::Deaf);
+        self.advance(step);
+    }
+
+    /// Goes on with another server under the same name.
+    pub(super) fn move_on(&mut self, step: &mut Step<'_>) {
+        self.end_session(step);
+        self.dialing.stop(step);
+        self.dialing.was_useful();
+        self.advance(step);
+    }
+
+    /// Returns true if no channel has a subscriber and no channel is left to leave.
+    pub(super) fn is_idle(&self) -> bool {
+        self.table.is_empty()
     }
 
     /// Closes the connection, and pauses before the next one if this one was of no use.
@@ -114,9 +145,10 @@ impl Subscriptions {
     }
 
     pub(super) fn tick(&mut self, step: &mut Step<'_>) {
-        // The next attempt does not depend on the reason of a failure.
-        drop(self.dialing.tick(step));
-        self.advance(step);
+        match self.dialing.tick(step) {
+            Some(_) => self.failed(step),
+            None => self.advance(step),
+        }
     }
 
     pub(super) fn close(&mut self, step: &mut Step<'_>) {

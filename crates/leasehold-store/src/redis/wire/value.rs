@@ -28,6 +28,31 @@ impl Value {
         matches!(self, Self::Text(text) if text == expected.as_bytes())
     }
 
+    pub(super) fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => std::str::from_utf8(text).ok(),
+            _ => None,
+        }
+    }
+
+    pub(super) const fn int(&self) -> Option<i64> {
+        match self {
+            Self::Int(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// Returns the value of a key, if the value is a map, or a list of keys and values.
+    pub(super) fn member(&self, key: &str) -> Option<&Self> {
+        let Self::Array(parts) = self else { return None };
+        parts.chunks_exact(2).find(|pair| pair[0].is_text(key)).map(|pair| &pair[1])
+    }
+
+    /// Returns the text of a key, if the value is a map, or a list of keys and values.
+    pub(super) fn field(&self, key: &str) -> Option<&str> {
+        self.member(key)?.text()
+    }
+
     /// Converts the reply of a script.
     pub(super) fn into_reply(self) -> Result<Reply, Failure> {
         match self {

@@ -16,8 +16,13 @@ struct Server {
 
 impl Server {
     fn greeted_by(url: &str, options: &ConnectOptions, facts: Option<ServerFacts>) -> Self {
+        Self::of_part(Part::Alone, url, options, facts)
+    }
+
+    fn of_part(part: Part, url: &str, options: &ConnectOptions, facts: Option<ServerFacts>) -> Self {
         let url = ServerUrl::parse(url).unwrap();
-        let terms = Terms { url: &url, options, facts: facts.as_ref() };
+        let channels = Channels::of_setting(options.sharded_pubsub);
+        let terms = Terms { url: &url, options, part, channels, facts: facts.as_ref() };
         let mut out = Vec::new();
         let handshake = Handshake::begin(terms, &mut out);
         let mut decoder = Decoder::default();

@@ -12,7 +12,7 @@ use super::changes::{Pending, gathered};
 use super::incoming::Incoming;
 use super::table::SubscriptionTable;
 use crate::redis::channels::Channels;
-use crate::redis::error::Failure;
+use crate::redis::error::{Failure, Redirection};
 use crate::redis::wire::codec::Decoder;
 use crate::redis::wire::ids::ConnId;
 use crate::redis::wire::io::Output;
@@ -49,6 +49,8 @@ pub(super) struct Session {
     silent_at: Moment,
     /// The time at which idle subscriptions age, or [`Moment::NEVER`].
     age_at: Moment,
+    /// The servers to which this one has directed channels since the last look.
+    redirections: Vec<Redirection>,
     was_useful: bool,
 }
 
@@ -69,6 +71,7 @@ impl Session {
             outstanding: 0,
             silent_at: Moment::NEVER,
             age_at: Moment::NEVER,
+            redirections: Vec::new(),
             was_useful: false,
         };
         session.advance(now, table);
@@ -79,6 +82,11 @@ impl Session {
     /// Returns true if the server has confirmed a subscription on this connection.
     pub(super) const fn was_useful(&self) -> bool {
         self.was_useful
+    }
+
+    /// Takes the servers to which this one has directed channels.
+    pub(super) fn take_redirections(&mut self) -> Vec<Redirection> {
+        std::mem::take(&mut self.redirections)
     }
 
     pub(super) fn timer(&self) -> Moment {
@@ -209,7 +217,10 @@ impl Session {
                 self.was_useful = true;
             }
             // The session requests the channels again later, and serves the other channels meanwhile.
-            (Pending::Join(channels), Err(_)) => table.refuse(channels.drain(..)),
+            (Pending::Join(channels), Err(failure)) => {
+                self.redirections.extend(failure.redirection().cloned());
+                table.refuse(channels.drain(..));
+            }
             (Pending::Leave(channels), Ok(())) => {
                 if let Some(channel) = channels.pop_front() {
                     table.left(&channel);

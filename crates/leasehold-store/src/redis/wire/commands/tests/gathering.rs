@@ -36,23 +36,24 @@ fn calls_behind_few_others_are_written_at_once() {
 }
 
 #[test]
-fn calls_behind_one_command_of_many_are_written_and_behind_two_they_gather() {
-    let mut driver = Driver::with(ConnectOptions::default().at_once(3));
+fn calls_behind_few_commands_are_written_and_behind_four_they_gather() {
+    let mut driver = Driver::with(ConnectOptions::default().at_once(5));
     let id = driver.open();
-    for value in 1..=6 {
+    for value in 1..=10 {
         driver.set(value, LONG);
     }
     driver.taken(id);
-    driver.says(id, ":1\r\n:2\r\n:3\r\n");
-    assert_eq!(driver.commands(id), ["EVAL 3 k k k 111 1 0 4 5 6"]);
-    for value in 7..=9 {
+    driver.says(id, ":1\r\n:2\r\n:3\r\n:4\r\n:5\r\n");
+    assert_eq!(driver.commands(id), ["EVAL 5 k k k k k 11111 1 0 6 7 8 9 10"]);
+    for value in 11..=15 {
         driver.set(value, LONG);
     }
-    assert_eq!(driver.commands(id), ["EVALSHA 1 k 7"], "the server has work while the client reads");
-    driver.says(id, "*3\r\n:4\r\n:5\r\n:6\r\n");
-    assert_eq!(driver.commands(id), ["EVALSHA 2 k k 11 1 0 8 9"]);
-    driver.says(id, ":7\r\n*2\r\n:8\r\n:9\r\n");
-    assert_eq!(driver.outcomes(), (1..=9).map(|id| (id, Ok(Reply::Int(id as i64)))).collect::<Vec<_>>());
+    let written = ["EVALSHA 1 k 11", "EVALSHA 1 k 12", "EVALSHA 1 k 13"];
+    assert_eq!(driver.commands(id), written, "the server has work while the client reads");
+    driver.says(id, "*5\r\n:6\r\n:7\r\n:8\r\n:9\r\n:10\r\n");
+    assert_eq!(driver.commands(id), ["EVALSHA 2 k k 11 1 0 14 15"]);
+    driver.says(id, ":11\r\n:12\r\n:13\r\n*2\r\n:14\r\n:15\r\n");
+    assert_eq!(driver.outcomes(), (1..=15).map(|id| (id, Ok(Reply::Int(id as i64)))).collect::<Vec<_>>());
 }
 
 #[test]

@@ -1,0 +1,104 @@
+//! The servers of a client, and the steps that a topology takes with them.
+//!
+//! Invariant: a report waits until the step of its server is over, so a topology never acts within a step of a server.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use leasehold_proto::Moment;
+
+use super::ids::{ConnId, NodeId};
+use super::io::Output;
+use super::node::{Node, Parts};
+use super::report::Report;
+use super::server::{Part, Server, Settings};
+use crate::redis::url::Address;
+
+/// The servers to which the wire connects.
+#[derive(Debug)]
+pub(super) struct Nodes {
+    nodes: BTreeMap<NodeId, Node>,
+    settings: Arc<Settings>,
+    seed: u64,
+    last: u32,
+    reports: Vec<(NodeId, Report)>,
+}
+
+/// A step of the topology: its time, the servers, and the outputs so far.
+pub(super) struct Turn<'a> {
+    pub(super) now: Moment,
+    pub(super) nodes: &'a mut Nodes,
+    pub(super) outputs: &'a mut Vec<Output>,
+}
+
+impl Nodes {
+    pub(super) const fn new(settings: Arc<Settings>, seed: u64) -> Self {
+        Self { nodes: BTreeMap::new(), settings, seed, last: 0, reports: Vec::new() }
+    }
+
+    /// Adds a server.
+    pub(super) fn add(&mut self, part: Part, address: Option<Address>) -> NodeId {
+        self.last += 1;
+        let id = NodeId(self.last);
+        // Each server has jitter of its own.
+        let seed = self.seed.wrapping_add(u64::from(self.last - 1) << 16);
+        let server = Server::new(id, part, address, Arc::clone(&self.settings));
+        self.nodes.insert(id, Node::new(server, seed, &self.settings.options));
+        id
+    }
+
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(super) fn get(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.get(&id)
+    }
+
+    /// Returns the servers in the order of their numbers.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.values()
+    }
+
+    pub(super) fn ids(&self) -> Vec<NodeId> {
+        self.nodes.keys().copied().collect()
+    }
+
+    /// Returns the server of a connection.
+    pub(super) fn of(&self, id: ConnId) -> Option<&Node> {
+        self.get(id.node)
+    }
+
+    /// Takes the next report.
+    pub(super) fn next_report(&mut self) -> Option<(NodeId, Report)> {
+        if self.reports.is_empty() { None } else { Some(self.reports.remove(0)) }
+    }
+
+    /// Returns the earliest time at which a tick may have something to do.
+    pub(super) fn timer(&self) -> Moment {
+        self.all().map(Node::timer).min().unwrap_or(Moment::NEVER)
+    }
+}
+
+impl Turn<'_> {
+    /// Takes a step of one server, if it is there.
+    pub(super) fn with<T>(&mut self, id: NodeId, act: impl FnOnce(&mut Parts<'_>) -> T) -> Option<T> {
+        let Nodes { nodes, reports, .. } = &mut *self.nodes;
+        let node = nodes.get_mut(&id)?;
+        Some(act(&mut node.parts(self.now, self.outputs, reports)))
+    }
+
+    /// Takes a step of each server.
+    pub(super) fn each(&mut self, act: impl Fn(&mut Parts<'_>)) {
+        let Nodes { nodes, reports, .. } = &mut *self.nodes;
+        for node in nodes.values_mut() {
+            act(&mut node.parts(self.now, self.outputs, reports));
+        }
+    }
+
+    /// Ends the connections of a server and forgets it.
+    pub(super) fn remove(&mut self, id: NodeId) {
+        self.with(id, |parts| parts.close());
+        self.nodes.nodes.remove(&id);
+    }
+}

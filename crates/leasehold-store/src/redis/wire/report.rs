@@ -1,0 +1,27 @@
+//! The reports of a server's connections to the topology.
+
+use super::batch::PendingCall;
+use super::value::Value;
+use crate::redis::channels::Channels;
+use crate::redis::error::{Failure, Redirection};
+
+/// An event of one server that may concern the topology.
+#[derive(Debug)]
+pub(super) enum Report {
+    /// A connection for calls has opened. `again` is true if it is not the first to this server.
+    Opened { channels: Option<Channels>, again: bool },
+    /// The server cannot be reached, or says that it does not serve its names.
+    Unfit,
+    /// A call waits for the address of the server.
+    Unknown,
+    /// The server directs a call to another one. The call has not run.
+    Redirected(PendingCall, Redirection, Failure),
+    /// The server directs the subscribers of a slot to another one.
+    Moved(Redirection),
+    /// The connection for subscriptions cannot be opened.
+    Deaf,
+    /// A message of a sentinel, or the confirmation that messages come.
+    Heard,
+    /// The outcome of a query.
+    Answered(Result<Vec<Value>, Failure>),
+}

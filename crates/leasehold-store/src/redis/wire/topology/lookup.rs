@@ -1,0 +1,208 @@
+//! The search for the map of a cluster: a round of queries, one server after the other.
+//!
+//! Invariant: at most one round is under way, and rounds keep a pace, whatever the servers answer.
+//!
+//! # How it works
+//! A round asks the known masters and then the seeds. It goes on to the next when one has failed, or has not answered for
+//! [`HEDGE`]. A map of an earlier epoch than that of the map in use comes from a node that was cut off. It counts only if
+//! the round finds no other, which is how a cluster looks that was created anew.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use leasehold_proto::Moment;
+
+use super::map::Map;
+use crate::redis::error::Failure;
+use crate::redis::wire::backoff::Backoff;
+use crate::redis::wire::ids::NodeId;
+
+/// The time after which a round asks the next server too.
+const HEDGE: Duration = Duration::from_millis(300);
+/// The least time between two rounds that found a map.
+const REST: Duration = Duration::from_secs(1);
+
+/// The round under way, or the time of the next.
+#[derive(Debug)]
+pub(super) struct Lookup {
+    round: Option<Round>,
+    /// True if a round is wanted as soon as the pace allows one.
+    is_wanted: bool,
+    not_before: Moment,
+    pace: Backoff,
+}
+
+#[derive(Debug)]
+struct Round {
+    candidates: VecDeque<NodeId>,
+    asked: BTreeSet<NodeId>,
+    next_at: Moment,
+    /// A map of an earlier epoch.
+    fallback: Option<Map>,
+    failure: Option<Failure>,
+}
+
+/// The end of a round.
+#[derive(Debug)]
+pub(super) enum Found {
+    Map(Map),
+    /// No server has given a map. The failure is the last one.
+    Nothing(Option<Failure>),
+}
+
+impl Lookup {
+    pub(super) fn new(seed: u64) -> Self {
+        Self { round: None, is_wanted: false, not_before: Moment::default(), pace: Backoff::new(seed) }
+    }
+
+    /// Asks for a round, which begins as soon as the pace allows.
+    pub(super) const fn want(&mut self) {
+        self.is_wanted = true;
+    }
+
+    /// Returns true if a round is to begin.
+    pub(super) fn is_due(&self, now: Moment) -> bool {
+        self.is_wanted && self.round.is_none() && self.not_before <= now
+    }
+
+    /// Begins a round over these servers.
+    pub(super) fn begin(&mut self, now: Moment, candidates: VecDeque<NodeId>) {
+        self.is_wanted = false;
+        self.pace.attempted(now);
+        let (asked, fallback, failure) = (BTreeSet::new(), None, None);
+        self.round = Some(Round { candidates, asked, next_at: now, fallback, failure });
+    }
+
+    /// Returns the next server to ask now, if its time has come.
+    pub(super) fn next(&mut self, now: Moment) -> Option<NodeId> {
+        let round = self.round.as_mut().filter(|round| round.next_at <= now)?;
+        let next = round.candidates.pop_front();
+        round.next_at = if next.is_some() { now + HEDGE } else { Moment::NEVER };
+        round.asked.extend(next);
+        next
+    }
+
+    /// Takes the answer of a server. `epoch` is that of the map in use. Returns the end of the round, if this ends it.
+    pub(super) fn answered(
+        &mut self,
+        now: Moment,
+        node: NodeId,
+        answer: Result<Map, Failure>,
+        epoch: u64,
+    ) -> Option<Found> {
+        let round = self.round.as_mut()?;
+        if !round.asked.remove(&node) {
+            return None;
+        }
+        match answer {
+            Ok(map) if map.epoch >= epoch => {
+                self.pace.forget();
+                return Some(self.end(now + REST, Found::Map(map)));
+            }
+            Ok(map) => round.fallback = Some(map),
+            Err(failure) => round.failure = Some(failure),
+        }
+        if !round.candidates.is_empty() {
+            round.next_at = now;
+            return None;
+        }
+        if !round.asked.is_empty() {
+            return None;
+        }
+        let found = match round.fallback.take() {
+            Some(map) => Found::Map(map),
+            None => Found::Nothing(round.failure.take()),
+        };
+        Some(self.end(self.pace.not_before(), found))
+    }
+
+    fn end(&mut self, not_before: Moment, found: Found) -> Found {
+        self.round = None;
+        self.not_before = not_before;
+        found
+    }
+
+    /// Ends the round without a result.
+    pub(super) fn stop(&mut self) {
+        self.round = None;
+        self.is_wanted = false;
+    }
+
+    /// Returns the time at which there is something to do.
+    pub(super) fn timer(&self) -> Moment {
+        match &self.round {
+            Some(round) => round.next_at,
+            None if self.is_wanted => self.not_before,
+            None => Moment::NEVER,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leasehold_proto::{Applied, StoreErrorKind};
+
+    fn ms(millis: u64) -> Moment {
+        Moment::from_millis(millis)
+    }
+
+    fn map(epoch: u64) -> Result<Map, Failure> {
+        Ok(Map { epoch, ranges: Vec::new() })
+    }
+
+    fn failure() -> Result<Map, Failure> {
+        Err(Failure::new(StoreErrorKind::Unreachable, Applied::No))
+    }
+
+    fn begun(nodes: u32) -> Lookup {
+        let mut lookup = Lookup::new(7);
+        lookup.want();
+        assert!(lookup.is_due(ms(0)));
+        lookup.begin(ms(0), (1..=nodes).map(NodeId).collect());
+        assert!(!lookup.is_due(ms(0)), "a round is under way");
+        lookup
+    }
+
+    #[test]
+    fn the_next_server_is_asked_after_a_failure_or_a_silence() {
+        let mut lookup = begun(3);
+        assert_eq!((lookup.next(ms(0)), lookup.next(ms(0))), (Some(NodeId(1)), None));
+        assert_eq!(lookup.timer(), ms(300));
+        assert_eq!(lookup.next(ms(300)), Some(NodeId(2)), "the first one is silent");
+        assert!(lookup.answered(ms(310), NodeId(2), failure(), 0).is_none());
+        assert_eq!(lookup.next(ms(310)), Some(NodeId(3)));
+        let found = lookup.answered(ms(320), NodeId(1), map(4), 4);
+        assert!(matches!(found, Some(Found::Map(Map { epoch: 4, .. }))), "{found:?}");
+        lookup.want();
+        assert_eq!((lookup.is_due(ms(1_319)), lookup.timer()), (false, ms(1_320)));
+        assert!(lookup.answered(ms(330), NodeId(3), map(9), 0).is_none(), "the round is over");
+    }
+
+    #[test]
+    fn a_map_of_an_earlier_epoch_counts_only_without_another() {
+        let mut lookup = begun(2);
+        lookup.next(ms(0));
+        assert!(lookup.answered(ms(1), NodeId(1), map(3), 4).is_none());
+        assert_eq!(lookup.next(ms(1)), Some(NodeId(2)));
+        assert!(matches!(
+            lookup.answered(ms(2), NodeId(2), map(5), 4),
+            Some(Found::Map(Map { epoch: 5, .. }))
+        ));
+        let mut lookup = begun(2);
+        lookup.next(ms(0));
+        lookup.answered(ms(1), NodeId(1), map(3), 4);
+        lookup.next(ms(1));
+        let found = lookup.answered(ms(2), NodeId(2), failure(), 4);
+        assert!(matches!(found, Some(Found::Map(Map { epoch: 3, .. }))), "{found:?}");
+    }
+
+    #[test]
+    fn a_round_without_a_map_is_followed_by_a_pause() {
+        let mut lookup = begun(1);
+        lookup.next(ms(0));
+        assert!(matches!(lookup.answered(ms(5), NodeId(1), failure(), 0), Some(Found::Nothing(Some(_)))));
+        lookup.want();
+        assert!(!lookup.is_due(ms(5)) && lookup.is_due(ms(25)));
+    }
+}

@@ -69,6 +69,8 @@ enum Cause {
         "the keys {0:?} and {1:?} are in two slots of the cluster; give both names one hash tag in braces"
     )]
     TwoSlots(String, String),
+    #[error("the sentinels know no service {0:?}")]
+    Service(String),
 }
 
 /// Returns the text of an I/O error, without the system's number and wording: `connection refused`.
@@ -105,6 +107,11 @@ impl Failure {
     pub(super) fn of_two_slots(one: &str, other: &str) -> Self {
         let cause = Cause::TwoSlots(one.to_owned(), other.to_owned());
         Self { cause: Some(cause), ..Self::new(Kind::WrongNode, No) }
+    }
+
+    /// Returns the failure of a fleet that no sentinel watches.
+    pub(super) fn of_service(service: &str) -> Self {
+        Self { cause: Some(Cause::Service(service.to_owned())), ..Self::new(Kind::Unreachable, No) }
     }
 
     /// Returns the failure that an error reply means.

@@ -31,6 +31,7 @@ pub(super) static DELETE: Script =
 pub(super) type Outcome = Result<Reply, (StoreErrorKind, Applied)>;
 
 /// A wire and what its driver has seen.
+#[derive(Debug)]
 pub(super) struct Driver {
     pub(super) wire: Wire,
     pub(super) now: Moment,
@@ -40,6 +41,8 @@ pub(super) struct Driver {
     pub(super) addresses: BTreeMap<ConnId, Address>,
     /// The streams that are neither closed nor reset, with the bytes that each has taken.
     pub(super) streams: BTreeMap<ConnId, Vec<u8>>,
+    /// The connections that were reset, dialed or open.
+    pub(super) reset: Vec<ConnId>,
     pub(super) opened: Vec<Result<(), StoreError>>,
     pub(super) replies: Vec<(u64, Result<Reply, StoreError>)>,
     pub(super) heard: Vec<(u64, Heard)>,
@@ -60,13 +63,17 @@ impl Driver {
 
     /// Returns the driver of a wire to the servers at this URL.
     pub(super) fn at(url: &str, options: ConnectOptions) -> Self {
-        let url = ServerUrl::parse(url).unwrap();
+        Self::of(ServerUrl::parse(url).unwrap(), options)
+    }
+
+    pub(super) fn of(url: ServerUrl, options: ConnectOptions) -> Self {
         Self {
             wire: Wire::new(url, options, 7),
             now: Moment::from_millis(1_000_000),
             dialed: Vec::new(),
             addresses: BTreeMap::new(),
             streams: BTreeMap::new(),
+            reset: Vec::new(),
             opened: Vec::new(),
             replies: Vec::new(),
             heard: Vec::new(),
@@ -99,11 +106,14 @@ impl Driver {
         for output in outputs {
             match output {
                 Output::Dial(id, address, _) => {
-                    self.dialed.push(id);
                     self.addresses.insert(id, address);
+                    self.dialed.push(id);
                 }
                 Output::Write(id) => self.write(id),
-                Output::Reset(id) => drop(self.streams.remove(&id)),
+                Output::Reset(id) => {
+                    self.streams.remove(&id);
+                    self.reset.push(id);
+                }
                 Output::Opened(outcome) => self.opened.push(outcome),
                 Output::Reply(id, outcome) => self.replies.push((id.0, outcome)),
                 Output::Heard(id, heard) => self.heard.push((id.0, heard)),
@@ -123,6 +133,38 @@ impl Driver {
             self.streams.get_mut(&id).expect("a stream").extend_from_slice(&unwritten[..count]);
             self.input(Input::Wrote(id, count));
         }
+    }
+
+    /// Gives the oldest connection that was dialed to this host, and has no stream, a stream.
+    pub(super) fn accept_at(&mut self, host: &str) -> ConnId {
+        let is_there =
+            |address: &Address| matches!(address, Address::Tcp { host: there, .. } if there == host);
+        let is_open = |id: &ConnId| !self.reset.contains(id) && is_there(&self.addresses[id]);
+        let index = self.dialed.iter().position(is_open);
+        let id =
+            self.dialed.remove(index.unwrap_or_else(|| panic!("{host} is not dialed: {:?}", self.dials())));
+        self.streams.insert(id, Vec::new());
+        self.input(Input::Connected(id));
+        id
+    }
+
+    /// Refuses the oldest dial to this host.
+    pub(super) fn refuse_at(&mut self, host: &str) {
+        let is_there =
+            |address: &Address| matches!(address, Address::Tcp { host: there, .. } if there == host);
+        let is_open = |id: &ConnId| !self.reset.contains(id) && is_there(&self.addresses[id]);
+        let index = self.dialed.iter().position(is_open).expect("a dial");
+        let id = self.dialed.remove(index);
+        self.input(Input::Refused(id, io::ErrorKind::ConnectionRefused.into()));
+    }
+
+    /// Returns the hosts that are dialed and have no stream, in order.
+    pub(super) fn dials(&self) -> Vec<&str> {
+        let host = |id: &ConnId| match &self.addresses[id] {
+            Address::Tcp { host, .. } => host.as_str(),
+            Address::Unix { .. } => "",
+        };
+        self.dialed.iter().filter(|id| !self.reset.contains(id)).map(host).collect()
     }
 
     /// Gives the last dialed connection a stream.

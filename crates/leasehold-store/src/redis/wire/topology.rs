@@ -8,6 +8,8 @@ mod lookup;
 mod map;
 mod sentinel;
 mod slots;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 

@@ -28,7 +28,7 @@ use crate::redis::wire::nodes::{Nodes, Turn};
 use crate::redis::wire::queue::Queue;
 use crate::redis::wire::report::Report;
 use crate::redis::wire::server::Part;
-use crate::redis::wire::value::Value;
+use crate::redis::wire::value::{Value, server_error};
 
 /// The most servers to which one call is directed in turn.
 const REDIRECTIONS_MAX: u8 = 5;
@@ -354,9 +354,7 @@ impl Cluster {
     fn read(&self, turn: &Turn<'_>, node: NodeId, values: &[Value]) -> Result<Map, Failure> {
         let malformed = Failure::new(StoreErrorKind::Malformed, Applied::No);
         match values {
-            [Value::Error(text), ..] => {
-                Err(Failure::server_error(&String::from_utf8_lossy(text)).of_connect())
-            }
+            [Value::Error(text), ..] => Err(server_error(text).of_connect()),
             [map, rest @ ..] => {
                 let host = host_of(turn.nodes, node).unwrap_or_default();
                 Map::read(map, rest.first(), &host, turn.nodes.settings().url.tls).ok_or(malformed)

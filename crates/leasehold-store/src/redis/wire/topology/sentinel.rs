@@ -22,7 +22,7 @@ use crate::redis::wire::io::Output;
 use crate::redis::wire::nodes::{Nodes, Turn};
 use crate::redis::wire::report::Report;
 use crate::redis::wire::server::Part;
-use crate::redis::wire::value::Value;
+use crate::redis::wire::value::{Value, server_error};
 
 /// The time between two rounds without a reason.
 const POLL: Duration = Duration::from_secs(10);
@@ -111,6 +111,9 @@ impl Sentinel {
 
     /// Begins a round at the pace of the rounds that found no fit master.
     fn ask_soon(&mut self, turn: &mut Turn<'_>) {
+        if self.round.is_some() {
+            return;
+        }
         let not_before = self.pace.not_before();
         if not_before <= turn.now {
             self.ask(turn);
@@ -145,7 +148,7 @@ impl Sentinel {
             let mut values = values.into_iter();
             let (master, others) = (values.next(), values.next());
             round.named.extend(addresses(others.as_ref()));
-            read_master(master)
+            read_master(master, &self.service)
         });
         match answer {
             Ok(answer) if round.best.as_ref().is_none_or(|best| answer.epoch > best.epoch) => {
@@ -227,7 +230,7 @@ impl Sentinel {
     }
 
     pub(super) fn timer(&self) -> Moment {
-        self.next_round
+        if self.round.is_some() { Moment::NEVER } else { self.next_round }
     }
 
     pub(super) fn close(&mut self) {
@@ -237,10 +240,13 @@ impl Sentinel {
 }
 
 /// Reads the answer to `SENTINEL MASTER`.
-fn read_master(value: Option<Value>) -> Result<Answer, Failure> {
+fn read_master(value: Option<Value>, service: &str) -> Result<Answer, Failure> {
     let malformed = || Failure::new(StoreErrorKind::Malformed, Applied::No);
     match value {
-        Some(Value::Error(text)) => Err(Failure::server_error(&String::from_utf8_lossy(&text))),
+        Some(Value::Error(text)) if text.starts_with(b"ERR No such master") => {
+            Err(Failure::of_service(service))
+        }
+        Some(Value::Error(text)) => Err(server_error(&text).of_connect()),
         Some(value) => {
             let epoch = value.field("config-epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or_default();
             let address = address(&value).ok_or_else(malformed)?;

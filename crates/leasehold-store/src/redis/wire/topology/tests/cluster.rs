@@ -1,0 +1,276 @@
+//! Tests of a cluster: `a` has the lower slots, `b` the upper ones. `low` and `high` are keys in these.
+
+use std::time::Duration;
+
+use leasehold_proto::{Applied, Call, Reply, Scope, StoreErrorKind as Kind};
+
+use super::{array, at, driver};
+use crate::redis::url::Servers;
+use crate::redis::wire::harness::{Driver, LONG, SET};
+use crate::redis::wire::{ConnId, Input};
+use crate::store::Heard;
+
+/// The answers of a node to the first commands up to HELLO, which tells that it is a node, and those that follow.
+const GREETING: &str = "+PONG\r\n*2\r\n$4\r\nmode\r\n$7\r\ncluster\r\n:0\r\n:1\r\n";
+const SHARDED: &str = "-MOVED 1 a:1\r\n";
+/// A key in slot 5,061 and one in slot 15,495.
+const LOW: &str = "{bar}";
+const HIGH: &str = "{a}";
+
+fn cluster() -> Driver {
+    driver(Servers::Cluster { seeds: vec![at("a"), at("b")] })
+}
+
+fn set(key: &str, value: u64) -> Call {
+    Call::of(&SET).key("key", key).arg("value", value)
+}
+
+/// Returns the answer to CLUSTER SLOTS of these ranges.
+fn map(ranges: &[(u16, u16, &str)]) -> String {
+    let range = |(first, last, host): &(u16, u16, &str)| {
+        format!("*3\r\n:{first}\r\n:{last}\r\n*2\r\n${}\r\n{host}\r\n:1\r\n", host.len())
+    };
+    format!("*{}\r\n{}", ranges.len(), ranges.iter().map(range).collect::<String>())
+}
+
+const HALVES: [(u16, u16, &str); 2] = [(0, 8_191, "a"), (8_192, 16_383, "b")];
+
+/// Lets a node answer a query by this map.
+fn draws(driver: &mut Driver, host: &str, ranges: &[(u16, u16, &str)], epoch: u32) {
+    let id = accepts(driver, host);
+    let asked = driver.commands(id);
+    assert_eq!(asked[asked.len() - 2..], ["CLUSTER SHARDS", "CLUSTER INFO"], "{asked:?}");
+    let info = format!("cluster_current_epoch:{epoch}\r\n");
+    driver.says(id, map(ranges) + &format!("${}\r\n{info}\r\n", info.len()));
+    assert!(driver.reset.contains(&id), "the query is over");
+}
+
+/// Lets a node greet, and returns its connection. Its first connection says what it is.
+fn accepts(driver: &mut Driver, host: &str) -> ConnId {
+    let id = driver.accept_at(host);
+    if driver.commands(id).contains(&"HELLO".to_owned()) {
+        driver.says(id, GREETING);
+        if driver.commands(id).iter().any(|command| command.starts_with("SPUBLISH")) {
+            driver.says(id, SHARDED);
+        }
+    } else {
+        driver.says(id, "+PONG\r\n");
+    }
+    id
+}
+
+fn greets(driver: &mut Driver, host: &str) -> ConnId {
+    let id = accepts(driver, host);
+    driver.taken(id);
+    id
+}
+
+/// Returns a cluster with connections to both masters.
+fn live() -> (Driver, ConnId, ConnId) {
+    let mut driver = cluster();
+    driver.input(Input::Open);
+    draws(&mut driver, "a", &HALVES, 1);
+    let a = greets(&mut driver, "a");
+    assert_eq!(driver.opened, [Ok(())]);
+    driver.submit(set(HIGH, 0), LONG);
+    let b = greets(&mut driver, "b");
+    driver.says(b, ":0\r\n");
+    driver.outcomes();
+    (driver, a, b)
+}
+
+fn ran(id: u64) -> (u64, Result<Reply, (Kind, Applied)>) {
+    (id, Ok(Reply::Int(1)))
+}
+
+#[test]
+fn a_call_goes_to_the_master_of_its_slot() {
+    let (mut driver, a, b) = live();
+    let low = driver.submit(set(LOW, 1), LONG);
+    let high = driver.submit(set(HIGH, 2), LONG);
+    assert_eq!(driver.commands(a), [format!("EVAL 1 {LOW} 1")]);
+    assert_eq!(driver.commands(b), [format!("EVALSHA 1 {HIGH} 2")]);
+    driver.says(b, ":1\r\n");
+    driver.says(a, ":1\r\n");
+    assert_eq!(driver.outcomes(), [ran(high), ran(low)]);
+}
+
+#[test]
+fn a_call_that_is_directed_elsewhere_is_sent_there_and_later_ones_go_there_at_once() {
+    let (mut driver, a, b) = live();
+    let first = driver.submit(set(LOW, 1), LONG);
+    driver.taken(a);
+    let slot = set(LOW, 0).slot().unwrap();
+    driver.says(a, format!("-MOVED {slot} b:1\r\n"));
+    assert_eq!(driver.outcomes(), [], "the call has not run, and is on its way to the other node");
+    assert_eq!(driver.commands(b), [format!("EVALSHA 1 {LOW} 1")]);
+    let second = driver.submit(set(LOW, 2), LONG);
+    driver.says(b, ":1\r\n");
+    assert_eq!(driver.commands(b), [format!("EVALSHA 1 {LOW} 2")]);
+    driver.says(b, ":1\r\n");
+    assert_eq!(driver.outcomes(), [ran(first), ran(second)]);
+    assert_eq!(driver.replaced, [Scope::slots([slot])]);
+}
+
+#[test]
+fn the_map_is_asked_for_at_most_once_a_second() {
+    let (mut driver, a, b) = live();
+    let slot = set(LOW, 0).slot().unwrap();
+    driver.pass(Duration::from_secs(2));
+    for value in 0..20 {
+        driver.submit(set(LOW, value), LONG);
+        let (at, other) = if value % 2 == 0 { (a, "b") } else { (b, "a") };
+        driver.says(at, format!("-MOVED {slot} {other}:1\r\n"));
+        let other = if at == a { b } else { a };
+        driver.says(other, ":1\r\n");
+    }
+    let queries = driver.dials().len();
+    assert_eq!(queries, 1, "{:?}", driver.dials());
+    let next = driver.dials()[0].to_owned();
+    draws(&mut driver, &next, &HALVES, 1);
+    driver.submit(set(LOW, 99), LONG);
+    driver.says(a, format!("-MOVED {slot} b:1\r\n"));
+    assert_eq!(driver.dials(), [""; 0]);
+    driver.pass(Duration::from_secs(1));
+    assert_eq!(driver.dials().len(), 1);
+}
+
+#[test]
+fn a_slot_on_its_way_is_asked_for_one_call() {
+    let (mut driver, a, b) = live();
+    let slot = set(LOW, 0).slot().unwrap();
+    let first = driver.submit(set(LOW, 1), LONG);
+    driver.says(a, format!("-ASK {slot} b:1\r\n"));
+    assert_eq!(driver.commands(b), ["ASKING".to_owned(), format!("EVALSHA 1 {LOW} 1")]);
+    // The node has forgotten the script.
+    driver.says(b, "+OK\r\n-NOSCRIPT No matching script.\r\n");
+    assert_eq!(driver.commands(b), ["ASKING".to_owned(), format!("EVAL 1 {LOW} 1")]);
+    driver.says(b, "+OK\r\n:1\r\n");
+    driver.taken(a);
+    let second = driver.submit(set(LOW, 2), LONG);
+    assert_eq!(driver.commands(a), [format!("EVALSHA 1 {LOW} 2")], "the slot is still there");
+    driver.says(a, ":1\r\n");
+    assert_eq!(driver.outcomes(), [ran(first), ran(second)]);
+    assert_eq!(driver.replaced, []);
+}
+
+#[test]
+fn a_call_that_may_have_run_goes_to_no_other_node() {
+    let (mut driver, a, _) = live();
+    let call = driver.submit(set(LOW, 1), LONG);
+    driver.hang_up(a);
+    assert_eq!(driver.outcomes(), [(call, Err((Kind::ConnectionLost, Applied::Unknown)))]);
+}
+
+#[test]
+fn a_call_in_a_circle_ends() {
+    let (mut driver, a, b) = live();
+    let slot = set(LOW, 0).slot().unwrap();
+    let call = driver.submit(set(LOW, 1), LONG);
+    for _ in 0..3 {
+        driver.says(a, format!("-MOVED {slot} b:1\r\n"));
+        driver.says(b, format!("-MOVED {slot} a:1\r\n"));
+    }
+    assert_eq!(driver.outcomes(), [(call, Err((Kind::WrongNode, Applied::No)))]);
+}
+
+#[test]
+fn a_map_of_an_earlier_epoch_does_not_lead_back() {
+    let (mut driver, a, b) = live();
+    driver.pass(Duration::from_secs(2));
+    driver.submit(set(LOW, 1), LONG);
+    driver.says(a, "-CLUSTERDOWN The cluster is down\r\n");
+    let asked = driver.dials()[0].to_owned();
+    let other = if asked == "a" { "b" } else { "a" };
+    draws(&mut driver, &asked, &[(0, 16_383, &asked)], 0);
+    draws(&mut driver, other, &[(0, 16_383, "b")], 2);
+    driver.outcomes();
+    driver.taken(b);
+    driver.submit(set(LOW, 2), LONG);
+    assert_eq!(driver.commands(b), [format!("EVALSHA 1 {LOW} 2")]);
+}
+
+#[test]
+fn calls_for_a_node_without_slots_move_and_the_node_is_left() {
+    let (mut driver, a, b) = live();
+    driver.pass(Duration::from_secs(2));
+    driver.submit(set(HIGH, 1), LONG);
+    driver.hang_up(b);
+    driver.outcomes();
+    let waiting = driver.submit(set(HIGH, 2), LONG);
+    driver.refuse_at("b");
+    assert_eq!(driver.outcomes(), [(waiting, Err((Kind::Unreachable, Applied::No)))]);
+    let waiting = driver.submit(set(HIGH, 3), LONG);
+    while !driver.dials().contains(&"a") {
+        driver.refuse_at("b");
+    }
+    draws(&mut driver, "a", &[(0, 16_383, "a")], 2);
+    driver.taken(a);
+    driver.says(a, ":1\r\n");
+    assert_eq!(driver.outcomes(), [ran(waiting)]);
+    assert_eq!(driver.replaced, [Scope::slots(8_192..16_384)]);
+    driver.pass(Duration::from_secs(20));
+    assert!(!driver.dials().contains(&"b"), "{:?}", driver.dials());
+}
+
+#[test]
+fn calls_without_a_map_fail_when_no_seed_answers() {
+    let mut driver = cluster();
+    let call = driver.submit(set(LOW, 1), LONG);
+    driver.refuse_at("a");
+    assert_eq!(driver.outcomes(), []);
+    driver.refuse_at("b");
+    assert_eq!(driver.outcomes(), [(call, Err((Kind::Unreachable, Applied::No)))]);
+}
+
+#[test]
+fn an_older_node_is_asked_by_the_older_command() {
+    let mut driver = cluster();
+    driver.input(Input::Open);
+    let id = greets(&mut driver, "a");
+    driver.says(id, "-ERR unknown subcommand 'SHARDS'\r\n$0\r\n\r\n");
+    let id = accepts(&mut driver, "a");
+    assert!(driver.commands(id).contains(&"CLUSTER SLOTS".to_owned()));
+    driver.says(id, map(&HALVES) + "$0\r\n\r\n");
+    greets(&mut driver, "a");
+    assert_eq!(driver.opened, [Ok(())]);
+}
+
+#[test]
+fn keys_of_two_slots_are_refused_with_what_to_write() {
+    let (mut driver, _, _) = live();
+    let call = Call::of(&SET).key("key", LOW).arg("value", 1);
+    assert!(call.keys_of_two_slots().is_none());
+    let two = Call::with(&SET, [LOW, HIGH], ["1"]);
+    let id = driver.submit(two, LONG);
+    let (refused, outcome) = driver.replies.pop().unwrap();
+    let error = outcome.unwrap_err();
+    assert_eq!((refused, error.kind, error.applied), (id, Kind::WrongNode, Applied::No));
+    let text = std::error::Error::source(&error).unwrap().to_string();
+    assert!(text.contains(LOW) && text.contains(HIGH) && text.contains("hash tag"), "{text}");
+}
+
+#[test]
+fn a_sharded_channel_follows_its_slot() {
+    let (mut driver, _, _) = live();
+    let channel = format!("c:{LOW}");
+    driver.subscribe(1, &channel);
+    let at_a = accepts(&mut driver, "a");
+    assert_eq!(driver.commands(at_a).last().unwrap(), &format!("SSUBSCRIBE {channel}"));
+    driver.says(at_a, array(&["ssubscribe", &channel]).replace("*2", "*3") + ":1\r\n");
+    assert!(matches!(driver.heard.as_slice(), [(1, Heard::Listening(_))]));
+    // The slot leaves, and the node ends the subscription.
+    driver.says(at_a, array(&["sunsubscribe", &channel]).replace("*2", "*3") + ":0\r\n");
+    assert_eq!(driver.commands(at_a), [format!("SSUBSCRIBE {channel}")]);
+    let slot = set(LOW, 0).slot().unwrap();
+    driver.says(at_a, format!("-MOVED {slot} b:1\r\n"));
+    let at_b = accepts(&mut driver, "b");
+    assert_eq!(driver.commands(at_b).last().unwrap(), &format!("SSUBSCRIBE {channel}"));
+    driver.says(at_b, array(&["ssubscribe", &channel]).replace("*2", "*3") + ":1\r\n");
+    assert_eq!(driver.heard.len(), 2, "the subscriber learns that it listens again");
+    driver.says(at_b, array(&["smessage", &channel, "0"]));
+    assert!(matches!(driver.heard.last(), Some((1, Heard::Message(_, _)))));
+    driver.unsubscribe(1, &channel);
+    driver.pass(Duration::from_secs(1));
+    assert_eq!(driver.commands(at_b).last().unwrap(), &format!("SUNSUBSCRIBE {channel}"));
+}

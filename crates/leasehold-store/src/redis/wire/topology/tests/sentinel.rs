@@ -1,0 +1,204 @@
+//! Tests of a fleet with sentinels: `a` and `b` are data servers, `s`, `t` and `u` sentinels.
+
+use std::time::Duration;
+
+use leasehold_proto::{Applied, Reply, Scope, StoreErrorKind as Kind};
+
+use super::{array, at, driver};
+use crate::redis::url::Servers;
+use crate::redis::wire::harness::{Driver, LONG};
+use crate::redis::wire::{ConnId, Input};
+
+/// The answers of a data server that is a master to the first commands, and those of a replica.
+const MASTER: &str =
+    "+PONG\r\n*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n-ERR unknown command 'HELLO'\r\n:0\r\n:1\r\n";
+const REPLICA: &str = "+PONG\r\n*2\r\n$5\r\nslave\r\n$1\r\na\r\n-ERR unknown command 'HELLO'\r\n:0\r\n:1\r\n";
+
+fn fleet(sentinels: &[&str]) -> Driver {
+    let sentinels = sentinels.iter().map(|host| at(host)).collect();
+    driver(Servers::Sentinel { sentinels, service: "m".to_owned(), credentials: None })
+}
+
+/// Lets a sentinel greet, and answer that this is the master, and that no other sentinel is known.
+fn names(driver: &mut Driver, sentinel: &str, master: &str, epoch: u32) -> ConnId {
+    names_with(driver, sentinel, master, epoch, "*0\r\n")
+}
+
+fn names_with(driver: &mut Driver, sentinel: &str, master: &str, epoch: u32, others: &str) -> ConnId {
+    let id = asked(driver, sentinel);
+    let epoch = epoch.to_string();
+    let master = array(&["name", "m", "ip", master, "port", "1", "config-epoch", &epoch]);
+    driver.says(id, master + others);
+    id
+}
+
+/// Lets a sentinel greet, on the connections that are dialed up to one with a query, which is returned.
+fn asked(driver: &mut Driver, sentinel: &str) -> ConnId {
+    loop {
+        let id = driver.accept_at(sentinel);
+        driver.says(id, "+PONG\r\n");
+        let asked = driver.commands(id);
+        if asked[1..] == ["SENTINEL MASTER m", "SENTINEL SENTINELS m"] {
+            return id;
+        }
+        assert_eq!(asked[1..], ["SUBSCRIBE +switch-master"]);
+    }
+}
+
+/// Lets a data server greet.
+fn greets(driver: &mut Driver, host: &str, greeting: &str) -> ConnId {
+    let id = driver.accept_at(host);
+    assert!(driver.commands(id).contains(&"ROLE".to_owned()));
+    driver.says(id, greeting);
+    id
+}
+
+/// Returns an open fleet of one sentinel whose master is `a`.
+fn live() -> (Driver, ConnId) {
+    let mut driver = fleet(&["s"]);
+    driver.input(Input::Open);
+    names(&mut driver, "s", "a", 1);
+    let id = greets(&mut driver, "a", MASTER);
+    assert_eq!(driver.opened, [Ok(())]);
+    (driver, id)
+}
+
+/// Lets the sentinel `s` confirm that it tells of a new master. Returns the connection.
+fn watched(driver: &mut Driver) -> ConnId {
+    let id = driver.accept_at("s");
+    driver.says(id, "+PONG\r\n");
+    assert_eq!(driver.commands(id)[1..], ["SUBSCRIBE +switch-master"]);
+    driver.says(id, "*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n");
+    assert_eq!(driver.heard, [], "no subscriber of the client hears a sentinel");
+    id
+}
+
+#[test]
+fn calls_wait_for_the_master_and_go_to_it_in_order() {
+    let mut driver = fleet(&["s", "t"]);
+    driver.set(1, LONG);
+    driver.set(2, LONG);
+    names(&mut driver, "s", "a", 1);
+    let id = greets(&mut driver, "a", MASTER);
+    assert_eq!(driver.commands(id), ["EVAL 2 k k 11 1 0 1 2"]);
+    driver.says(id, "*2\r\n:1\r\n:2\r\n");
+    assert_eq!(driver.outcomes(), [(1, Ok(Reply::Int(1))), (2, Ok(Reply::Int(2)))]);
+    assert_eq!(driver.replaced, [], "the first master replaces no other");
+}
+
+#[test]
+fn a_server_that_is_no_master_gets_no_call() {
+    let mut driver = fleet(&["s"]);
+    driver.set(1, LONG);
+    names(&mut driver, "s", "a", 1);
+    let id = greets(&mut driver, "a", REPLICA);
+    assert!(driver.reset.contains(&id) && !driver.streams.contains_key(&id));
+    assert_eq!(driver.outcomes(), [(1, Err((Kind::ReadOnly, Applied::No)))]);
+    driver.set(2, LONG);
+    driver.pass(Duration::from_millis(100));
+    names(&mut driver, "s", "b", 2);
+    let id = greets(&mut driver, "b", MASTER);
+    driver.says(id, ":1\r\n");
+    assert_eq!(driver.outcomes(), [(2, Ok(Reply::Int(1)))]);
+}
+
+#[test]
+fn the_answer_of_the_latest_epoch_counts() {
+    let mut driver = fleet(&["s", "t", "u"]);
+    driver.set(1, LONG);
+    names(&mut driver, "s", "a", 3);
+    names(&mut driver, "t", "b", 4);
+    names(&mut driver, "u", "a", 3);
+    assert!(driver.dials().contains(&"b"), "{:?}", driver.dials());
+    let id = greets(&mut driver, "b", MASTER);
+    driver.says(id, ":1\r\n");
+    assert_eq!(driver.outcomes(), [(1, Ok(Reply::Int(1)))]);
+    // A sentinel that was cut off answers first in the next round.
+    driver.pass(Duration::from_secs(11));
+    names(&mut driver, "s", "a", 3);
+    assert!(driver.streams.contains_key(&id), "the epoch is earlier than that of the master");
+    names(&mut driver, "t", "b", 4);
+    names(&mut driver, "u", "a", 3);
+    assert!(driver.streams.contains_key(&id));
+}
+
+#[test]
+fn a_new_master_ends_all_connections_to_the_old_one() {
+    let (mut driver, id) = live();
+    let watch = watched(&mut driver);
+    names(&mut driver, "s", "a", 1);
+    driver.set(1, LONG);
+    driver.set(2, LONG);
+    driver.says(watch, "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$9\r\nm a 1 b 1\r\n");
+    names(&mut driver, "s", "b", 2);
+    assert!(!driver.streams.contains_key(&id));
+    assert_eq!(driver.outcomes(), [(1, Err((Kind::ConnectionLost, Applied::Unknown)))]);
+    assert_eq!(driver.replaced, [Scope::All]);
+    let id = greets(&mut driver, "b", MASTER);
+    driver.says(id, ":2\r\n");
+    assert_eq!(
+        driver.outcomes(),
+        [(2, Ok(Reply::Int(2)))],
+        "a call that was not sent goes to the new master"
+    );
+}
+
+#[test]
+fn a_master_that_refuses_writes_is_asked_about() {
+    let (mut driver, id) = live();
+    driver.pass(Duration::from_secs(1));
+    driver.set(1, LONG);
+    driver.says(id, "-READONLY You can't write against a read only replica.\r\n");
+    assert_eq!(driver.outcomes(), [(1, Err((Kind::ReadOnly, Applied::No)))]);
+    names(&mut driver, "s", "b", 2);
+    driver.set(2, LONG);
+    let id = greets(&mut driver, "b", MASTER);
+    driver.says(id, ":1\r\n");
+    assert_eq!(driver.outcomes(), [(2, Ok(Reply::Int(1)))]);
+}
+
+#[test]
+fn calls_fail_when_no_sentinel_answers_and_succeed_when_one_does() {
+    let mut driver = fleet(&["s", "t"]);
+    driver.set(1, LONG);
+    for host in ["s", "s", "t", "t"] {
+        driver.refuse_at(host);
+    }
+    assert_eq!(driver.outcomes(), [(1, Err((Kind::Unreachable, Applied::No)))]);
+    driver.set(2, LONG);
+    driver.pass(Duration::from_millis(100));
+    assert_eq!(driver.outcomes(), [], "the next round follows after a pause");
+    names(&mut driver, "t", "a", 1);
+    let id = greets(&mut driver, "a", MASTER);
+    driver.says(id, ":1\r\n");
+    assert_eq!(driver.outcomes(), [(2, Ok(Reply::Int(1)))]);
+}
+
+#[test]
+fn an_unknown_service_is_an_error_of_the_sentinels() {
+    let mut driver = fleet(&["s"]);
+    driver.input(Input::Open);
+    let id = asked(&mut driver, "s");
+    driver.says(id, "-ERR No such master with that name\r\n-ERR No such master with that name\r\n");
+    let error = driver.opened.pop().unwrap().unwrap_err();
+    assert_eq!((error.kind, error.applied), (Kind::Unreachable, Applied::No));
+    let source = std::error::Error::source(&error).unwrap().to_string();
+    assert_eq!(source, "the sentinels know no service \"m\"");
+}
+
+#[test]
+fn sentinels_are_learned_and_forgotten() {
+    let mut driver = fleet(&["s"]);
+    driver.set(1, LONG);
+    let others = "*1\r\n".to_owned() + &array(&["name", "t", "ip", "t", "port", "1"]);
+    names_with(&mut driver, "s", "a", 1, &others);
+    let id = greets(&mut driver, "a", MASTER);
+    driver.says(id, ":1\r\n");
+    assert!(driver.dials().contains(&"t"), "the client listens to {:?}", driver.dials());
+    driver.pass(Duration::from_secs(11));
+    names(&mut driver, "s", "a", 1);
+    names(&mut driver, "t", "a", 1);
+    driver.pass(Duration::from_secs(11));
+    names(&mut driver, "s", "a", 1);
+    assert!(!driver.dials().contains(&"t"), "{:?}", driver.dials());
+}

@@ -17,7 +17,18 @@ struct Parts {
     after: String,
     host: String,
     tail: String,
-    is_socket: bool,
+    form: Form,
+}
+
+/// The place of the password in a URL.
+#[derive(Debug)]
+enum Form {
+    /// In front of the host.
+    Login,
+    /// In a parameter of a socket.
+    Socket,
+    /// In a parameter behind the service of Sentinels.
+    Sentinel,
 }
 
 /// Parses bytes as a URL, and as the parts of a URL with a password.
@@ -58,13 +69,29 @@ fn judge(text: &str) -> String {
 
 impl Parts {
     fn take(u: &mut Unstructured<'_>) -> arbitrary::Result<Self> {
-        let schemes = ["redis", "unix", "rediss", "redis+sentinel", "redis+cluster", "memory", "REDIS", ""];
+        let schemes = [
+            "redis",
+            "unix",
+            "rediss",
+            "redis+sentinel",
+            "valkeys-sentinel",
+            "redis+cluster",
+            "rediss-cluster",
+            "valkey",
+            "memory",
+            "REDIS",
+            "",
+        ];
         let scheme = match u.int_in_range(0..=schemes.len())? {
             given if given < schemes.len() => schemes[given].to_owned(),
             _ => String::arbitrary(u)?.replace(':', ""),
         };
         Ok(Self {
-            is_socket: scheme.eq_ignore_ascii_case("unix"),
+            form: match scheme.to_ascii_lowercase().as_str() {
+                "unix" => Form::Socket,
+                scheme if scheme.ends_with("sentinel") && bool::arbitrary(u)? => Form::Sentinel,
+                _ => Form::Login,
+            },
             scheme,
             user: String::arbitrary(u)?,
             // An `&` would end the password and begin another parameter of a socket URL.
@@ -76,11 +103,14 @@ impl Parts {
     }
 
     fn text(&self) -> String {
-        let Self { scheme, user, before, after, host, tail, is_socket } = self;
-        if *is_socket {
-            format!("{scheme}:///{host}?user={user}&pass={before}{CANARY}{after}&{tail}")
-        } else {
-            format!("{scheme}://{user}:{before}{CANARY}{after}@{host}{tail}")
+        let Self { scheme, user, before, after, host, tail, form } = self;
+        match form {
+            Form::Login => format!("{scheme}://{user}:{before}{CANARY}{after}@{host}{tail}"),
+            Form::Socket => format!("{scheme}:///{host}?user={user}&pass={before}{CANARY}{after}&{tail}"),
+            Form::Sentinel => {
+                let login = format!("sentinel_username={user}&sentinel_password={before}{CANARY}{after}");
+                format!("{scheme}://{host}/m?{login}&{tail}")
+            }
         }
     }
 }

@@ -22,4 +22,4 @@ pub mod wire;
 pub use connect::ConnectOptions;
 pub use socket::{ByteStream, Dial, Socket};
 pub use standalone::Redis;
-pub use url::{Address, ServerUrl, UrlError};
+pub use url::{Address, Credentials, ServerUrl, Servers, UrlError};

@@ -12,7 +12,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::connect::ConnectOptions;
 use super::driver::{Link, carry_on, drive};
 use super::socket::{Dial, RealSockets};
-use super::url::ServerUrl;
+use super::url::{ServerUrl, UrlError};
 use super::wire::Wire;
 use crate::store::{Heard, Outcomes, Store, Submit, Subscription};
 use crate::tokio_runtime::{Task, current, spawn};
@@ -43,18 +43,25 @@ impl Redis {
     /// Creates a store that connects at its first call. That call reports a failure, and the next call tries again.
     ///
     /// The caller must be within the tokio runtime that is to carry the store's connections.
-    #[must_use]
-    pub fn lazy(url: &ServerUrl, options: ConnectOptions) -> Self {
+    ///
+    /// # Errors
+    /// Fails for servers that this version does not serve.
+    pub fn lazy(url: &ServerUrl, options: ConnectOptions) -> Result<Self, StoreError> {
         Self::lazy_through(url, options, Arc::new(RealSockets))
     }
 
-    fn lazy_through(url: &ServerUrl, mut options: ConnectOptions, dialer: Arc<dyn Dial>) -> Self {
+    fn lazy_through(
+        url: &ServerUrl,
+        mut options: ConnectOptions,
+        dialer: Arc<dyn Dial>,
+    ) -> Result<Self, StoreError> {
+        url.served().map_err(not_served)?;
         let callers = options.callers.take();
         let wire = Wire::new(url.clone(), options, dialer.seed());
         let link = Link::new(wire, dialer, current());
         let task = spawn(drive(Arc::clone(&link)));
         let carrier = callers.map(|runtime| carry_on(&link, runtime));
-        Self { link, url: url.clone(), _tasks: (task, carrier) }
+        Ok(Self { link, url: url.clone(), _tasks: (task, carrier) })
     }
 
     /// Connects over the streams of `dialer`, for simulators and fuzzers.
@@ -66,13 +73,18 @@ impl Redis {
         options: ConnectOptions,
         dialer: Arc<dyn Dial>,
     ) -> Result<Self, StoreError> {
-        let store = Self::lazy_through(url, options, dialer);
+        let store = Self::lazy_through(url, options, dialer)?;
         match store.link.open().await {
             Some(Ok(())) => Ok(store),
             Some(Err(error)) => Err(error),
             None => Err(closed(Verb::Connect, Arc::from(""))),
         }
     }
+}
+
+/// Returns the error of a connect to servers that this version does not serve.
+fn not_served(error: UrlError) -> StoreError {
+    StoreError::new(StoreErrorKind::Unreachable, Verb::Connect, Arc::from(""), Applied::No).with_source(error)
 }
 
 /// Returns the error of a call whose driver has ended.

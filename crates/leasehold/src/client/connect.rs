@@ -44,7 +44,7 @@ pub(crate) fn check_url(url: &str) -> Result<(), UrlError> {
     match Scheme::split(url) {
         Ok((Scheme::Memory, rest)) => leasehold_store::url::store_name(rest).map(drop),
         #[cfg(feature = "redis")]
-        Ok((Scheme::Redis | Scheme::Unix, _)) => ServerUrl::parse(url).map(drop),
+        Ok(_) => ServerUrl::parse(url)?.served(),
         #[cfg(not(feature = "redis"))]
         Ok(_) => Ok(()),
         Err(error) => Err(error),
@@ -59,7 +59,9 @@ pub(crate) fn check_url(url: &str) -> Result<(), UrlError> {
 pub(crate) async fn connect(url: &str, options: ConnectOptions) -> Result<Arc<Handle>, ConnectError> {
     match Scheme::split(url).map_err(ConnectError::Url)? {
         #[cfg(feature = "redis")]
-        (Scheme::Redis | Scheme::Unix, _) => to_redis(url, options).await,
+        (Scheme::Redis { .. } | Scheme::Sentinel { .. } | Scheme::Cluster { .. } | Scheme::Unix, _) => {
+            to_redis(url, options).await
+        }
         #[cfg(feature = "embedded")]
         (Scheme::Memory, rest) => to_memory(rest, options).await,
         #[cfg(not(all(feature = "redis", feature = "embedded")))]
@@ -71,6 +73,7 @@ pub(crate) async fn connect(url: &str, options: ConnectOptions) -> Result<Arc<Ha
 async fn to_redis(url: &str, options: ConnectOptions) -> Result<Arc<Handle>, ConnectError> {
     let lazy = options.lazy;
     let url = ServerUrl::parse(url).map_err(ConnectError::Url)?;
+    url.served().map_err(ConnectError::Url)?;
     let server = url.to_string();
     let redis_options = redis::ConnectOptions::default()
         .timeout(options.settings.timeout)
@@ -78,7 +81,7 @@ async fn to_redis(url: &str, options: ConnectOptions) -> Result<Arc<Handle>, Con
         .client_name(options.client_name.clone())
         .callers(TokioRuntime.callers());
     let open = async move || match lazy {
-        true => Ok(Redis::lazy(&url, redis_options)),
+        true => Redis::lazy(&url, redis_options),
         false => Redis::connect(&url, redis_options).await,
     };
     start(&TokioRuntime, options, server, open).await

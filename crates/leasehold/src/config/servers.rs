@@ -107,11 +107,9 @@ impl Checked<'_> {
 
     fn check_url(&self, key: &str, url: &Url) -> Result<(), ConfigError> {
         check_url(url.expose()).map_err(|cause| match cause {
-            UrlError::NotBuiltIn { scheme: "rediss", .. } => self.not_supported(key, "TLS"),
-            UrlError::NotBuiltIn { scheme: "redis+sentinel" | "redis-sentinel" | "sentinel", .. } => {
-                self.not_supported(key, "Sentinel")
+            UrlError::NotBuiltIn { scheme: "rediss" | "rediss+sentinel" | "rediss+cluster", .. } => {
+                self.not_supported(key, "TLS")
             }
-            UrlError::NotBuiltIn { scheme: "redis+cluster", .. } => self.not_supported(key, "Redis Cluster"),
             cause => ConfigError::Url { set_by: source(self.sources, key), key: key.to_owned(), cause },
         })
     }
@@ -178,7 +176,8 @@ fn missing(key: &str, why: &'static str) -> ConfigError {
 fn server_of(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
     let rest = rest.split('?').next().unwrap_or_default();
-    if !scheme.to_ascii_lowercase().starts_with("redis") {
+    let scheme = scheme.to_ascii_lowercase();
+    if !scheme.starts_with("redis") && !scheme.starts_with("valkey") {
         return format!("{scheme}://{rest}");
     }
     let server = rest.rsplit_once('@').map_or(rest, |(_, server)| server);

@@ -88,7 +88,7 @@ impl World {
         let options = ConnectOptions::default().timeout(LONG).sharded_pubsub(ShardedPubsub::Off);
         let url = ServerUrl::parse("redis://nowhere.invalid").unwrap();
         // The server of these tests answers calls one by one.
-        Redis::lazy_through(&url, options.batch_rows(1), Arc::new(Dialer(Arc::clone(self))))
+        Redis::lazy_through(&url, options.batch_rows(1), Arc::new(Dialer(Arc::clone(self)))).unwrap()
     }
 
     async fn serve(self: Arc<Self>, client: DuplexStream) {

@@ -4,34 +4,118 @@
 
 use std::net::Ipv6Addr;
 
-use super::server_url::{Address, Credentials, ServerUrl, Servers};
+use super::credentials::Credentials;
+use super::server_url::ServerUrl;
+use super::servers::{Address, Servers};
 use crate::url::{Scheme, UrlError};
 
-const DEFAULT_PORT: u16 = 6379;
+/// The port of a server that keeps data.
+const SERVER_PORT: u16 = 6379;
+const SENTINEL_PORT: u16 = 26379;
 
 pub(super) fn url(text: &str) -> Result<ServerUrl, UrlError> {
     match Scheme::split(text)? {
-        (Scheme::Redis, rest) => tcp(rest),
+        (Scheme::Redis { tls }, rest) => one(tls, rest),
+        (Scheme::Sentinel { tls }, rest) => sentinel(tls, rest),
+        (Scheme::Cluster { tls }, rest) => cluster(tls, rest),
         (Scheme::Unix, rest) => unix(rest),
         (scheme @ Scheme::Memory, _) => Err(scheme.not_built_in()),
     }
 }
 
-fn tcp(rest: &str) -> Result<ServerUrl, UrlError> {
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let (authority, tail) = rest.split_at(end);
-    if tail.contains('@') {
-        return Err(UrlError::UnescapedCredentials);
+/// The parts of a URL of the network, none of them decoded.
+struct Parts<'a> {
+    login: &'a str,
+    hosts: &'a str,
+    path: &'a str,
+    /// The text behind the `?`, empty if there is none.
+    query: &'a str,
+}
+
+impl<'a> Parts<'a> {
+    fn split(rest: &'a str) -> Result<Self, UrlError> {
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, tail) = rest.split_at(end);
+        if tail.contains('@') {
+            return Err(UrlError::UnescapedCredentials);
+        }
+        if tail.contains('#') {
+            return Err(UrlError::UnknownParameter);
+        }
+        let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
+        let (path, query) = tail.split_once('?').unwrap_or((tail, ""));
+        Ok(Self { login, hosts, path: path.strip_prefix('/').unwrap_or(path), query })
     }
-    let (user, address) = authority.rsplit_once('@').unwrap_or(("", authority));
-    let credentials = read_login(user)?;
-    let (host, port) = read_place(address)?;
-    let db = match tail.strip_prefix('/') {
-        _ if tail.contains(['?', '#']) => return Err(UrlError::UnknownParameter),
-        None | Some("") => 0,
-        Some(db) => read_db(db)?,
-    };
-    Ok(ServerUrl { servers: Servers::One(Address::Tcp { host, port }), tls: false, credentials, db })
+
+    /// Returns the addresses of the hosts, which commas separate.
+    fn addresses(&self, default_port: u16) -> Result<Vec<Address>, UrlError> {
+        self.hosts.split(',').map(|place| read_place(place, default_port)).collect()
+    }
+
+    fn no_query(&self) -> Result<(), UrlError> {
+        if self.query.is_empty() { Ok(()) } else { Err(UrlError::UnknownParameter) }
+    }
+}
+
+fn one(tls: bool, rest: &str) -> Result<ServerUrl, UrlError> {
+    let parts = Parts::split(rest)?;
+    let credentials = read_login(parts.login)?;
+    let servers = Servers::One(read_place(parts.hosts, SERVER_PORT)?);
+    parts.no_query()?;
+    Ok(ServerUrl { servers, tls, credentials, db: read_db(parts.path)? })
+}
+
+fn sentinel(tls: bool, rest: &str) -> Result<ServerUrl, UrlError> {
+    let parts = Parts::split(rest)?;
+    let credentials = read_login(parts.login)?;
+    let sentinels = parts.addresses(SENTINEL_PORT)?;
+    let (service, db) = parts.path.split_once('/').unwrap_or((parts.path, ""));
+    let service = decode(service)?;
+    if service.is_empty() {
+        return Err(UrlError::NoService);
+    }
+    let login = read_query(parts.query, ["sentinel_username", "sentinel_password"])?;
+    let [user, password] = login.map(|value| decode(value.unwrap_or_default()));
+    let servers = Servers::Sentinel { sentinels, service, credentials: self::credentials(user?, password?)? };
+    Ok(ServerUrl { servers, tls, credentials, db: read_db(db)? })
+}
+
+fn cluster(tls: bool, rest: &str) -> Result<ServerUrl, UrlError> {
+    let parts = Parts::split(rest)?;
+    let credentials = read_login(parts.login)?;
+    let servers = Servers::Cluster { seeds: parts.addresses(SERVER_PORT)? };
+    parts.no_query()?;
+    match read_db(parts.path)? {
+        0 => Ok(ServerUrl { servers, tls, credentials, db: 0 }),
+        _ => Err(UrlError::ClusterDatabase),
+    }
+}
+
+fn unix(rest: &str) -> Result<ServerUrl, UrlError> {
+    let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+    if !path.starts_with('/') || path.len() == 1 {
+        return Err(UrlError::NoPath);
+    }
+    let [db, user, password] = read_query(query, ["db", "user", "pass"])?;
+    let [user, password] = [user, password].map(|value| decode(value.unwrap_or_default()));
+    let credentials = credentials(user?, password?)?;
+    let db = db.map_or(Ok(0), |db| read_number(db).ok_or(UrlError::BadDatabase))?;
+    let servers = Servers::One(Address::Unix { path: decode(path)?.into() });
+    Ok(ServerUrl { servers, tls: false, credentials, db })
+}
+
+/// Returns the values of these parameters. The last of several values counts.
+fn read_query<'a, const N: usize>(
+    query: &'a str,
+    names: [&str; N],
+) -> Result<[Option<&'a str>; N], UrlError> {
+    let mut values = [None; N];
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').ok_or(UrlError::UnknownParameter)?;
+        let index = names.iter().position(|known| *known == name).ok_or(UrlError::UnknownParameter)?;
+        values[index] = Some(value);
+    }
+    Ok(values)
 }
 
 fn read_login(login: &str) -> Result<Option<Credentials>, UrlError> {
@@ -51,7 +135,7 @@ fn credentials(user: String, password: String) -> Result<Option<Credentials>, Ur
     }
 }
 
-fn read_place(place: &str) -> Result<(String, u16), UrlError> {
+fn read_place(place: &str, default_port: u16) -> Result<Address, UrlError> {
     let (host, port) = if let Some(inner) = place.strip_prefix('[') {
         let (host, port) = inner.split_once(']').ok_or(UrlError::BadHost)?;
         host.parse::<Ipv6Addr>().map_err(|_| UrlError::BadHost)?;
@@ -66,12 +150,12 @@ fn read_place(place: &str) -> Result<(String, u16), UrlError> {
     if !host.chars().all(allowed) {
         return Err(UrlError::BadHost);
     }
-    Ok((host.into(), read_port(port)?))
+    Ok(Address::Tcp { host: host.into(), port: read_port(port, default_port)? })
 }
 
-fn read_port(port: &str) -> Result<u16, UrlError> {
+fn read_port(port: &str, default_port: u16) -> Result<u16, UrlError> {
     if port.is_empty() {
-        return Ok(DEFAULT_PORT);
+        return Ok(default_port);
     }
     let digits = port.strip_prefix(':').ok_or(UrlError::BadPort)?;
     match read_number(digits).and_then(|port| u16::try_from(port).ok()) {
@@ -80,36 +164,14 @@ fn read_port(port: &str) -> Result<u16, UrlError> {
     }
 }
 
+/// Reads the database of a path, which is 0 if the path has none.
 fn read_db(db: &str) -> Result<u32, UrlError> {
-    read_number(db).ok_or(UrlError::BadDatabase)
+    if db.is_empty() { Ok(0) } else { read_number(db).ok_or(UrlError::BadDatabase) }
 }
 
 /// Reads a number that consists of digits only, because `u32::from_str` would take a sign too.
 fn read_number(digits: &str) -> Option<u32> {
     if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().ok() } else { None }
-}
-
-fn unix(rest: &str) -> Result<ServerUrl, UrlError> {
-    let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-    if !path.starts_with('/') || path.len() == 1 {
-        return Err(UrlError::NoPath);
-    }
-    let (mut user, mut password, mut db) = (String::new(), String::new(), 0);
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        match pair.split_once('=') {
-            Some(("db", value)) => db = read_db(value)?,
-            Some(("user", value)) => user = decode(value)?,
-            Some(("pass", value)) => password = decode(value)?,
-            _ => return Err(UrlError::UnknownParameter),
-        }
-    }
-    let address = Address::Unix { path: decode(path)?.into() };
-    Ok(ServerUrl {
-        servers: Servers::One(address),
-        tls: false,
-        credentials: credentials(user, password)?,
-        db,
-    })
 }
 
 fn decode(text: &str) -> Result<String, UrlError> {

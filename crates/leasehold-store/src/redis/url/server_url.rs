@@ -1,69 +1,94 @@
-//! The parts of a server's URL, and its text without the password.
+//! The parts of a server's URL, and its text without the passwords.
 //!
-//! Invariant: the password is in no `Debug` and no `Display`.
+//! Invariant: no password is in a `Debug` or `Display`.
 
 use std::fmt;
-use std::path::PathBuf;
 
-/// The address of a server and the login: `redis://[[user]:password@]host[:port][/db]` or
-/// `unix:///path/to.sock[?db=n&user=name&pass=word]`.
+use super::credentials::Credentials;
+use super::servers::{Address, Servers};
+use crate::url::{Scheme, UrlError};
+
+/// The servers and the login, in one of these forms:
 ///
-/// User, password and path are percent-decoded. `Display` and `Debug` write `***` for the password.
+/// ```text
+/// redis://[[user]:password@]host[:6379][/db]
+/// redis+sentinel://[[user]:password@]host[:26379][,host..]/service[/db][?sentinel_username=name&sentinel_password=word]
+/// redis+cluster://[[user]:password@]host[:6379][,host..]
+/// unix:///path/to.sock[?db=n&user=name&pass=word]
+/// ```
+///
+/// `rediss` in place of `redis` encrypts the connections, those to Sentinels too. `valkey` may stand for `redis`, and `-`
+/// for `+`. The user and password are those of the servers that keep the locks, and Sentinels have their own.
+///
+/// Users, passwords, paths and service names are percent-decoded. `Display` and `Debug` write `***` for each password.
 ///
 /// ```
 /// use leasehold_store::redis::ServerUrl;
 ///
 /// let url: ServerUrl = "redis://app:p%40ss@cache.example:6380/2".parse()?;
 /// assert_eq!(url.to_string(), "redis://app:***@cache.example:6380/2");
+/// let url: ServerUrl = "valkeys-sentinel://:p%40ss@s1,s2:5000/orders".parse()?;
+/// assert_eq!(url.to_string(), "rediss+sentinel://:***@s1:26379,s2:5000/orders");
 /// # Ok::<(), leasehold_store::redis::UrlError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerUrl {
     pub(crate) servers: Servers,
     pub(crate) tls: bool,
+    /// The login at the servers that keep the locks.
     pub(crate) credentials: Option<Credentials>,
     pub(crate) db: u32,
 }
 
-/// The address of a server, which a [`Dial`](crate::redis::Dial) receives.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Address {
-    /// A port of a host.
-    Tcp {
-        /// A name or an address, an IPv6 address without its brackets.
-        host: String,
-        /// The port, at least 1.
-        port: u16,
-    },
-    /// A socket in the file system.
-    Unix {
-        /// The absolute path of the socket.
-        path: PathBuf,
-    },
+impl ServerUrl {
+    /// Returns the servers.
+    #[must_use]
+    pub const fn servers(&self) -> &Servers {
+        &self.servers
+    }
+
+    /// Returns true if the connections are encrypted.
+    #[must_use]
+    pub const fn tls(&self) -> bool {
+        self.tls
+    }
+
+    /// Checks that this version serves the URL.
+    ///
+    /// # Errors
+    /// Returns [`UrlError::NotBuiltIn`] for TLS, which no version serves yet.
+    pub const fn served(&self) -> Result<(), UrlError> {
+        if self.tls { Err(self.scheme().not_supported()) } else { Ok(()) }
+    }
+
+    const fn scheme(&self) -> Scheme {
+        let tls = self.tls;
+        match &self.servers {
+            Servers::One(Address::Unix { .. }) => Scheme::Unix,
+            Servers::One(Address::Tcp { .. }) => Scheme::Redis { tls },
+            Servers::Sentinel { .. } => Scheme::Sentinel { tls },
+            Servers::Cluster { .. } => Scheme::Cluster { tls },
+        }
+    }
 }
 
-#[derive(Clone, PartialEq, Eq)]
-#[allow(missing_docs, dead_code)]
-pub(crate) enum Servers {
-    One(Address),
-    Sentinel { sentinels: Vec<Address>, service: String, credentials: Option<Credentials> },
-    Cluster { seeds: Vec<Address> },
+/// A text that percent-encodes every character with a meaning in a URL or in a terminal, but for the `/` of a path.
+struct Encoded<'a> {
+    text: &'a str,
+    is_path: bool,
 }
 
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Credentials {
-    pub(crate) user: Option<String>,
-    pub(crate) password: String,
+/// Encodes a part of a URL, such as a user.
+const fn part(text: &str) -> Encoded<'_> {
+    Encoded { text, is_path: false }
 }
-
-/// A text that percent-encodes every character with a meaning in a URL or in a terminal.
-struct Encoded<'a>(&'a str);
 
 impl fmt::Display for Encoded<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for byte in self.0.bytes() {
+        for byte in self.text.bytes() {
             match byte {
-                b'-' | b'.' | b'_' | b'~' | b'/' => write!(f, "{}", char::from(byte))?,
+                b'-' | b'.' | b'_' | b'~' => write!(f, "{}", char::from(byte))?,
+                b'/' if self.is_path => f.write_str("/")?,
                 _ if byte.is_ascii_alphanumeric() => write!(f, "{}", char::from(byte))?,
                 _ => write!(f, "%{byte:02X}")?,
             }
@@ -72,39 +97,56 @@ impl fmt::Display for Encoded<'_> {
     }
 }
 
+/// The addresses of a URL, joined by commas.
+struct List<'a>(&'a [Address]);
+
+impl fmt::Display for List<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().enumerate().try_for_each(|(index, address)| {
+            let comma = if index == 0 { "" } else { "," };
+            write!(f, "{comma}{address}")
+        })
+    }
+}
+
 impl fmt::Display for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let user = self.credentials.as_ref().map(|login| Encoded(login.user.as_deref().unwrap_or_default()));
-        let Servers::One(address) = &self.servers else { return Ok(()) };
-        match address {
-            Address::Tcp { host, port } => {
-                f.write_str("redis://")?;
-                if let Some(user) = user {
-                    write!(f, "{user}:***@")?;
-                }
-                if host.contains(':') {
-                    write!(f, "[{host}]:{port}")?;
-                } else {
-                    write!(f, "{host}:{port}")?;
-                }
-                if self.db == 0 { Ok(()) } else { write!(f, "/{}", self.db) }
-            }
-            Address::Unix { path } => {
-                write!(f, "unix://{}", Encoded(&path.to_string_lossy()))?;
+        write!(f, "{}://", self.scheme().name())?;
+        let user = self.credentials.as_ref().map(user_of);
+        let addresses = match &self.servers {
+            Servers::One(Address::Unix { path }) => {
+                write!(f, "{}", Encoded { text: &path.to_string_lossy(), is_path: true })?;
                 if self.db != 0 {
                     write!(f, "?db={}", self.db)?;
                 }
                 let joint = if self.db == 0 { '?' } else { '&' };
-                user.map_or(Ok(()), |user| write!(f, "{joint}user={user}&pass=***"))
+                return user.map_or(Ok(()), |user| write!(f, "{joint}user={user}&pass=***"));
             }
+            Servers::One(address) => std::slice::from_ref(address),
+            Servers::Sentinel { sentinels, .. } => sentinels,
+            Servers::Cluster { seeds } => seeds,
+        };
+        if let Some(user) = user {
+            write!(f, "{user}:***@")?;
+        }
+        write!(f, "{}", List(addresses))?;
+        if let Servers::Sentinel { service, .. } = &self.servers {
+            write!(f, "/{}", part(service))?;
+        }
+        if self.db != 0 {
+            write!(f, "/{}", self.db)?;
+        }
+        match &self.servers {
+            Servers::Sentinel { credentials: Some(login), .. } => {
+                write!(f, "?sentinel_username={}&sentinel_password=***", user_of(login))
+            }
+            _ => Ok(()),
         }
     }
 }
 
-impl fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} ***", self.user)
-    }
+fn user_of(login: &Credentials) -> Encoded<'_> {
+    part(login.user.as_deref().unwrap_or_default())
 }
 
 impl fmt::Debug for ServerUrl {

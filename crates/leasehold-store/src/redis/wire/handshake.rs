@@ -23,7 +23,7 @@ use super::value::{Value, malformed, server_error};
 use crate::redis::channels::{Channels, PROBE};
 use crate::redis::connect::ConnectOptions;
 use crate::redis::error::Failure;
-use crate::redis::url::ServerUrl;
+use crate::redis::url::{Credentials, ServerUrl, Servers};
 
 /// The commands without an answer, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +53,16 @@ pub(super) struct Terms<'a> {
     pub(super) channels: Option<Channels>,
     /// The facts, if a connection has found them out.
     pub(super) facts: Option<&'a ServerFacts>,
+}
+
+impl<'a> Terms<'a> {
+    /// Returns the login, which sentinels have of their own.
+    const fn login(&self) -> Option<&'a Credentials> {
+        match (self.part, &self.url.servers) {
+            (Part::Sentinel, Servers::Sentinel { credentials, .. }) => credentials.as_ref(),
+            _ => self.url.credentials.as_ref(),
+        }
+    }
 }
 
 /// The handshake of one connection.
@@ -89,14 +99,14 @@ impl Handshake {
     pub(super) fn begin(terms: Terms<'_>, out: &mut Vec<u8>) -> Self {
         let is_first = terms.facts.is_none() && terms.part != Part::Sentinel;
         let mut steps = VecDeque::new();
-        if let Some(login) = &terms.url.credentials {
+        if let Some(login) = terms.login() {
             match &login.user {
                 Some(user) => encode::command(out, &["AUTH", user, &login.password]),
                 None => encode::command(out, &["AUTH", &login.password]),
             }
             steps.push_back(Step::Login);
         }
-        if terms.url.db != 0 {
+        if terms.url.db != 0 && terms.part != Part::Sentinel {
             encode::command(out, &["SELECT", &terms.url.db.to_string()]);
             steps.push_back(Step::Login);
         }

@@ -1,0 +1,58 @@
+//! The servers that a URL names, and how a client finds the server of a lock through them.
+//!
+//! Invariant: a list of a parsed URL has at least one address.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use super::credentials::Credentials;
+
+/// The servers that a URL names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Servers {
+    /// A single server.
+    One(Address),
+    /// The master of a service, whose address the Sentinels know.
+    Sentinel {
+        /// The Sentinels, at least one, all on ports.
+        sentinels: Vec<Address>,
+        /// The name of the service in the configuration of the Sentinels, not empty.
+        service: String,
+        /// The login at the Sentinels. The login of the URL is for the master.
+        credentials: Option<Credentials>,
+    },
+    /// The masters of a cluster, whose addresses each node of the cluster knows.
+    Cluster {
+        /// Some nodes of the cluster, at least one, all on ports.
+        seeds: Vec<Address>,
+    },
+}
+
+/// The address of a server, which a [`Dial`](crate::redis::Dial) receives.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Address {
+    /// A port of a host.
+    Tcp {
+        /// A name or an address, an IPv6 address without its brackets.
+        host: String,
+        /// The port, at least 1.
+        port: u16,
+    },
+    /// A socket in the file system.
+    Unix {
+        /// The absolute path of the socket.
+        path: PathBuf,
+    },
+}
+
+/// Writes `host:port`, with brackets around an IPv6 address, or the path of the socket.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Self::Unix { path } => write!(f, "{}", path.display()),
+        }
+    }
+}

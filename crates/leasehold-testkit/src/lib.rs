@@ -10,6 +10,7 @@
 )]
 
 pub mod contract;
+pub mod fleets;
 pub mod lateness;
 pub mod proxy;
 pub mod servers;

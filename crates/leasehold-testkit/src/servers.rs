@@ -9,9 +9,12 @@ mod cluster;
 mod monitor;
 mod port;
 mod process;
+mod reply;
 mod server;
 mod watcher;
 mod wire;
 
 pub use monitor::Monitor;
+pub(crate) use process::Form;
+pub use reply::Reply;
 pub use server::RedisServer;

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 use std::{env, io};
 
@@ -22,12 +22,25 @@ const START_WITHIN: Duration = Duration::from_secs(30);
 /// The time limit for one probe while the server starts.
 const PROBE_WITHIN: Duration = Duration::from_secs(2);
 const LOG: &str = "server.log";
+const FILE: &str = "server.conf";
 
 /// The settings that all runs of a server share. Removes the folder when dropped.
 #[derive(Debug)]
 pub(crate) struct Settings {
     arguments: Vec<String>,
+    form: Form,
     folder: PathBuf,
+}
+
+/// The way in which the settings reach the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Arguments of the command, which a restart repeats.
+    Arguments,
+    /// A file that the server rewrites when its role changes, so a restart continues in the last role.
+    File,
+    /// The same, for a sentinel.
+    SentinelFile,
 }
 
 /// The reason why a server did not start.
@@ -40,14 +53,14 @@ pub(crate) enum StartError {
 }
 
 impl Settings {
-    pub(crate) fn new(arguments: &[&str]) -> Self {
+    pub(crate) fn new(arguments: &[&str], form: Form) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
         loop {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let folder = env::temp_dir().join(format!("leasehold-{}-{number}", std::process::id()));
             match fs::create_dir(&folder) {
-                Ok(()) => return Self { arguments, folder },
+                Ok(()) => return Self { arguments, form, folder },
                 // An earlier process with the same id left the folder behind.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => panic!("cannot create {}: {error}", folder.display()),
@@ -65,15 +78,70 @@ impl Settings {
         self.folder.join(LOG)
     }
 
+    /// Writes the settings file of a new server, if it has one. The server has no data yet.
+    pub(crate) fn write_file(&self, port: u16) {
+        if self.form == Form::Arguments {
+            return;
+        }
+        let mut text = String::new();
+        for word in self.all_arguments(port, Binary::find()) {
+            match word.strip_prefix("--") {
+                Some(name) => text.push_str(&format!("\n{name}")),
+                None => text.push_str(&format!(" \"{word}\"")),
+            }
+        }
+        text.push('\n');
+        fs::write(self.folder.join(FILE), text).expect("the server's folder takes a settings file");
+    }
+
+    /// Removes the data of a stopped server. Its settings and its identity in a cluster stay.
+    pub(crate) fn remove_data(&self) {
+        let entries = fs::read_dir(&self.folder).expect("the folder of a server exists");
+        for path in entries.flatten().map(|entry| entry.path()) {
+            let removed = match path.extension() {
+                Some(extension) if extension == "conf" => Ok(()),
+                _ if path.is_dir() => fs::remove_dir_all(&path),
+                _ => fs::remove_file(&path),
+            };
+            removed.unwrap_or_else(|error| panic!("cannot remove {}: {error}", path.display()));
+        }
+    }
+
     fn command(&self, port: u16, binary: &Binary) -> Command {
         let mut command = Command::new(binary.path());
-        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"]);
-        command.args(["--save", "", "--appendonly", "no", "--logfile", LOG, "--dir"]).arg(&self.folder);
-        if binary.guards_debug() {
-            command.args(["--enable-debug-command", "local"]);
-        }
-        command.args(&self.arguments).current_dir(&self.folder).stdin(Stdio::null());
+        match self.form {
+            Form::Arguments => command.args(self.all_arguments(port, binary)),
+            Form::File => command.arg(FILE),
+            Form::SentinelFile => command.args([FILE, "--sentinel"]),
+        };
+        command.current_dir(&self.folder).stdin(Stdio::null());
         command
+    }
+
+    fn all_arguments(&self, port: u16, binary: &Binary) -> Vec<String> {
+        let folder = self.folder.to_str().expect("the folder for temporary files has a name in UTF-8");
+        let port = port.to_string();
+        let mut all = vec![
+            "--port",
+            &port,
+            "--bind",
+            "127.0.0.1",
+            "--daemonize",
+            "no",
+            "--logfile",
+            LOG,
+            "--dir",
+            folder,
+        ];
+        if self.form != Form::SentinelFile {
+            all.extend(["--save", "", "--appendonly", "no"]);
+            if binary.guards_debug() {
+                all.extend(["--enable-debug-command", "local"]);
+            }
+        }
+        let mut all: Vec<String> = all.into_iter().map(str::to_owned).collect();
+        all.extend(self.arguments.iter().cloned());
+        all
     }
 }
 
@@ -89,6 +157,7 @@ impl Drop for Settings {
 pub(crate) struct Process {
     child: Child,
     watcher: Option<Watcher>,
+    frozen: AtomicBool,
 }
 
 impl Process {
@@ -103,7 +172,7 @@ impl Process {
             .spawn()
             .unwrap_or_else(|error| panic!("cannot run {}: {error}", binary.path().display()));
         let watcher = Watcher::start(child.id(), &settings.folder);
-        let mut process = Self { child, watcher: Some(watcher) };
+        let mut process = Self { child, watcher: Some(watcher), frozen: AtomicBool::new(false) };
         process.wait_until_ready(settings, port)?;
         Ok(process)
     }
@@ -114,6 +183,7 @@ impl Process {
 
     /// Returns when the process is stopped. The signal itself is asynchronous.
     pub(crate) fn freeze(&self) {
+        self.frozen.store(true, Ordering::Relaxed);
         self.signal(Signal::STOP);
         let states = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         waitid(WaitId::Pid(self.os_pid()), states).expect("a child can be waited for");
@@ -121,6 +191,11 @@ impl Process {
 
     pub(crate) fn thaw(&self) {
         self.signal(Signal::CONT);
+        self.frozen.store(false, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.frozen.load(Ordering::Relaxed)
     }
 
     fn signal(&self, signal: Signal) {
@@ -183,13 +258,13 @@ mod tests {
 
     #[test]
     fn the_password_is_read_from_the_arguments() {
-        assert_eq!(Settings::new(&["--requirepass", "secret"]).password(), Some("secret"));
-        assert_eq!(Settings::new(&["--maxmemory", "2mb"]).password(), None);
+        assert_eq!(Settings::new(&["--requirepass", "secret"], Form::Arguments).password(), Some("secret"));
+        assert_eq!(Settings::new(&["--maxmemory", "2mb"], Form::Arguments).password(), None);
     }
 
     #[test]
     fn the_folder_is_deleted_with_the_settings() {
-        let settings = Settings::new(&[]);
+        let settings = Settings::new(&[], Form::Arguments);
         let folder = settings.folder.clone();
         assert!(folder.is_dir());
         drop(settings);

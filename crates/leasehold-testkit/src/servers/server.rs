@@ -1,11 +1,13 @@
 //! A private server process, and what tests do with it.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::process::{Command, Stdio};
 
 use super::binary::Binary;
 use super::port::free_port;
-use super::process::{Process, Settings, StartError};
+use super::process::{Form, Process, Settings, StartError};
+use super::reply::Reply;
 use super::wire::{ANSWER_WITHIN, Wire};
 
 /// The number of ports to try before giving up.
@@ -42,9 +44,16 @@ impl RedisServer {
     #[must_use]
     #[track_caller]
     pub fn with(arguments: &[&str]) -> Self {
-        let settings = Settings::new(arguments);
+        Self::in_form(arguments, Form::Arguments)
+    }
+
+    /// Starts a server whose settings are in a file that the server rewrites: a node of a fleet.
+    #[track_caller]
+    pub(crate) fn in_form(arguments: &[&str], form: Form) -> Self {
+        let settings = Settings::new(arguments, form);
         for _ in 0..PORTS_TRIED {
             let port = free_port();
+            settings.write_file(port);
             match Process::start(&settings, port) {
                 Ok(process) => {
                     return Self { settings, port, process: Some(process) };
@@ -117,6 +126,24 @@ impl RedisServer {
         self.process = None;
     }
 
+    /// Returns true if the server runs and is not frozen.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.process.as_ref().is_some_and(|process| !process.is_frozen())
+    }
+
+    /// Kills the server if it runs, and starts it again as [`restart`](Self::restart) does, but without its data: the
+    /// files in its folder are removed, except for its settings and its identity in a cluster.
+    ///
+    /// # Panics
+    /// As [`restart`](Self::restart).
+    #[track_caller]
+    pub fn restart_empty(&mut self) {
+        self.kill();
+        self.settings.remove_data();
+        self.restart();
+    }
+
     /// Kills the server if it runs, and starts it again on the same port with the same arguments.
     ///
     /// The server loses its data unless its arguments keep them in its folder (`--appendonly yes`), which stays the
@@ -164,6 +191,21 @@ impl RedisServer {
         printed
     }
 
+    /// Sends a command and returns its reply, as in `command(&["GET", "key"])`.
+    ///
+    /// The kit connects for this command alone, and logs in as the default user.
+    ///
+    /// # Errors
+    /// An error reply, or the failure of the connection. A frozen server fails after 20 seconds.
+    pub fn command(&self, command: &[&str]) -> io::Result<Reply> {
+        self.connect()?.request(command)
+    }
+
+    /// Opens a connection of the kit, logged in as the default user.
+    pub(crate) fn connect(&self) -> io::Result<Wire> {
+        Wire::open(self.port, self.password(), ANSWER_WITHIN)
+    }
+
     /// Returns the calls of each command since the start or [`reset_stats`](Self::reset_stats).
     ///
     /// The names are the names of `INFO commandstats`, such as `evalsha` or `client|setinfo`. Calls by scripts count
@@ -193,7 +235,7 @@ impl RedisServer {
 
     #[track_caller]
     fn send_command(&self, command: &[&str]) -> String {
-        Wire::open(self.port, self.password(), ANSWER_WITHIN)
+        self.connect()
             .and_then(|mut wire| wire.send_command(command))
             .unwrap_or_else(|error| panic!("the server does not answer {command:?}: {error}"))
     }

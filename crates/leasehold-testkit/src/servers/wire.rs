@@ -7,6 +7,8 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
+use super::reply::Reply;
+
 /// The time limit for one answer of a running server.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
@@ -33,12 +35,24 @@ impl Wire {
 
     /// Sends a command and returns its reply as text, or an error for an error reply.
     pub(crate) fn send_command(&mut self, command: &[&str]) -> io::Result<String> {
-        let mut request = format!("*{}\r\n", command.len()).into_bytes();
-        for word in command {
-            request.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());
+        match self.request(command)? {
+            Reply::Text(text) => Ok(text),
+            Reply::Integer(number) => Ok(number.to_string()),
+            other => Err(io::Error::other(format!("not a simple reply: {other:?}"))),
         }
-        self.stream.get_mut().write_all(&request)?;
+    }
+
+    /// Sends a command and returns its reply, or an error for an error reply.
+    pub(crate) fn request(&mut self, command: &[&str]) -> io::Result<Reply> {
+        self.stream.get_mut().write_all(&encode(command))?;
         self.read_reply()
+    }
+
+    /// Sends commands in one write, and returns an error if one of their replies is one.
+    pub(crate) fn request_all(&mut self, commands: &[Vec<&str>]) -> io::Result<()> {
+        let requests: Vec<u8> = commands.iter().flat_map(|command| encode(command)).collect();
+        self.stream.get_mut().write_all(&requests)?;
+        commands.iter().try_for_each(|_| self.read_reply().map(drop))
     }
 
     /// Returns the next line, without its ending, or an error at the end of the stream.
@@ -55,20 +69,34 @@ impl Wire {
         self.stream.get_ref().try_clone()
     }
 
-    fn read_reply(&mut self) -> io::Result<String> {
+    fn read_reply(&mut self) -> io::Result<Reply> {
         let line = self.read_line()?;
         let rest = line.get(1..).unwrap_or_default();
+        let number = || rest.parse::<i64>().map_err(|_| io::Error::other(format!("not a number: {line}")));
         match line.as_bytes().first() {
-            Some(b'+' | b':') => Ok(rest.to_owned()),
+            Some(b'+') => Ok(Reply::Text(rest.to_owned())),
+            Some(b':') => Ok(Reply::Integer(number()?)),
             Some(b'-') => Err(io::Error::other(rest.to_owned())),
             Some(b'$') => {
-                let length: usize = rest.parse().map_err(|_| io::Error::other("the reply is nil"))?;
+                let Ok(length) = usize::try_from(number()?) else { return Ok(Reply::Nil) };
                 let mut text = vec![0; length + 2];
                 self.stream.read_exact(&mut text)?;
                 text.truncate(length);
-                Ok(String::from_utf8_lossy(&text).into_owned())
+                Ok(Reply::Text(String::from_utf8_lossy(&text).into_owned()))
             }
-            _ => Err(io::Error::other(format!("not a simple reply: {line}"))),
+            Some(b'*') => {
+                let Ok(length) = usize::try_from(number()?) else { return Ok(Reply::Nil) };
+                (0..length).map(|_| self.read_reply()).collect::<io::Result<_>>().map(Reply::Array)
+            }
+            _ => Err(io::Error::other(format!("not a reply: {line}"))),
         }
     }
+}
+
+fn encode(command: &[&str]) -> Vec<u8> {
+    let mut request = format!("*{}\r\n", command.len()).into_bytes();
+    for word in command {
+        request.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());
+    }
+    request
 }

@@ -2,5 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code too")]
 
+mod fleets;
 mod proxy;
 mod servers;

@@ -59,6 +59,7 @@ impl Wait {
         let paused = view.paused_since(self.process, self.since);
         let behind = match self.what {
             What::TryLock
+            | What::Upgrade
             | What::TryLockAll
             | What::TryLockAllFor
             | What::Release

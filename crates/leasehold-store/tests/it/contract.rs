@@ -8,6 +8,7 @@ use leasehold_testkit::contract::read_write::{self, marks};
 use leasehold_testkit::contract::{
     Admin, expirable, fair, fleet, keep_alive, latch, locks, reentrant, semaphore, store,
 };
+use leasehold_testkit::fleets::{Cluster, Sentinels};
 use leasehold_testkit::servers::RedisServer;
 
 /// An admin that publishes as the store does, by sharded channels.
@@ -20,6 +21,25 @@ impl Admin for ClusterAdmin {
             ["PUBSUB", "NUMSUB", rest @ ..] => self.0.cli(&[&["PUBSUB", "SHARDNUMSUB"], rest].concat()),
             _ => self.0.cli(words),
         }
+    }
+}
+
+/// An admin that speaks to the master of each key or channel, and publishes as the store does.
+struct FleetAdmin(Cluster);
+
+impl Admin for FleetAdmin {
+    fn run_command(&self, words: &[&str]) -> String {
+        let (key, words) = match words {
+            ["PUBLISH", channel, ..] => (channel, [&["SPUBLISH"], &words[1..]].concat()),
+            ["PUBSUB", "NUMSUB", channel, ..] => {
+                (channel, [&["PUBSUB", "SHARDNUMSUB"], &words[2..]].concat())
+            }
+            ["TIME"] => (&"any", words.to_vec()),
+            [_, key, ..] => (key, words.to_vec()),
+            _ => panic!("{words:?} names no key"),
+        };
+        let master = self.0.node_of_slot(self.0.slot_of_key(key));
+        self.0.nodes()[master].cli(&words)
     }
 }
 
@@ -60,55 +80,71 @@ async fn on_both(
     on_embedded(name, &embedded, &EmbeddedAdmin(embedded.clone())).await;
 }
 
-#[tokio::test]
-async fn a_cluster_node_passes_the_whole_contract() {
-    let admin = ClusterAdmin(RedisServer::cluster());
-    let url = admin.0.url().parse().unwrap();
-    let redis = Redis::connect(&url, ConnectOptions::default()).await.unwrap();
+/// Runs the whole contract on the servers of a URL.
+async fn whole_contract(url: &str, admin: &impl Admin) {
+    let redis = &Redis::connect(&url.parse().unwrap(), ConnectOptions::default()).await.unwrap();
     for name in store::NAMES {
         println!("{name}");
-        store::run(name, &redis, &admin).await;
+        store::run(name, redis, admin).await;
     }
     for name in reentrant::NAMES {
         println!("{name}");
-        reentrant::run(name, &redis, &admin).await;
+        reentrant::run(name, redis, admin).await;
     }
     for name in fair::NAMES {
         println!("{name}");
-        fair::run(name, &redis, &admin).await;
+        fair::run(name, redis, admin).await;
     }
     for name in keep_alive::NAMES {
         println!("{name}");
-        keep_alive::run(name, &redis, &admin).await;
+        keep_alive::run(name, redis, admin).await;
     }
     for name in fleet::NAMES {
         println!("{name}");
-        fleet::run(name, &redis, &admin).await;
+        fleet::run(name, redis, admin).await;
     }
     for name in locks::NAMES {
         println!("{name}");
-        locks::run(name, &redis, &admin).await;
+        locks::run(name, redis, admin).await;
     }
     for name in read_write::NAMES {
         println!("{name}");
-        read_write::run(name, &redis, &admin).await;
+        read_write::run(name, redis, admin).await;
     }
     for name in marks::NAMES {
         println!("{name}");
-        marks::run(name, &redis, &admin).await;
+        marks::run(name, redis, admin).await;
     }
     for name in semaphore::NAMES {
         println!("{name}");
-        semaphore::run(name, &redis, &admin).await;
+        semaphore::run(name, redis, admin).await;
     }
     for name in expirable::NAMES {
         println!("{name}");
-        expirable::run(name, &redis, &admin).await;
+        expirable::run(name, redis, admin).await;
     }
     for name in latch::NAMES {
         println!("{name}");
-        latch::run(name, &redis, &admin).await;
+        latch::run(name, redis, admin).await;
     }
+}
+
+#[tokio::test]
+async fn a_cluster_node_passes_the_whole_contract() {
+    let admin = ClusterAdmin(RedisServer::cluster());
+    whole_contract(&admin.0.url(), &admin).await;
+}
+
+#[tokio::test]
+async fn a_cluster_passes_the_whole_contract() {
+    let admin = FleetAdmin(Cluster::start(3, 0));
+    whole_contract(&admin.0.url(), &admin).await;
+}
+
+#[tokio::test]
+async fn a_fleet_behind_sentinels_passes_the_whole_contract() {
+    let fleet = Sentinels::start();
+    whole_contract(&fleet.url(), &fleet.nodes()[fleet.master()]).await;
 }
 
 #[tokio::test]

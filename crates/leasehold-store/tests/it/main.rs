@@ -27,6 +27,8 @@ mod entrance;
 #[cfg(feature = "redis")]
 mod errors;
 #[cfg(feature = "redis")]
+mod fleets;
+#[cfg(feature = "redis")]
 mod rights;
 #[cfg(feature = "redis")]
 mod strangers;

@@ -328,6 +328,8 @@ impl ClusterOptions {
             ["--cluster-node-timeout", &timeout],
             // A replica may take over however long it was without its master.
             ["--cluster-replica-validity-factor", "0"],
+            // A master that has given its last slot away stays a master, until the test removes it.
+            ["--cluster-allow-replica-migration", "no"],
         ];
         let mut words: Vec<String> = settings.concat().into_iter().map(str::to_owned).collect();
         words.extend(login_arguments(self.password.as_deref(), self.user.as_ref()));

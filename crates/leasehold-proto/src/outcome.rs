@@ -129,6 +129,8 @@ pub enum StoreErrorKind {
     ClusterDown,
     /// `MOVED`, `ASK` or `CROSSSLOT`: the server is a cluster node and the URL does not say so.
     WrongNode,
+    /// The call ran, and too few replicas acknowledged it, so a failover can lose its effect.
+    Unconfirmed,
     /// `TRYAGAIN`: the keys are moving between nodes.
     TryAgain,
     /// `NOPERM`, or a script's command that the user may not run.
@@ -163,6 +165,7 @@ impl StoreErrorKind {
                 | Self::MasterDown
                 | Self::ReadOnly
                 | Self::NoReplicas
+                | Self::Unconfirmed
                 | Self::ClusterDown
                 | Self::TryAgain
                 | Self::TooManyClients
@@ -179,6 +182,7 @@ impl StoreErrorKind {
             Self::MasterDown => "the server is a replica that has lost its master",
             Self::ReadOnly => "the server is a read-only replica",
             Self::NoReplicas => "the server has too few good replicas and refuses writes",
+            Self::Unconfirmed => "the call ran, but too few replicas acknowledged it",
             Self::OutOfMemory => "the server is out of memory",
             Self::Misconfigured => "the server cannot persist its data and refuses writes",
             Self::ClusterDown => "the cluster is down",

@@ -11,6 +11,7 @@
 
 mod breach;
 mod channels;
+mod confirm;
 mod connect;
 mod driver;
 mod error;
@@ -19,7 +20,8 @@ mod standalone;
 mod url;
 pub mod wire;
 
-pub use connect::ConnectOptions;
+pub use confirm::{Confirm, Confirmation};
+pub use connect::{AddressMap, ConnectOptions};
 pub use socket::{ByteStream, Dial, Socket};
 pub use standalone::Redis;
 pub use url::{Address, Credentials, ServerUrl, Servers, UrlError};

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use super::confirm::Confirmation;
 use super::url::Address;
 use crate::sharding::ShardedPubsub;
 
@@ -36,6 +37,8 @@ pub struct ConnectOptions {
     /// which saves a switch of threads. A reply that it leaves for 20 ms is read by the store's own runtime. A runtime
     /// without I/O panics in a task of its own, which is caught, and then reads nothing.
     pub callers: Option<Handle>,
+    /// The replicas that must acknowledge acquires, renewals and fenced writes, or `None`, the default.
+    pub confirmation: Option<Confirmation>,
     /// The translation of the addresses that sentinels and clusters announce, or `None`, the default.
     pub address_map: Option<AddressMap>,
 }
@@ -67,6 +70,7 @@ impl Default for ConnectOptions {
             batch_rows: BATCH_ROWS,
             at_once: AT_ONCE,
             callers: None,
+            confirmation: None,
             address_map: None,
         }
     }
@@ -79,6 +83,13 @@ impl ConnectOptions {
             Some(AddressMap(map)) => map(address),
             None => address,
         }
+    }
+
+    /// Sets the replicas that must acknowledge acquires, renewals and fenced writes.
+    #[must_use]
+    pub const fn confirmation(mut self, confirmation: Option<Confirmation>) -> Self {
+        self.confirmation = confirmation;
+        self
     }
 
     /// Translates the addresses that sentinels and clusters announce.

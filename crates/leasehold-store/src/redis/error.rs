@@ -71,6 +71,8 @@ enum Cause {
     TwoSlots(String, String),
     #[error("the sentinels know no service {0:?}")]
     Service(String),
+    #[error("{acknowledged} of {wanted} replicas acknowledged the call, so a failover can lose its effect")]
+    Unconfirmed { acknowledged: u32, wanted: u32 },
 }
 
 /// Returns the text of an I/O error, without the system's number and wording: `connection refused`.
@@ -114,6 +116,12 @@ impl Failure {
         Self { cause: Some(Cause::Service(service.to_owned())), ..Self::new(Kind::Unreachable, No) }
     }
 
+    /// Returns the failure of a call that was executed, and that too few replicas have acknowledged.
+    pub(super) fn unconfirmed(acknowledged: u32, wanted: u32) -> Self {
+        let cause = Cause::Unconfirmed { acknowledged, wanted };
+        Self { cause: Some(cause), ..Self::new(Kind::Unconfirmed, Applied::Unknown) }
+    }
+
     /// Returns the failure that an error reply means.
     pub(super) fn server_error(text: &str) -> Self {
         let (kind, applied) = classify(text);
@@ -134,6 +142,12 @@ impl Failure {
         {
             self.cause = None;
         }
+        self
+    }
+
+    /// Turns the failure into that of a call that was executed.
+    pub(super) const fn of_executed(mut self) -> Self {
+        self.applied = Applied::Unknown;
         self
     }
 

@@ -28,6 +28,7 @@ mod dialing;
 mod encode;
 mod facts;
 mod framing;
+mod group;
 mod handshake;
 #[cfg(test)]
 mod harness;
@@ -54,6 +55,7 @@ use leasehold_proto::Moment;
 
 pub use self::ids::{CallId, ConnId, SubscriberId};
 pub use self::io::{Input, Output};
+use self::node::Node;
 use self::nodes::{Nodes, Turn};
 pub use self::pipeline::IN_FLIGHT_MAX;
 pub use self::queue::QUEUE_MAX;
@@ -98,7 +100,7 @@ impl Wire {
                 turn.each(|parts| parts.tick());
                 topology.tick(turn);
             }
-            Input::Flush => turn.each(|parts| parts.commands.flush(&mut parts.step)),
+            Input::Flush => turn.each(|parts| parts.flush()),
             Input::Close => {
                 topology.close(turn);
                 turn.each(|parts| parts.close());
@@ -118,18 +120,18 @@ impl Wire {
     /// Returns true if calls have gathered that an [`Input::Flush`] would send.
     #[must_use]
     pub fn wants_flush(&self) -> bool {
-        self.nodes.all().any(|node| node.commands.wants_flush())
+        self.nodes.all().any(Node::wants_flush)
     }
 
     /// Returns the connections that carry the next calls, as far as they are open.
     pub fn command_connections(&self) -> impl Iterator<Item = ConnId> {
-        self.nodes.all().filter_map(|node| node.commands.connection())
+        self.nodes.all().flat_map(Node::command_connections)
     }
 
     /// Returns true if calls of the connection are in flight.
     #[must_use]
     pub fn awaits_replies(&self, id: ConnId) -> bool {
-        self.nodes.of(id).is_some_and(|node| node.commands.awaits_replies(id))
+        self.nodes.of(id).is_some_and(|node| node.awaits_replies(id))
     }
 
     /// Returns the bytes of a connection that its stream has not taken.

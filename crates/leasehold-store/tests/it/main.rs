@@ -13,6 +13,8 @@ mod cluster;
 #[cfg(feature = "redis")]
 mod common;
 #[cfg(feature = "redis")]
+mod confirmed;
+#[cfg(feature = "redis")]
 mod connection;
 #[cfg(all(feature = "redis", feature = "embedded"))]
 mod contract;

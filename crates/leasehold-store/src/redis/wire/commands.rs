@@ -13,21 +13,22 @@
 //! in flight that runs out of time cuts its connection, which fails the calls in flight, and the queue goes on over the
 //! next connection.
 
-use std::time::Duration;
-
-use leasehold_proto::{Applied, Call, Moment, Reply, StoreErrorKind, Verb};
+use leasehold_proto::{Applied, Moment, Reply, StoreErrorKind, Verb};
 
 use super::batch::PendingCall;
 use super::connection::{CommandConnection, Outcome};
 use super::connections::Connections;
-use super::deadline::Deadline;
 use super::dialing::Dialing;
+use super::group::Group;
 use super::ids::{CallId, ConnId};
 use super::io::Output;
 use super::opening::Opened;
 use super::queue::Queue;
 use super::report::Report;
+use super::scripts::Form;
 use super::server::Step;
+use super::value::Value;
+use crate::redis::confirm::Confirmation;
 use crate::redis::connect::ConnectOptions;
 use crate::redis::error::Failure;
 
@@ -46,10 +47,17 @@ pub(super) struct Commands {
     reports: bool,
     /// True once a connection has opened.
     has_opened: bool,
+    /// The calls that replicas confirm, if all calls of this part need that.
+    group: Option<Group>,
     is_closed: bool,
 }
 
 impl Commands {
+    /// Creates the part for calls that replicas confirm.
+    pub(super) fn confirmed(seed: u64, options: &ConnectOptions, terms: Confirmation) -> Self {
+        Self { group: Some(Group::new(terms)), ..Self::new(seed, options) }
+    }
+
     pub(super) fn new(seed: u64, options: &ConnectOptions) -> Self {
         Self {
             connections: Connections::default(),
@@ -60,6 +68,7 @@ impl Commands {
             at_once: options.at_once,
             reports: false,
             has_opened: false,
+            group: None,
             is_closed: false,
         }
     }
@@ -70,10 +79,6 @@ impl Commands {
         self.connect(step);
     }
 
-    pub(super) fn submit(&mut self, step: &mut Step<'_>, id: CallId, call: Call, timeout: Duration) {
-        self.take(step, PendingCall::new(id, call, Deadline::new(step.now, timeout)));
-    }
-
     /// Takes a call, which may come from another server that has not run it.
     pub(super) fn take(&mut self, step: &mut Step<'_>, call: PendingCall) {
         if self.is_closed {
@@ -81,7 +86,7 @@ impl Commands {
         }
         // A call behind many others waits for the next reply, and travels with those that come until then.
         let flushes = match self.connections.current() {
-            Some(current) => self.queue.is_empty() && current.has_few_in_flight(self.at_once),
+            Some(current) => self.queue.is_empty() && self.has_room(current),
             None => true,
         };
         if self.queue.is_full() {
@@ -95,10 +100,22 @@ impl Commands {
 
     /// Returns true if calls have gathered that a flush would send. Behind many commands, the next reply flushes.
     pub(super) fn wants_flush(&self) -> bool {
-        let is_ready = |current: &CommandConnection| {
-            current.outgoing.is_empty() && current.has_few_in_flight(self.at_once)
-        };
+        let is_ready = |current: &CommandConnection| current.outgoing.is_empty() && self.has_room(current);
         !self.queue.is_empty() && self.connections.current().is_some_and(is_ready)
+    }
+
+    /// Returns true if a call is written at once. A group waits for the group before it.
+    fn has_room(&self, current: &CommandConnection) -> bool {
+        match self.group {
+            Some(_) => current.pipeline.is_empty(),
+            None => current.has_few_in_flight(self.at_once),
+        }
+    }
+
+    /// Returns the number of calls that wait for their group, for the choice between two parts.
+    pub(super) fn waiting(&self) -> usize {
+        let is_busy = self.connections.current().is_some_and(|current| !current.pipeline.is_empty());
+        self.queue.len() + usize::from(is_busy)
     }
 
     /// Writes the calls of the queue, as far as there is room. Connects if there is no connection.
@@ -107,9 +124,14 @@ impl Commands {
             return;
         }
         let Some(connection) = self.connections.current_mut() else { return self.connect(step) };
-        if !connection.outgoing.is_empty() {
+        if !connection.outgoing.is_empty() || (self.group.is_some() && !connection.pipeline.is_empty()) {
             return;
         }
+        if self.group.as_ref().is_some_and(|group| group.must_count(step.now)) {
+            connection.send_own(Form::Count, &["INFO", "replication"], step.now + step.server.limit());
+            return connection.outgoing.announce(step, connection.id);
+        }
+        let mut until = Moment::NEVER;
         let (facts, publish) = (step.server.facts(), step.server.channels().publish());
         loop {
             let room = connection.pipeline.room();
@@ -119,15 +141,20 @@ impl Commands {
             // argument of this name.
             for row in rows.as_mut_slice() {
                 row.call.set_arg("publish", publish);
+                until = until.min(row.deadline.sent(None));
             }
             connection.send(step.now, rows, facts);
+        }
+        if let Some(group) = &mut self.group {
+            let wait = group.begin(until);
+            connection.send_own(Form::Wait, &wait.each_ref().map(String::as_str), until);
         }
         connection.outgoing.announce(step, connection.id);
     }
 
     /// Notes that the submitter of a call has left. Returns true if the call is here.
     pub(super) fn abandon(&mut self, step: &mut Step<'_>, id: CallId) -> bool {
-        if self.queue.abandon(id) {
+        if self.queue.abandon(id) || self.group.as_mut().is_some_and(|group| group.abandon(id)) {
             return true;
         }
         let is_in_flight = self.connections.abandon(id);
@@ -195,7 +222,8 @@ impl Commands {
 
     /// Returns true if the server has neither calls nor an attempt to connect.
     pub(super) fn is_idle(&self) -> bool {
-        self.queue.is_empty() && !self.reports && self.connections.are_idle()
+        let has_group = self.group.as_ref().is_some_and(|group| !group.is_empty());
+        self.queue.is_empty() && !self.reports && !has_group && self.connections.are_idle()
     }
 
     fn report(&mut self, step: &mut Step<'_>, outcome: Result<(), Failure>) {
@@ -216,7 +244,8 @@ impl Commands {
 
     fn opened(&mut self, step: &mut Step<'_>, opened: Opened) {
         self.report(step, opened.greeted.greeting.clone());
-        let again = std::mem::replace(&mut self.has_opened, true);
+        // The plain connection of the server reports for all.
+        let again = std::mem::replace(&mut self.has_opened, true) && self.group.is_none();
         step.report(Report::Opened { channels: step.server.facts().map(|facts| facts.channels), again });
         self.connections.set_current(CommandConnection::new(opened));
     }
@@ -226,11 +255,40 @@ impl Commands {
         let mut outcomes = Vec::new();
         let received = connection.receive(step.now, bytes, &mut outcomes);
         connection.outgoing.announce(step, id);
+        let answers = connection.take_own_answers();
+        let outcomes = match &mut self.group {
+            Some(group) => group.keep(outcomes),
+            None => outcomes,
+        };
         self.deliver(step, id, outcomes);
+        for (form, answer) in answers {
+            self.confirm(step, id, form, &answer);
+        }
         if let Err(breach) = received {
             self.end(step, id, &Failure::breach(breach));
         }
         self.connections.close_idle(step);
+    }
+
+    /// Takes the answer to a command for a group.
+    fn confirm(&mut self, step: &mut Step<'_>, id: ConnId, form: Form, answer: &Value) {
+        let (Some(group), Some(connection)) = (&mut self.group, self.connections.get_mut(id)) else { return };
+        if form == Form::Count {
+            return group.counted(step.now, answer);
+        }
+        if connection.pipeline.has_calls() {
+            // A script that the server had forgotten is executed behind the WAIT that was to cover it.
+            let wait = group.wait();
+            connection.send_own(Form::Wait, &wait.each_ref().map(String::as_str), group.until());
+            return connection.outgoing.announce(step, id);
+        }
+        let outcomes = group.answered(answer);
+        self.deliver(step, id, outcomes);
+        // A server that cannot wait is no master any more.
+        if matches!(answer, Value::Error(_)) {
+            step.report(Report::Unfit);
+            self.end(step, id, &lost());
+        }
     }
 
     /// Reports the outcomes that a connection brought.
@@ -265,6 +323,10 @@ impl Commands {
         for (call, is_over) in calls {
             let failure = if is_over { timed_out(Applied::Unknown) } else { failure.clone() };
             reply(step, call, Err(failure));
+        }
+        let executed = self.group.as_mut().map(Group::end).unwrap_or_default();
+        for call in executed {
+            reply(step, call, Err(failure.clone().of_executed()));
         }
     }
 

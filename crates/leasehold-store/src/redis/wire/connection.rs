@@ -32,6 +32,8 @@ pub(super) struct CommandConnection {
     decoder: Decoder,
     scripts: Scripts,
     round_trip: RoundTrip,
+    /// The answers to commands of the wire itself, since the last look.
+    own_answers: Vec<(Form, Value)>,
     was_useful: bool,
 }
 
@@ -44,6 +46,7 @@ impl CommandConnection {
             decoder: opened.decoder,
             scripts: Scripts::default(),
             round_trip: RoundTrip::default(),
+            own_answers: Vec::new(),
             was_useful: false,
         }
     }
@@ -61,11 +64,22 @@ impl CommandConnection {
         self.pipeline.push(rows, form, self.outgoing.end());
     }
 
+    /// Writes a command of the wire itself behind all calls. It must be answered until then.
+    pub(super) fn send_own(&mut self, form: Form, command: &[&str], until: Moment) {
+        encode::command(self.outgoing.buffer(), command);
+        self.pipeline.push_own(form, self.outgoing.end(), until);
+    }
+
+    /// Takes the answers to commands of the wire itself.
+    pub(super) fn take_own_answers(&mut self) -> Vec<(Form, Value)> {
+        std::mem::take(&mut self.own_answers)
+    }
+
     /// Writes ASKING in front of a call whose slot is on its way to the server.
     fn ask_for(&mut self, rows: &Rows) {
         if matches!(rows, Rows::One(row) if row.asks) {
             encode::command(self.outgoing.buffer(), &["ASKING"]);
-            self.pipeline.push(Rows::None, Form::Own, self.outgoing.end());
+            self.pipeline.push_own(Form::Own, self.outgoing.end(), Moment::NEVER);
         }
     }
 
@@ -120,6 +134,7 @@ impl CommandConnection {
                 return;
             }
             Form::Checked if !is_denied(&value) => self.scripts.allow(&rows),
+            Form::Wait | Form::Count => return self.own_answers.push((form, value)),
             Form::Checked | Form::Text | Form::Hash | Form::Own => {}
         }
         outcomes.extend(rows.answer(value));

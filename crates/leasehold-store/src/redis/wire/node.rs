@@ -2,10 +2,14 @@
 //!
 //! Invariant: each connection belongs to one of the three parts, and its number leads to its node.
 
-use leasehold_proto::{Applied, Moment, StoreErrorKind};
+use std::time::Duration;
 
+use leasehold_proto::{Applied, Call, Moment, StoreErrorKind, Verb};
+
+use super::batch::PendingCall;
 use super::commands::Commands;
-use super::ids::{ConnId, NodeId};
+use super::deadline::Deadline;
+use super::ids::{CallId, ConnId, NodeId};
 use super::io::Output;
 use super::query::Query;
 use super::report::Report;
@@ -18,24 +22,32 @@ use crate::redis::error::Failure;
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) server: Server,
-    pub(super) commands: Commands,
-    pub(super) subscriptions: Subscriptions,
-    pub(super) query: Query,
+    commands: Commands,
+    /// The two parts that take turns with the calls which replicas confirm, if the client wants that.
+    confirmed: Vec<Commands>,
+    subscriptions: Subscriptions,
+    query: Query,
 }
 
 /// The parts of a node, and the step in which they act.
 pub(super) struct Parts<'a> {
     pub(super) step: Step<'a>,
     pub(super) commands: &'a mut Commands,
+    confirmed: &'a mut [Commands],
     pub(super) subscriptions: &'a mut Subscriptions,
     pub(super) query: &'a mut Query,
 }
 
 impl Node {
     pub(super) fn new(server: Server, seed: u64, options: &ConnectOptions) -> Self {
+        let confirmed = |terms| {
+            let seeds = [seed.wrapping_add(1), seed.wrapping_add(2)];
+            seeds.map(|seed| Commands::confirmed(seed, options, terms)).into()
+        };
         Self {
             server,
             commands: Commands::new(seed, options),
+            confirmed: options.confirmation.map(confirmed).unwrap_or_default(),
             subscriptions: Subscriptions::new(!seed),
             query: Query::new(seed.rotate_left(32)),
         }
@@ -48,24 +60,93 @@ impl Node {
         outputs: &'a mut Vec<Output>,
         reports: &'a mut Vec<(NodeId, Report)>,
     ) -> Parts<'a> {
-        let Self { server, commands, subscriptions, query } = self;
-        Parts { step: Step { now, server, outputs, reports }, commands, subscriptions, query }
+        let Self { server, commands, confirmed, subscriptions, query } = self;
+        Parts { step: Step { now, server, outputs, reports }, commands, confirmed, subscriptions, query }
     }
 
     /// Returns the earliest time at which a tick may have something to do.
     pub(super) fn timer(&self) -> Moment {
-        self.commands.timer().min(self.subscriptions.timer()).min(self.query.timer())
+        let calls = self.all_commands().map(Commands::timer).min().unwrap_or(Moment::NEVER);
+        calls.min(self.subscriptions.timer()).min(self.query.timer())
     }
 
     pub(super) fn unwritten(&self, id: ConnId) -> &[u8] {
         let others = || self.subscriptions.unwritten(id).or_else(|| self.query.unwritten(id));
-        self.commands.unwritten(id).or_else(others).unwrap_or_default()
+        self.all_commands().find_map(|commands| commands.unwritten(id)).or_else(others).unwrap_or_default()
+    }
+
+    pub(super) fn wants_flush(&self) -> bool {
+        self.all_commands().any(Commands::wants_flush)
+    }
+
+    /// Returns the connections that carry the next calls, as far as they are open.
+    pub(super) fn command_connections(&self) -> impl Iterator<Item = ConnId> {
+        self.all_commands().filter_map(Commands::connection)
+    }
+
+    pub(super) fn awaits_replies(&self, id: ConnId) -> bool {
+        self.all_commands().any(|commands| commands.awaits_replies(id))
+    }
+
+    /// Returns true if the server has neither calls nor subscriptions nor a query.
+    pub(super) fn is_idle(&self) -> bool {
+        self.all_commands().all(Commands::is_idle) && self.subscriptions.is_idle() && self.query.is_idle()
+    }
+
+    fn all_commands(&self) -> impl Iterator<Item = &Commands> {
+        std::iter::once(&self.commands).chain(&self.confirmed)
     }
 }
 
 impl Parts<'_> {
+    pub(super) fn submit(&mut self, id: CallId, call: Call, timeout: Duration) {
+        let deadline = Deadline::new(self.step.now, timeout);
+        self.take(PendingCall::new(id, call, deadline));
+    }
+
+    /// Takes a call, which may come from another server that has not run it.
+    pub(super) fn take(&mut self, call: PendingCall) {
+        let needs_confirmation = matches!(call.call.verb(), Verb::Acquire | Verb::Renew | Verb::Adjust);
+        let part = self.confirmed.iter_mut().min_by_key(|part| part.waiting());
+        part.filter(|_| needs_confirmation).unwrap_or(self.commands).take(&mut self.step, call);
+    }
+
+    /// Notes that the submitter of a call has left. Returns true if the call is here.
+    pub(super) fn abandon(&mut self, id: CallId) -> bool {
+        self.commands.abandon(&mut self.step, id)
+            || self.confirmed.iter_mut().any(|part| part.abandon(&mut self.step, id))
+    }
+
+    /// Takes the calls that were not sent.
+    pub(super) fn give_up(&mut self) -> Vec<PendingCall> {
+        let confirmed = self.confirmed.iter_mut().flat_map(Commands::give_up);
+        self.commands.give_up().into_iter().chain(confirmed).collect()
+    }
+
+    /// Goes on with another server under the same name.
+    pub(super) fn move_on(&mut self) {
+        self.each_commands(|commands, step| commands.move_on(step));
+        self.subscriptions.move_on(&mut self.step);
+    }
+
+    /// Notes that the address of the server could not be found out.
+    pub(super) fn not_found(&mut self, failure: &Failure) {
+        self.each_commands(|commands, step| commands.not_found(step, failure.clone()));
+    }
+
+    pub(super) fn flush(&mut self) {
+        self.each_commands(Commands::flush);
+    }
+
+    fn each_commands(&mut self, mut act: impl FnMut(&mut Commands, &mut Step<'_>)) {
+        act(self.commands, &mut self.step);
+        for commands in &mut *self.confirmed {
+            act(commands, &mut self.step);
+        }
+    }
+
     pub(super) fn connected(&mut self, id: ConnId) {
-        self.commands.connected(&mut self.step, id);
+        self.each_commands(|commands, step| commands.connected(step, id));
         self.subscriptions.connected(&mut self.step, id);
         self.query.connected(&mut self.step, id);
     }
@@ -81,13 +162,13 @@ impl Parts<'_> {
     }
 
     fn ended(&mut self, id: ConnId, failure: &Failure) {
-        self.commands.closed(&mut self.step, id, failure.clone());
+        self.each_commands(|commands, step| commands.closed(step, id, failure.clone()));
         self.subscriptions.closed(&mut self.step, id);
         self.query.closed(&mut self.step, id, failure);
     }
 
     pub(super) fn receive(&mut self, id: ConnId, bytes: &[u8]) {
-        self.commands.receive(&mut self.step, id, bytes);
+        self.each_commands(|commands, step| commands.receive(step, id, bytes));
         let before = self.step.outputs.len();
         self.subscriptions.receive(&mut self.step, id, bytes);
         if self.step.server.part() == Part::Sentinel {
@@ -110,19 +191,19 @@ impl Parts<'_> {
     }
 
     pub(super) fn wrote(&mut self, id: ConnId, count: usize) {
-        self.commands.wrote(&mut self.step, id, count);
+        self.each_commands(|commands, step| commands.wrote(step, id, count));
         self.subscriptions.wrote(id, count);
         self.query.wrote(id, count);
     }
 
     pub(super) fn tick(&mut self) {
-        self.commands.tick(&mut self.step);
+        self.each_commands(Commands::tick);
         self.subscriptions.tick(&mut self.step);
         self.query.tick(&mut self.step);
     }
 
     pub(super) fn close(&mut self) {
-        self.commands.close(&mut self.step);
+        self.each_commands(Commands::close);
         self.subscriptions.close(&mut self.step);
         self.query.stop(&mut self.step);
     }

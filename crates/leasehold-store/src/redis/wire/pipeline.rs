@@ -28,6 +28,8 @@ pub(super) struct Sent {
     pub(super) form: Form,
     /// The place in the stream behind the command.
     pub(super) end: u64,
+    /// The time at which a command of the wire itself ends.
+    until: Moment,
 }
 
 /// The commands in flight, the oldest first.
@@ -51,6 +53,11 @@ impl Pipeline {
         self.sent.is_empty()
     }
 
+    /// Returns true if calls are in flight.
+    pub(super) const fn has_calls(&self) -> bool {
+        self.calls > 0
+    }
+
     /// Returns the number of commands in flight.
     pub(super) fn commands(&self) -> usize {
         self.sent.len()
@@ -72,7 +79,15 @@ impl Pipeline {
 
     /// Adds a command behind all others. `end` is the place in the stream behind it.
     pub(super) fn push(&mut self, rows: Rows, form: Form, end: u64) {
-        let sent = Sent { rows, form, end };
+        self.push_sent(Sent { rows, form, end, until: Moment::NEVER });
+    }
+
+    /// Adds a command of the wire itself behind all others.
+    pub(super) fn push_own(&mut self, form: Form, end: u64, until: Moment) {
+        self.push_sent(Sent { rows: Rows::None, form, end, until });
+    }
+
+    fn push_sent(&mut self, sent: Sent) {
         self.calls += sent.rows.as_slice().len();
         self.abandoned += sent.rows.as_slice().iter().filter(|row| row.is_abandoned).count();
         self.timer = self.timer.min(sent.ends_at(self.last_reply));
@@ -131,7 +146,7 @@ impl Sent {
     /// Returns the earliest time at which a call of the command ends.
     fn ends_at(&self, last_reply: Option<Moment>) -> Moment {
         let ends = self.rows.as_slice().iter().map(|row| row.deadline.sent(last_reply));
-        ends.min().unwrap_or(Moment::NEVER)
+        ends.min().unwrap_or(self.until)
     }
 }
 

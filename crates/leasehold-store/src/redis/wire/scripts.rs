@@ -23,6 +23,10 @@ pub(super) enum Form {
     Hash,
     /// A command of the wire itself, whose reply has no recipient.
     Own,
+    /// WAIT, which answers for a group of calls.
+    Wait,
+    /// A request for the replicas of the server.
+    Count,
 }
 
 /// The scripts that were sent on one connection, by their hashes.

@@ -59,7 +59,7 @@ impl Topology {
     pub(super) fn submit(&mut self, turn: &mut Turn<'_>, id: CallId, call: Call, timeout: Duration) {
         match self {
             Self::One(node) | Self::Sentinel(Sentinel { master: node, .. }) => {
-                turn.with(*node, |parts| parts.commands.submit(&mut parts.step, id, call, timeout));
+                turn.with(*node, |parts| parts.submit(id, call, timeout));
             }
             Self::Cluster(cluster) => cluster.submit(turn, id, call, timeout),
         }
@@ -68,7 +68,7 @@ impl Topology {
     pub(super) fn abandon(&mut self, turn: &mut Turn<'_>, id: CallId) {
         match self {
             Self::One(node) | Self::Sentinel(Sentinel { master: node, .. }) => {
-                turn.with(*node, |parts| parts.commands.abandon(&mut parts.step, id));
+                turn.with(*node, |parts| parts.abandon(id));
             }
             Self::Cluster(cluster) => cluster.abandon(turn, id),
         }

@@ -1,5 +1,6 @@
 //! Tests of calls and their connections over streams in memory, on a clock that the test moves.
 
+mod confirmed;
 mod gathering;
 
 use leasehold_proto::Applied::{No, Unknown};

@@ -24,6 +24,7 @@ use crate::redis::wire::commands::refuse;
 use crate::redis::wire::deadline::Deadline;
 use crate::redis::wire::ids::{CallId, NodeId, SubscriberId};
 use crate::redis::wire::io::Output;
+use crate::redis::wire::node::Node;
 use crate::redis::wire::nodes::{Nodes, Turn};
 use crate::redis::wire::queue::Queue;
 use crate::redis::wire::report::Report;
@@ -119,7 +120,7 @@ impl Cluster {
     }
 
     fn give(&self, turn: &mut Turn<'_>, node: NodeId, call: PendingCall) {
-        turn.with(node, |parts| parts.commands.take(&mut parts.step, call));
+        turn.with(node, |parts| parts.take(call));
     }
 
     pub(super) fn abandon(&mut self, turn: &mut Turn<'_>, id: CallId) {
@@ -127,7 +128,7 @@ impl Cluster {
             return;
         }
         for node in turn.nodes.ids() {
-            if turn.with(node, |parts| parts.commands.abandon(&mut parts.step, id)) == Some(true) {
+            if turn.with(node, |parts| parts.abandon(id)) == Some(true) {
                 return;
             }
         }
@@ -404,7 +405,7 @@ impl Cluster {
                 self.hub = None;
                 self.settle_all(turn);
             }
-            let calls = turn.with(node, |parts| parts.commands.give_up()).unwrap_or_default();
+            let calls = turn.with(node, |parts| parts.give_up()).unwrap_or_default();
             for mut call in calls {
                 call.asks = false;
                 self.route(turn, call);
@@ -415,12 +416,8 @@ impl Cluster {
 
     /// Forgets the servers without a slot that have nothing to do.
     fn drop_unused(&mut self, turn: &mut Turn<'_>) {
-        let is_unused = |node: &NodeId| {
-            let idle = turn.nodes.get(*node).is_some_and(|node| {
-                node.commands.is_idle() && node.subscriptions.is_idle() && node.query.is_idle()
-            });
-            idle && !self.slots.has(*node)
-        };
+        let is_unused =
+            |node: &NodeId| turn.nodes.get(*node).is_some_and(Node::is_idle) && !self.slots.has(*node);
         let unused: Vec<NodeId> = self.nodes.values().copied().filter(is_unused).collect();
         for node in unused {
             turn.remove(node);

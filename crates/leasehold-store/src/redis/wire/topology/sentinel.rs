@@ -177,8 +177,7 @@ impl Sentinel {
             }
             let is_first = parts.step.server.address().is_none();
             parts.step.server.move_to(address);
-            parts.commands.move_on(&mut parts.step);
-            parts.subscriptions.move_on(&mut parts.step);
+            parts.move_on();
             !is_first
         });
         if moved == Some(true) {
@@ -193,7 +192,7 @@ impl Sentinel {
             Some(_) => self.learn(turn, round.named),
             None => {
                 let failure = round.failure.unwrap_or(Failure::new(StoreErrorKind::Unreachable, Applied::No));
-                turn.with(self.master, |parts| parts.commands.not_found(&mut parts.step, failure));
+                turn.with(self.master, |parts| parts.not_found(&failure));
             }
         }
         if std::mem::take(&mut self.again) {

@@ -1,0 +1,79 @@
+//! The number of replicas that must have a grant before it counts.
+
+use std::time::Duration;
+
+/// The replicas that must acknowledge an acquire, a renewal or a fenced write before it counts.
+///
+/// With replicas that confirm, a failover loses no confirmed hold, unless the new master is a replica that was restarted
+/// without its data, or that an operator promoted by force (docs/guarantees.md#tiers).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Confirm {
+    /// At least this many replicas. Fewer than all of them do not exclude a second grant after a failover.
+    AtLeast(u32),
+    /// All replicas that are connected to the master, and at least this many.
+    All {
+        /// The least number of connected replicas.
+        at_least: u32,
+    },
+    /// More than half of the servers of the fleet, of which the master is one.
+    Majority {
+        /// The number of replicas of the fleet, those that are away included.
+        replicas: u32,
+    },
+}
+
+impl Confirm {
+    /// Returns the number of acknowledgments that are necessary with this many connected replicas.
+    pub(super) fn wanted(self, connected: u32) -> u32 {
+        match self {
+            Self::AtLeast(replicas) => replicas,
+            Self::All { at_least } => connected.max(at_least),
+            // The master is a member of the majority.
+            Self::Majority { replicas } => replicas.div_ceil(2),
+        }
+    }
+
+    /// Returns true if the number depends on the connected replicas.
+    pub(super) const fn counts_connected(self) -> bool {
+        matches!(self, Self::All { .. })
+    }
+}
+
+/// The confirmation by replicas, as a client uses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Confirmation {
+    /// The replicas that must acknowledge.
+    pub replicas: Confirm,
+    /// The longest time for the acknowledgments. It should be well below the timeout of a call.
+    pub within: Duration,
+}
+
+impl Confirmation {
+    /// Creates the confirmation by these replicas within a time.
+    #[must_use]
+    pub const fn new(replicas: Confirm, within: Duration) -> Self {
+        Self { replicas, within }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_policy_wants_its_replicas() {
+        for (policy, connected, wanted) in [
+            (Confirm::AtLeast(1), 5, 1),
+            (Confirm::All { at_least: 1 }, 0, 1),
+            (Confirm::All { at_least: 1 }, 3, 3),
+            (Confirm::Majority { replicas: 2 }, 0, 1),
+            (Confirm::Majority { replicas: 3 }, 3, 2),
+            (Confirm::Majority { replicas: 4 }, 3, 2),
+            (Confirm::Majority { replicas: 5 }, 3, 3),
+        ] {
+            assert_eq!(policy.wanted(connected), wanted, "{policy:?} of {connected}");
+        }
+    }
+}

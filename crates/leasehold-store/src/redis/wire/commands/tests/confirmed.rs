@@ -1,0 +1,166 @@
+//! Tests of calls that replicas confirm, in groups on two connections.
+
+use std::time::Duration;
+
+use leasehold_proto::{Applied, Reply, StoreErrorKind as Kind};
+
+use crate::redis::confirm::{Confirm, Confirmation};
+use crate::redis::connect::ConnectOptions;
+use crate::redis::wire::harness::{Driver, LONG, SHORT, delete};
+use crate::redis::wire::{ConnId, Input};
+
+const REPLICAS: &str = "role:master\r\nconnected_slaves:2\r\nslave0:ip=a,port=1,state=online,offset=1,lag=0\r\nslave1:ip=b,port=1,state=wait_bgsave,offset=0,lag=0\r\n";
+
+/// Returns a driver whose first call has opened the first of the two connections for groups, and that connection.
+fn driver(replicas: Confirm) -> (Driver, ConnId) {
+    let terms = Confirmation::new(replicas, Duration::from_millis(500));
+    let options = ConnectOptions::default().resp3(false).confirmation(Some(terms));
+    let mut driver = Driver::with(options);
+    driver.open();
+    driver.set(0, LONG);
+    let id = driver.accept();
+    driver.says(id, "+PONG\r\n");
+    (driver, id)
+}
+
+fn counted(text: &str) -> String {
+    format!("${}\r\n{text}\r\n", text.len())
+}
+
+#[test]
+fn a_call_counts_when_its_replicas_have_acknowledged() {
+    let (mut driver, id) = driver(Confirm::AtLeast(2));
+    assert_eq!(driver.commands(id)[1..], ["EVAL 1 k 0", "WAIT 2 500"]);
+    driver.says(id, ":7\r\n");
+    assert_eq!(driver.outcomes(), [], "the replicas have not answered");
+    driver.says(id, ":2\r\n");
+    assert_eq!(driver.outcomes(), [(1, Ok(Reply::Int(7)))]);
+}
+
+#[test]
+fn a_call_that_too_few_replicas_acknowledged_is_unconfirmed() {
+    let (mut driver, id) = driver(Confirm::AtLeast(2));
+    driver.says(id, ":7\r\n:1\r\n");
+    let (call, outcome) = driver.replies.pop().unwrap();
+    let error = outcome.unwrap_err();
+    assert_eq!((call, error.kind, error.applied), (1, Kind::Unconfirmed, Applied::Unknown));
+    let text = std::error::Error::source(&error).unwrap().to_string();
+    assert!(text.starts_with("1 of 2 replicas acknowledged"), "{text}");
+}
+
+#[test]
+fn calls_gather_while_two_groups_are_on_their_way() {
+    let (mut driver, first) = driver(Confirm::AtLeast(1));
+    driver.commands(first);
+    driver.set(1, LONG);
+    let second = driver.accept();
+    driver.says(second, "+PONG\r\n");
+    assert_eq!(driver.commands(second)[1..], ["EVAL 1 k 1", "WAIT 1 500"]);
+    for value in 2..=5 {
+        driver.set(value, LONG);
+    }
+    assert!(driver.commands(first).is_empty() && driver.commands(second).is_empty());
+    driver.says(first, ":0\r\n:1\r\n");
+    let sent = driver.commands(first);
+    assert_eq!(
+        sent,
+        ["EVAL 2 k k 11 1 0 2 4", "WAIT 1 500"],
+        "half of the calls wait for the other connection"
+    );
+    driver.says(first, "*2\r\n:2\r\n:4\r\n");
+    driver.says(second, ":1\r\n:1\r\n");
+    assert_eq!(driver.commands(second), ["EVAL 2 k k 11 1 0 3 5", "WAIT 1 500"]);
+    driver.says(second, "*2\r\n:3\r\n:5\r\n:1\r\n");
+    driver.says(first, ":1\r\n");
+    let ids: Vec<u64> =
+        driver.outcomes().into_iter().map(|(id, outcome)| outcome.map(|_| id).unwrap()).collect();
+    assert_eq!(ids, [1, 2, 4, 6, 3, 5]);
+}
+
+#[test]
+fn a_release_waits_for_no_replica() {
+    let (mut driver, id) = driver(Confirm::AtLeast(1));
+    let plain = *driver.streams.keys().next().unwrap();
+    driver.taken(id);
+    driver.submit(delete(1), LONG);
+    assert_eq!(driver.commands(plain), ["EVAL 1 k 1"]);
+}
+
+#[test]
+fn an_error_of_a_call_that_did_not_run_waits_for_no_replica() {
+    let (mut driver, id) = driver(Confirm::AtLeast(1));
+    driver.says(id, "-OOM command not allowed\r\n");
+    assert_eq!(driver.outcomes(), [(1, Err((Kind::OutOfMemory, Applied::No)))]);
+    driver.says(id, ":1\r\n");
+    assert_eq!(driver.outcomes(), []);
+}
+
+#[test]
+fn a_forgotten_script_is_covered_by_a_wait_of_its_own() {
+    let (mut driver, id) = driver(Confirm::AtLeast(1));
+    driver.says(id, ":0\r\n:1\r\n");
+    driver.outcomes();
+    driver.taken(id);
+    driver.set(1, LONG);
+    assert_eq!(driver.commands(id), ["EVALSHA 1 k 1", "WAIT 1 500"]);
+    driver.says(id, "-NOSCRIPT No matching script.\r\n");
+    assert_eq!(driver.commands(id), ["EVAL 1 k 1"]);
+    driver.says(id, ":1\r\n");
+    assert_eq!(driver.commands(id), ["WAIT 1 500"], "the first one was before the script");
+    driver.says(id, ":5\r\n");
+    assert_eq!(driver.outcomes(), []);
+    driver.says(id, ":1\r\n");
+    assert_eq!(driver.outcomes(), [(2, Ok(Reply::Int(5)))]);
+}
+
+#[test]
+fn all_means_the_replicas_that_are_connected_now() {
+    let (mut driver, id) = driver(Confirm::All { at_least: 0 });
+    assert_eq!(driver.commands(id)[1..], ["INFO replication"]);
+    driver.says(id, counted(REPLICAS));
+    assert_eq!(driver.commands(id), ["EVAL 1 k 0", "WAIT 1 500"], "one of two is online");
+    driver.says(id, ":0\r\n:1\r\n");
+    driver.outcomes();
+    driver.set(1, LONG);
+    assert_eq!(driver.commands(id), ["EVALSHA 1 k 1", "WAIT 1 500"], "the count holds for a second");
+    driver.says(id, ":0\r\n:0\r\n");
+    assert_eq!(driver.outcomes(), [(2, Err((Kind::Unconfirmed, Applied::Unknown)))]);
+    driver.set(2, LONG);
+    assert_eq!(driver.commands(id), ["INFO replication"], "a replica may have left");
+    driver.says(id, counted("role:master\r\nconnected_slaves:0\r\n"));
+    assert_eq!(driver.commands(id), ["EVALSHA 1 k 2", "WAIT 0 500"]);
+}
+
+#[test]
+fn a_server_that_is_no_master_any_more_confirms_nothing_and_is_left() {
+    let (mut driver, id) = driver(Confirm::AtLeast(0));
+    driver.says(id, ":0\r\n-UNBLOCKED force unblock from blocking operation\r\n");
+    assert_eq!(driver.outcomes(), [(1, Err((Kind::Unconfirmed, Applied::Unknown)))]);
+    assert!(!driver.streams.contains_key(&id));
+}
+
+#[test]
+fn a_group_that_ends_without_an_answer_is_unknown() {
+    let (mut driver, id) = driver(Confirm::AtLeast(1));
+    driver.says(id, ":0\r\n");
+    driver.hang_up(id);
+    assert_eq!(driver.outcomes(), [(1, Err((Kind::ConnectionLost, Applied::Unknown)))]);
+    driver.pass(Duration::from_secs(1));
+    let call = driver.set(1, SHORT);
+    let id = driver.accept();
+    driver.says(id, "+PONG\r\n");
+    driver.says(id, ":0\r\n");
+    driver.pass(Duration::from_secs(1));
+    let outcomes = driver.outcomes();
+    assert!(matches!(outcomes.as_slice(), [(id, Err((_, Applied::Unknown)))] if *id == call), "{outcomes:?}");
+    assert!(driver.reset.contains(&id), "a silent group ends with its connection");
+}
+
+#[test]
+fn a_submitter_that_has_left_gets_no_outcome() {
+    let (mut driver, id) = driver(Confirm::AtLeast(1));
+    driver.says(id, ":0\r\n");
+    driver.input(Input::Abandon(crate::redis::wire::CallId(1)));
+    driver.says(id, ":1\r\n");
+    assert_eq!(driver.outcomes(), []);
+}

@@ -5,6 +5,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod confirm;
 #[cfg(feature = "embedded")]
 pub mod embedded;
 #[cfg(feature = "redis")]
@@ -17,6 +18,7 @@ pub mod store;
 pub mod tokio_runtime;
 pub mod url;
 
+pub use confirm::{Confirm, Confirmation};
 pub use runtime::{Alarm, Runtime, Watch};
 pub use sharding::ShardedPubsub;
 pub use store::{Heard, Outcomes, Store, Submit, Subscription};

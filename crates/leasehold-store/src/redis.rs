@@ -11,17 +11,17 @@
 
 mod breach;
 mod channels;
-mod confirm;
 mod connect;
 mod driver;
 mod error;
+mod query;
 mod socket;
 mod standalone;
 mod url;
 pub mod wire;
 
-pub use confirm::{Confirm, Confirmation};
 pub use connect::{AddressMap, ConnectOptions};
+pub use query::query;
 pub use socket::{ByteStream, Dial, Socket};
 pub use standalone::Redis;
 pub use url::{Address, Credentials, ServerUrl, Servers, UrlError};

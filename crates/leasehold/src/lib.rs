@@ -217,6 +217,8 @@ pub use leasehold_proto::engine::LostReason;
 #[doc(inline)]
 pub use leasehold_proto::{Name, Owner};
 #[doc(inline)]
+pub use leasehold_store::Confirm;
+#[doc(inline)]
 pub use lock::{FencedGuard, Guard, Lock, OnFinish, OnLost, ReleaseOutcome, RwLock};
 #[doc(inline)]
 pub use multi::{MultiGuard, MultiLock};

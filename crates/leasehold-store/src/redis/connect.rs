@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::confirm::Confirmation;
 use super::url::Address;
+use crate::confirm::Confirmation;
 use crate::sharding::ShardedPubsub;
 
 /// The rows of a batch, which keep the server from other clients for about a tenth of a millisecond.

@@ -23,6 +23,7 @@ mod codec;
 mod commands;
 mod connection;
 mod connections;
+mod conversation;
 mod deadline;
 mod dialing;
 mod encode;
@@ -53,6 +54,8 @@ use std::sync::Arc;
 
 use leasehold_proto::Moment;
 
+pub use self::conversation::Answer;
+pub(super) use self::conversation::Conversation;
 pub use self::ids::{CallId, ConnId, SubscriberId};
 pub use self::io::{Input, Output};
 use self::node::Node;

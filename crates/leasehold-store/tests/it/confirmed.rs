@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold_proto::{Applied, StoreErrorKind};
-use leasehold_store::Store;
-use leasehold_store::redis::{Confirm, Confirmation, ConnectOptions, Redis};
+use leasehold_store::redis::{ConnectOptions, Redis};
+use leasehold_store::{Confirm, Confirmation, Store};
 use leasehold_testkit::fleets::Sentinels;
 use leasehold_testkit::servers::RedisServer;
 use tokio::time::{sleep, timeout};
@@ -29,7 +29,7 @@ fn commands(server: &RedisServer, name: &str) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_confirmed_call_is_on_the_replicas() {
     let fleet = Sentinels::start();
-    let store = connect(&fleet.url(), Confirm::All { at_least: 2 }).await;
+    let store = connect(&fleet.url(), Confirm::all(2)).await;
     for number in 0..20 {
         store.run(call(&SET, "key", number), LIMIT).await.unwrap();
         for replica in fleet.replicas() {
@@ -57,13 +57,13 @@ async fn many_calls_share_one_wait() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_frozen_replica_confirms_nothing_until_it_resumes() {
     let fleet = Sentinels::start();
-    let store = connect(&fleet.url(), Confirm::All { at_least: 2 }).await;
+    let store = connect(&fleet.url(), Confirm::all(2)).await;
     store.run(call(&SET, "key", "before"), LIMIT).await.unwrap();
     let replica = fleet.replicas()[0];
     fleet.freeze(replica);
     let error = store.run(call(&SET, "key", "alone"), LIMIT).await.unwrap_err();
     assert_eq!((error.kind, error.applied), (StoreErrorKind::Unconfirmed, Applied::Unknown));
-    let majority = connect(&fleet.url(), Confirm::Majority { replicas: 2 }).await;
+    let majority = connect(&fleet.url(), Confirm::majority(2)).await;
     majority.run(call(&SET, "key", "two of three"), LIMIT).await.unwrap();
     fleet.resume(replica);
     let again = async {
@@ -77,9 +77,9 @@ async fn a_frozen_replica_confirms_nothing_until_it_resumes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_replicas_confirms_nothing_that_needs_one() {
     let server = RedisServer::start();
-    let store = connect(&server.url(), Confirm::All { at_least: 1 }).await;
+    let store = connect(&server.url(), Confirm::all(1)).await;
     let error = store.run(call(&SET, "key", 1), LIMIT).await.unwrap_err();
     assert_eq!((error.kind, error.applied), (StoreErrorKind::Unconfirmed, Applied::Unknown));
-    let none = connect(&server.url(), Confirm::All { at_least: 0 }).await;
+    let none = connect(&server.url(), Confirm::all(0)).await;
     none.run(call(&SET, "key", 2), LIMIT).await.unwrap();
 }

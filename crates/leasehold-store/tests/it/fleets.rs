@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use leasehold_proto::{Applied, Call, Channel, Reply, StoreError};
-use leasehold_store::redis::Redis;
+use leasehold_proto::{Applied, Call, Channel, Reply, StoreError, StoreErrorKind};
+use leasehold_store::redis::wire::Answer;
+use leasehold_store::redis::{Address, Redis, query};
 use leasehold_store::{Heard, Store, Subscription};
 use leasehold_testkit::fleets::{Cluster, Sentinels};
+use leasehold_testkit::servers::RedisServer;
 use leasehold_testkit::wait::eventually;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{sleep, timeout};
@@ -234,7 +236,7 @@ async fn keys_of_two_slots_are_refused_before_they_are_sent() {
     let cluster = Cluster::start(3, 0);
     let store = connect_to(&cluster.url()).await.unwrap();
     let calls = |name: &str| {
-        let info = |node: &leasehold_testkit::servers::RedisServer| node.cli(&["INFO", "commandstats"]);
+        let info = |node: &RedisServer| node.cli(&["INFO", "commandstats"]);
         cluster.nodes().iter().map(info).filter(|stats| stats.contains(name)).count()
     };
     let error = store.run(Call::with(&TWO_KEYS, ["a", "b"], [""; 0]), LIMIT).await.unwrap_err();
@@ -243,4 +245,19 @@ async fn keys_of_two_slots_are_refused_before_they_are_sent() {
     assert!(source.contains("\"a\" and \"b\" are in two slots"), "{source}");
     assert_eq!(calls("cmdstat_evalsha") + calls("cmdstat_eval:"), 0);
     assert_eq!(store.run(Call::with(&TWO_KEYS, ["{a}1", "{a}2"], [""; 0]), LIMIT).await, Ok(Reply::Int(0)));
+}
+
+#[tokio::test]
+async fn a_query_asks_one_server_as_the_url_says() {
+    let server = RedisServer::with(&["--requirepass", "secret"]);
+    let url = server.url_with_password().parse().unwrap();
+    let address = Address::Tcp { host: "127.0.0.1".into(), port: server.port() };
+    let answers =
+        query(&url, &address, &[&["ECHO", "one"], &["NO", "COMMAND"], &["ROLE"]], LIMIT).await.unwrap();
+    assert_eq!(answers[0], Answer::Text("one".into()));
+    assert!(matches!(&answers[1], Answer::Error(text) if text.starts_with("ERR unknown command")));
+    assert!(matches!(&answers[2], Answer::List(role) if role[0] == Answer::Text("master".into())));
+    let wrong = format!("redis://:hunter2@127.0.0.1:{}", server.port()).parse().unwrap();
+    let error = query(&wrong, &address, &[&["PING"]], LIMIT).await.unwrap_err();
+    assert!(error.kind == StoreErrorKind::AuthenticationFailed && !format!("{error:?}").contains("hunter2"));
 }

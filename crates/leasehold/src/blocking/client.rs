@@ -8,7 +8,7 @@ use leasehold_proto::Owner;
 #[cfg(feature = "unstable-store")]
 use leasehold_proto::StoreError;
 use leasehold_proto::engine::CloseReport;
-use leasehold_store::ShardedPubsub;
+use leasehold_store::{Confirm, ShardedPubsub};
 #[cfg(feature = "unstable-store")]
 use leasehold_store::{Runtime, Store};
 
@@ -140,6 +140,10 @@ impl ClientBuilder {
         set fn hand_off(self, bound: Duration) -> Self;
         /// Sets how wake-ups travel on a node of a cluster.
         set fn sharded_pubsub(self, sharded_pubsub: ShardedPubsub) -> Self;
+        /// Sets the replicas that must acknowledge each acquire, each renewal and each fenced write (default: none).
+        set fn replicas(self, policy: Confirm) -> Self;
+        /// Sets the longest time for the acknowledgments of replicas (default: a third of the timeout of a call).
+        set fn replicas_within(self, within: Duration) -> Self;
         /// Connects with the first call instead of at once.
         set fn lazy(self) -> Self;
         /// Sets the lease that the watchdog of all locks and permits renews (default 30 s).

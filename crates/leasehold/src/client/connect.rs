@@ -18,6 +18,7 @@ use leasehold_store::url::Scheme;
 use leasehold_store::{Runtime, ShardedPubsub, Store};
 use tokio::sync::oneshot;
 
+use super::servers::Replicas;
 use crate::defaults::Defaults;
 use crate::error::ConnectError;
 #[cfg(feature = "config")]
@@ -31,6 +32,7 @@ use crate::runtime::shared::{Handle, Shared};
 pub(crate) struct ConnectOptions {
     pub(crate) settings: Settings,
     pub(crate) sharded_pubsub: ShardedPubsub,
+    pub(crate) replicas: Replicas,
     /// True if the client connects with its first call instead of at once.
     pub(crate) lazy: bool,
     /// The name of the connections in `CLIENT LIST`.
@@ -78,6 +80,7 @@ async fn to_redis(url: &str, options: ConnectOptions) -> Result<Arc<Handle>, Con
     let redis_options = redis::ConnectOptions::default()
         .timeout(options.settings.timeout)
         .sharded_pubsub(options.sharded_pubsub)
+        .confirmation(options.replicas.confirmation(options.settings.timeout))
         .client_name(options.client_name.clone())
         .callers(TokioRuntime.callers());
     let open = async move || match lazy {

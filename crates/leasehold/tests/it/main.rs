@@ -25,6 +25,7 @@ mod expirable_semaphore;
 mod fair_lock;
 mod faults;
 mod fenced_lock;
+mod fleets;
 mod guard;
 mod lock;
 mod locked;

@@ -28,7 +28,7 @@ use super::report::Report;
 use super::scripts::Form;
 use super::server::Step;
 use super::value::Value;
-use crate::redis::confirm::Confirmation;
+use crate::confirm::Confirmation;
 use crate::redis::connect::ConnectOptions;
 use crate::redis::error::Failure;
 

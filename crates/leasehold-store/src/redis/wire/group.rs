@@ -17,7 +17,7 @@ use super::batch::PendingCall;
 use super::connection::Outcome;
 use super::ids::CallId;
 use super::value::Value;
-use crate::redis::confirm::Confirmation;
+use crate::confirm::Confirmation;
 use crate::redis::error::Failure;
 
 /// The time for which a count of the replicas holds.

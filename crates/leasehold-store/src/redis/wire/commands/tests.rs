@@ -3,7 +3,10 @@
 mod confirmed;
 mod gathering;
 
+use std::time::Duration;
+
 use leasehold_proto::Applied::{No, Unknown};
+use leasehold_proto::Call;
 use leasehold_proto::StoreErrorKind as Kind;
 
 use super::*;

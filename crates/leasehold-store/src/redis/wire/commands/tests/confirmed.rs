@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_proto::{Applied, Reply, StoreErrorKind as Kind};
 
-use crate::redis::confirm::{Confirm, Confirmation};
+use crate::confirm::{Confirm, Confirmation};
 use crate::redis::connect::ConnectOptions;
 use crate::redis::wire::harness::{Driver, LONG, SHORT, delete};
 use crate::redis::wire::{ConnId, Input};

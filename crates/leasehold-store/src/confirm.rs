@@ -1,4 +1,8 @@
 //! The number of replicas that must have a grant before it counts.
+//!
+//! Invariant: a policy never needs fewer replicas than it names.
+
+#![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
 use std::time::Duration;
 
@@ -12,11 +16,13 @@ pub enum Confirm {
     /// At least this many replicas. Fewer than all of them do not exclude a second grant after a failover.
     AtLeast(u32),
     /// All replicas that are connected to the master, and at least this many.
+    #[non_exhaustive]
     All {
         /// The least number of connected replicas.
         at_least: u32,
     },
     /// More than half of the servers of the fleet, of which the master is one.
+    #[non_exhaustive]
     Majority {
         /// The number of replicas of the fleet, those that are away included.
         replicas: u32,
@@ -24,8 +30,20 @@ pub enum Confirm {
 }
 
 impl Confirm {
+    /// Returns the policy of all connected replicas, and at least this many.
+    #[must_use]
+    pub const fn all(at_least: u32) -> Self {
+        Self::All { at_least }
+    }
+
+    /// Returns the policy of more than half of a fleet with a master and this many replicas.
+    #[must_use]
+    pub const fn majority(replicas: u32) -> Self {
+        Self::Majority { replicas }
+    }
+
     /// Returns the number of acknowledgments that are necessary with this many connected replicas.
-    pub(super) fn wanted(self, connected: u32) -> u32 {
+    pub(crate) fn wanted(self, connected: u32) -> u32 {
         match self {
             Self::AtLeast(replicas) => replicas,
             Self::All { at_least } => connected.max(at_least),
@@ -35,7 +53,7 @@ impl Confirm {
     }
 
     /// Returns true if the number depends on the connected replicas.
-    pub(super) const fn counts_connected(self) -> bool {
+    pub(crate) const fn counts_connected(self) -> bool {
         matches!(self, Self::All { .. })
     }
 }

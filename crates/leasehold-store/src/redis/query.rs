@@ -1,0 +1,65 @@
+//! Questions to one server, for tools that look at a deployment. No lock uses them.
+
+use std::future::poll_fn;
+use std::io;
+use std::time::Duration;
+
+use leasehold_proto::{Applied, StoreError, StoreErrorKind, Verb};
+use tokio::io::ReadBuf;
+
+use super::error::Failure;
+use super::socket::{Dial, RealSockets, Socket};
+use super::url::{Address, ServerUrl, Servers};
+use super::wire::{Answer, Conversation};
+use crate::tokio_runtime::within;
+
+/// The size of a read.
+const READ: usize = 4 << 10;
+
+/// Asks a server these commands over a connection of their own, and closes it. The answers are in the order of the
+/// commands. A command that the server refuses has an [`Answer::Error`].
+///
+/// The connection logs in as the URL says. A sentinel of the URL gets the login of the sentinels.
+///
+/// # Errors
+/// Fails if the server cannot be reached, refuses the login, or does not answer within `limit`.
+pub async fn query(
+    url: &ServerUrl,
+    address: &Address,
+    commands: &[&[&str]],
+    limit: Duration,
+) -> Result<Vec<Answer>, StoreError> {
+    let of_connect = |failure: Failure| failure.of_connect().during(Verb::Connect, "".into());
+    let is_sentinel =
+        matches!(url.servers(), Servers::Sentinel { sentinels, .. } if sentinels.contains(address));
+    let asking = async {
+        let socket = RealSockets.dial(address, limit).await.map_err(Failure::unreachable)?;
+        converse(socket, Conversation::begin(url, is_sentinel, commands)).await
+    };
+    let timed_out = || Failure::new(StoreErrorKind::Timeout, Applied::No);
+    within(limit, asking).await.unwrap_or_else(|| Err(timed_out())).map_err(of_connect)
+}
+
+/// Writes the commands and reads the answers.
+async fn converse(mut socket: Socket, mut conversation: Conversation) -> Result<Vec<Answer>, Failure> {
+    let mut written = 0;
+    while written < conversation.bytes().len() {
+        let write = poll_fn(|cx| socket.stream().poll_write(cx, &conversation.bytes()[written..]));
+        match write.await.map_err(Failure::unreachable)? {
+            0 => return Err(Failure::unreachable(io::ErrorKind::WriteZero.into())),
+            count => written += count,
+        }
+    }
+    poll_fn(|cx| socket.stream().poll_flush(cx)).await.map_err(Failure::unreachable)?;
+    let mut buffer = [0; READ];
+    loop {
+        let mut read = ReadBuf::new(&mut buffer);
+        poll_fn(|cx| socket.stream().poll_read(cx, &mut read)).await.map_err(Failure::unreachable)?;
+        if read.filled().is_empty() {
+            return Err(Failure::unreachable(io::ErrorKind::UnexpectedEof.into()));
+        }
+        if let Some(answers) = conversation.receive(read.filled())? {
+            return Ok(answers);
+        }
+    }
+}

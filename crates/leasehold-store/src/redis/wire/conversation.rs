@@ -1,0 +1,85 @@
+//! A login and a few commands with their answers, without a wire.
+//!
+//! Invariant: each command has one answer, and the login has none.
+
+use super::codec::Decoder;
+use super::encode;
+use super::value::{Value, malformed, server_error};
+use crate::redis::error::Failure;
+use crate::redis::url::{ServerUrl, Servers};
+
+/// The answer of a server to a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Answer {
+    /// No value.
+    Nil,
+    /// A number.
+    Int(i64),
+    /// A text, with bytes replaced that are not UTF-8.
+    Text(String),
+    /// The refusal of the command, in the server's words.
+    Error(String),
+    /// A list, or the keys and values of a map.
+    List(Vec<Answer>),
+}
+
+impl Answer {
+    fn of(value: Value) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        match value {
+            Value::Nil | Value::Other => Self::Nil,
+            Value::Int(number) => Self::Int(number),
+            Value::Text(bytes) => Self::Text(text(&bytes)),
+            Value::Error(bytes) => Self::Error(text(&bytes)),
+            Value::Array(items) | Value::Push(items) => Self::List(items.into_iter().map(Self::of).collect()),
+        }
+    }
+}
+
+/// The commands of a conversation, and the answers so far.
+#[derive(Debug)]
+pub(in crate::redis) struct Conversation {
+    bytes: Vec<u8>,
+    decoder: Decoder,
+    /// True if the first answer is that to the login.
+    logs_in: bool,
+    count: usize,
+    answers: Vec<Answer>,
+}
+
+impl Conversation {
+    pub(in crate::redis) fn begin(url: &ServerUrl, is_sentinel: bool, commands: &[&[&str]]) -> Self {
+        let login = match &url.servers {
+            Servers::Sentinel { credentials, .. } if is_sentinel => credentials.as_ref(),
+            _ => url.credentials.as_ref(),
+        };
+        let mut bytes = Vec::new();
+        if let Some(login) = login {
+            let user = login.user.as_deref();
+            let words: Vec<&str> =
+                ["AUTH"].into_iter().chain(user).chain([login.password.as_str()]).collect();
+            encode::command(&mut bytes, &words);
+        }
+        commands.iter().for_each(|words| encode::command(&mut bytes, words));
+        let (decoder, answers) = (Decoder::default(), Vec::new());
+        Self { bytes, decoder, logs_in: login.is_some(), count: commands.len(), answers }
+    }
+
+    pub(in crate::redis) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Takes bytes of the server. Returns the answers once all are there.
+    pub(in crate::redis) fn receive(&mut self, mut bytes: &[u8]) -> Result<Option<Vec<Answer>>, Failure> {
+        while let Some(value) = self.decoder.next(&mut bytes).map_err(Failure::breach)? {
+            match value {
+                Value::Error(text) if self.logs_in => return Err(server_error(&text)),
+                value if self.logs_in && value.is_text("OK") => self.logs_in = false,
+                _ if self.logs_in => return Err(malformed()),
+                value => self.answers.push(Answer::of(value)),
+            }
+        }
+        Ok((self.answers.len() >= self.count).then(|| std::mem::take(&mut self.answers)))
+    }
+}

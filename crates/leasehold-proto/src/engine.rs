@@ -15,6 +15,7 @@
 //!   `tries`), or shows the server that they are alive where the server keeps the order (`server_queue`, `keep_alive`);
 //! - a *server hold* (`hold`, `holds`) is what this client has on the server under one wire owner, from its grant until
 //!   it is gone: `renewal` and `reentry` keep it, `min_hold` keeps it after its guards, `release` takes it off;
+//! - `replaced` checks what a server that took over may lack;
 //! - `subscriptions` keeps one subscription per channel;
 //! - an *operation* (`operation`) is a call that takes no hold, which the engine tries until it is answered.
 //!
@@ -44,6 +45,7 @@ mod queue_answer;
 mod reentry;
 mod release;
 mod renewal;
+mod replaced;
 mod server_queue;
 mod subscriptions;
 mod table;
@@ -81,6 +83,7 @@ pub use interface::{
 use keys::{PlaceId, Side};
 use operations::Operations;
 use place::Places;
+use replaced::Checks;
 use subscriptions::Subscriptions;
 use table::Table;
 use terms::Terms;
@@ -103,6 +106,8 @@ pub struct Engine {
     holds: Holds,
     subscriptions: Subscriptions,
     operations: Operations,
+    /// The holds and waiters of a replaced server that are still to be looked at.
+    checks: Checks,
     closing: Option<Closing>,
     /// The terms of the last acquire, which those of the next one mostly equal.
     last_terms: Option<Arc<Terms>>,
@@ -121,6 +126,7 @@ impl Engine {
             holds: Holds::default(),
             subscriptions: Subscriptions::default(),
             operations: Operations::default(),
+            checks: Checks::default(),
             closing: None,
             last_terms: None,
         }
@@ -166,6 +172,7 @@ impl Engine {
             Event::Replied(call, result) => self.replied(now, call, result),
             Event::Listening(channel) => self.listening(now, &channel),
             Event::Message(channel) => self.message(now, &channel),
+            Event::Replaced(scope) => self.replaced(now, &scope),
             Event::Tick => {}
         }
         self.complete_close();
@@ -268,6 +275,7 @@ impl Engine {
             Timer::Queue(id) => self.queue_due(now, id),
             Timer::KeepAlive(id) => self.keep_alive_due(now, id),
             Timer::Operation(id) => self.operation_due(now, id),
+            Timer::Checks => self.checks_fired(now),
             Timer::Close => self.close_due(now),
             Timer::Never => {}
         }
@@ -296,6 +304,9 @@ impl Engine {
 impl Event {
     /// Returns true if the driver brings the event.
     const fn is_of_the_driver(&self) -> bool {
-        matches!(self, Self::Replied(..) | Self::Listening(_) | Self::Message(_) | Self::Tick)
+        matches!(
+            self,
+            Self::Replied(..) | Self::Listening(_) | Self::Message(_) | Self::Replaced(_) | Self::Tick
+        )
     }
 }

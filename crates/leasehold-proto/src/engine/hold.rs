@@ -191,6 +191,8 @@ pub(super) struct Ensuring {
 pub(super) struct Renewing {
     pub(super) sent_at: Moment,
     pub(super) lease: Lease,
+    /// True if the renewal is one of those that the guards have.
+    pub(super) counts: bool,
 }
 
 impl Guard {

@@ -11,6 +11,7 @@ use crate::moment::Moment;
 use crate::name::Channel;
 use crate::outcome::{FreeWithin, StoreError};
 use crate::owner::{Owner, WireOwner};
+use crate::scope::Scope;
 use crate::subject::Subject;
 
 /// An input of the engine: a request of a caller, or a report of the driver.
@@ -52,6 +53,8 @@ pub enum Event {
     Listening(Channel),
     /// A wake-up arrived.
     Message(Channel),
+    /// Another server answers for these names, or the same one over a new connection. It may lack what was granted.
+    Replaced(Scope),
     /// Time has passed.
     Tick,
 }

@@ -67,19 +67,29 @@ impl Engine {
         }
     }
 
-    fn send_renewal(&mut self, now: Moment, number: Number) {
+    pub(super) fn send_renewal(&mut self, now: Moment, number: Number) {
         let Some(hold) = self.holds.get_mut(number).filter(|hold| hold.renewing.is_none()) else { return };
         for waiting in hold.ensuring.iter_mut() {
             waiting.sent = true;
         }
         hold.renew_at = Moment::NEVER;
-        let (lease, units) = (hold.lease_now(now), hold.units);
-        let timeout = hold.lease().renewal_waits(self.cx.settings.timeout);
+        let lease = hold.lease_now(now);
+        self.send_renew(number, Renewing { sent_at: now, lease, counts: true });
+    }
+
+    /// Sends a renewal that finds out whether the hold still exists, and keeps its end.
+    pub(super) fn send_check(&mut self, now: Moment, number: Number, rest: Lease) {
+        self.send_renew(number, Renewing { sent_at: now, lease: rest, counts: false });
+    }
+
+    fn send_renew(&mut self, number: Number, renewing: Renewing) {
         let Some(hold) = self.holds.get(number) else { return };
+        let (lease, units) = (renewing.lease, hold.units);
+        let timeout = hold.lease().renewal_waits(self.cx.settings.timeout);
         let subject = self.subject_of(hold);
         let args = CallArgs::new(&subject, self.cx.wire(number), lease).count(0).units(units);
         let call = (subject.recipe.renew)(&args);
-        let purpose = Purpose::Renew(number, Renewing { sent_at: now, lease });
+        let purpose = Purpose::Renew(number, renewing);
         let call = self.cx.send_within(call, purpose, timeout);
         if let Some(hold) = self.holds.get_mut(number) {
             hold.renewing = Some(call);
@@ -102,7 +112,7 @@ impl Engine {
         let Some(hold) = self.holds.get(number) else { return };
         match self.subject_of(hold).read_renewed(result) {
             Ok(Renewal::Renewed) => {
-                if let Some(hold) = self.holds.get_mut(number) {
+                if let Some(hold) = self.holds.get_mut(number).filter(|_| sent.counts) {
                     for guard in hold.guards.iter_mut() {
                         if guard.renewals_left != UNBOUNDED {
                             guard.renewals_left = guard.renewals_left.saturating_sub(1);
@@ -116,6 +126,7 @@ impl Engine {
             Ok(Renewal::TakenOver) => self.lose(now, number, LostReason::TakenOver),
             Err(error) => self.renewal_failed(now, number, &error),
         }
+        self.check_after_renewal(now, number);
     }
 
     fn renewal_failed(&mut self, now: Moment, number: Number, error: &StoreError) {
@@ -246,7 +257,7 @@ impl ServerHold {
 
     /// Returns true if a renewal may be early. Early renewals of a limited number would keep the hold for less time, and
     /// those of a fixed lease for more.
-    fn renews_early(&self) -> bool {
+    pub(super) fn renews_early(&self) -> bool {
         self.guards.iter().all(|guard| guard.watchdog && guard.renewals_left == UNBOUNDED)
     }
 }

@@ -32,6 +32,11 @@ struct Subscribed {
 }
 
 impl Subscriptions {
+    /// Returns all listeners, in their order.
+    pub(super) fn all_listeners(&self) -> impl Iterator<Item = Listener> {
+        self.listeners.keys().copied()
+    }
+
     pub(super) fn is_listening(&self, listener: Listener) -> bool {
         self.listeners.contains_key(&listener)
     }

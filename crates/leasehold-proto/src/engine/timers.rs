@@ -28,6 +28,8 @@ pub(super) enum Timer {
     KeepAlive(QueueId),
     /// A failed operation is tried again.
     Operation(Id),
+    /// More holds and waiters of a replaced server are looked at.
+    Checks,
     /// The time of a close is over.
     Close,
     /// The end of time. It keeps the tree from ever being empty, so a lone timer allocates no node.

@@ -296,7 +296,7 @@ impl Engine {
         }
     }
 
-    fn wake_up(&mut self, now: Moment, listener: Listener) {
+    pub(super) fn wake_up(&mut self, now: Moment, listener: Listener) {
         match listener {
             Listener::Queue(id) => {
                 if let Some(queue) = self.places.queue_mut(id) {

@@ -13,6 +13,7 @@ mod outcomes;
 mod owners;
 mod properties;
 mod queues;
+mod replaced;
 mod scenarios;
 mod turns;
 mod world;

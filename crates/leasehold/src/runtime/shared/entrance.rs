@@ -6,7 +6,7 @@
 use std::sync::{Arc, PoisonError};
 
 use leasehold_proto::engine::{CallId, Event};
-use leasehold_proto::{Reply, StoreError};
+use leasehold_proto::{Reply, Scope, StoreError};
 use leasehold_store::{Outcomes, Submit};
 
 use super::{Effects, Shared, State};
@@ -68,6 +68,12 @@ impl Outcomes for Shared {
             }
             self.leave(state, effects);
         }
+    }
+
+    fn replaced(&self, scope: Scope) {
+        let (mut state, mut effects) = (self.lock(), Effects::default());
+        state.step(self.now(), Event::Replaced(scope), &mut effects);
+        self.leave(state, effects);
     }
 }
 

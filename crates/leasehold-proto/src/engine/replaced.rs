@@ -1,0 +1,137 @@
+//! Replacements: another server answers for some names, or the same one over a new connection.
+//!
+//! Invariant: each hold in the scope is checked by a call that is sent after the replacement. A check never lets a hold
+//! last longer than its terms do. One step checks a bounded number of holds.
+//!
+//! # How it works
+//! A server that took over after a failure may lack what the one before it has granted. Its client would notice at the
+//! next renewal, a third of a lease later, and would trust the hold until then. So it renews at once. A renewal that is on
+//! its way went to the server before, so the check follows its answer. A hold whose lease is fixed, or whose renewals are
+//! counted, is checked by a renewal up to its present end. Each waiter that listens tries again, since its lock may be
+//! free now. All this happens within [`SPREAD`], so that many clients do not burden a server that has just taken over.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use super::Engine;
+use super::acquire::Acquire;
+use super::hold::ServerHold;
+use super::keys::{Number, PlaceId};
+use super::subscriptions::Listener;
+use super::timers::{Alarm, Timer};
+use crate::lease::{LEASE_MIN, Lease};
+use crate::moment::Moment;
+use crate::scope::Scope;
+
+/// The time within which all holds and waiters of a scope are looked at.
+const SPREAD: Duration = Duration::from_millis(250);
+/// The most holds and waiters that one step looks at.
+const AT_ONCE: usize = 64;
+
+/// The holds and the waiters that are still to be looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Checks {
+    next: VecDeque<Check>,
+    /// The holds with a renewal on its way that went to the server before.
+    after_renewal: BTreeSet<Number>,
+    pause: Duration,
+    next_at: Moment,
+    alarm: Alarm,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Check {
+    Hold(Number),
+    Listener(Listener),
+}
+
+impl Engine {
+    /// Checks what the scope has, the first of it now.
+    pub(super) fn replaced(&mut self, now: Moment, scope: &Scope) {
+        let holds =
+            self.holds.sorted().into_iter().filter(|number| self.is_of(scope, *number)).map(Check::Hold);
+        let listeners =
+            self.subscriptions.all_listeners().filter(|listener| self.listens_in(scope, *listener));
+        let next: VecDeque<Check> = holds.chain(listeners.map(Check::Listener)).collect();
+        let steps = u32::try_from(next.len().div_ceil(AT_ONCE)).unwrap_or(u32::MAX).max(1);
+        // What an earlier replacement has left is in the new scope, or still waits for its turn.
+        let left = std::mem::take(&mut self.checks.next);
+        self.checks.next = next;
+        self.checks.next.extend(left);
+        self.checks.pause = SPREAD / steps;
+        self.checks.next_at = now;
+        self.checks_due(now);
+    }
+
+    fn is_of(&self, scope: &Scope, number: Number) -> bool {
+        let held = |hold: &&ServerHold| hold.is_held() && hold.lost.is_none();
+        self.holds.get(number).filter(held).is_some_and(|hold| self.is_at(scope, hold.place))
+    }
+
+    fn listens_in(&self, scope: &Scope, listener: Listener) -> bool {
+        match listener {
+            Listener::Queue(id) => self.is_at(scope, id.place),
+            Listener::Waiter(id) => {
+                self.acquire_of(id).is_some_and(|acquire: &Acquire| self.is_at(scope, acquire.place))
+            }
+        }
+    }
+
+    fn is_at(&self, scope: &Scope, place: PlaceId) -> bool {
+        *scope == Scope::All || scope.contains(self.places.get(place).name().slot())
+    }
+
+    /// Looks at the next holds and waiters.
+    pub(super) fn checks_due(&mut self, now: Moment) {
+        if now < self.checks.next_at {
+            return self.arm_checks();
+        }
+        for _ in 0..AT_ONCE {
+            match self.checks.next.pop_front() {
+                Some(Check::Hold(number)) => self.check(now, number),
+                Some(Check::Listener(listener)) if self.subscriptions.is_listening(listener) => {
+                    self.wake_up(now, listener);
+                }
+                Some(Check::Listener(_)) => {}
+                None => break,
+            }
+        }
+        self.checks.next_at =
+            if self.checks.next.is_empty() { Moment::NEVER } else { now + self.checks.pause };
+        self.arm_checks();
+    }
+
+    fn arm_checks(&mut self) {
+        let at = self.checks.next_at;
+        self.checks.alarm.set(&mut self.cx.timers, Timer::Checks, at);
+    }
+
+    pub(super) fn checks_fired(&mut self, now: Moment) {
+        self.checks.alarm.fired();
+        self.checks_due(now);
+    }
+
+    /// Checks a hold whose renewal is not on its way any more.
+    pub(super) fn check_after_renewal(&mut self, now: Moment, number: Number) {
+        if !self.checks.after_renewal.is_empty() && self.checks.after_renewal.remove(&number) {
+            self.check(now, number);
+        }
+    }
+
+    fn check(&mut self, now: Moment, number: Number) {
+        let Some(hold) = self.holds.get(number) else { return };
+        if hold.lost.is_some() || !hold.is_held() {
+            return;
+        }
+        if hold.renewing.is_some() {
+            self.checks.after_renewal.insert(number);
+        } else if hold.is_watched() && hold.renews_early() {
+            self.send_renewal(now, number);
+        } else {
+            let rest = hold.expires_at.since(now);
+            if rest >= LEASE_MIN {
+                self.send_check(now, number, Lease::clamped(rest));
+            }
+        }
+    }
+}

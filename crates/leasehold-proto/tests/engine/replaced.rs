@@ -1,0 +1,148 @@
+//! Tests of the checks that follow when another server answers for a name.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_proto::engine::{Event, Id, LostReason, Request, Subject, Wait};
+use leasehold_proto::recipe::reentrant::REENTRANT;
+use leasehold_proto::{Call, Channel, Lease, Name, Owner, Reply, Scope, Verb};
+
+use crate::harness::{Harness, millis, ms, next_timer, request};
+
+fn of(name: &str, owner: u64) -> Request {
+    let subject = Subject::new(&Name::new(name).unwrap(), &REENTRANT);
+    let lease = Lease::new(Duration::from_secs(30)).unwrap();
+    Request::new(subject, Owner::from_number(owner), lease, Wait::Forever)
+}
+
+fn fixed(owner: u64) -> Request {
+    Request { watchdog: false, ..request(owner, 30_000) }
+}
+
+fn replaced(harness: &mut Harness, at: u64) {
+    harness.step(at, Event::Replaced(Scope::All));
+}
+
+fn verbs(harness: &Harness) -> Vec<Verb> {
+    harness.sent.iter().map(|(_, call)| call.verb()).collect()
+}
+
+fn lease_of(call: &Call) -> u64 {
+    let lease = call.args().next().expect("a renewal has a lease");
+    std::str::from_utf8(lease).unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_hold_that_the_new_server_lacks_is_lost_within_a_round_trip() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, request(1, 30_000));
+    replaced(&mut harness, 1_000);
+    assert_eq!(verbs(&harness), [Verb::Renew]);
+    harness.answer(1_001, Ok(Reply::Int(0)));
+    assert_eq!(harness.engine.lost(Id(1), ms(1_001)), Some(LostReason::Deleted));
+}
+
+#[test]
+fn a_hold_that_the_new_server_has_is_renewed() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, request(1, 30_000));
+    replaced(&mut harness, 1_000);
+    harness.answer(1_001, Ok(Reply::Int(1)));
+    assert!(harness.engine.remaining(Id(1), ms(1_001)) > Duration::from_secs(29));
+    let next = millis(next_timer(&mut harness.engine));
+    assert!(
+        (9_000..=11_000).contains(&next),
+        "{next}: the next renewal is a third of a lease after the check"
+    );
+}
+
+#[test]
+fn a_fixed_lease_is_checked_and_not_prolonged() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, fixed(1));
+    replaced(&mut harness, 10_000);
+    let check = harness.answer(10_001, Ok(Reply::Int(1)));
+    assert_eq!((check.verb(), lease_of(&check)), (Verb::Renew, 20_000));
+    assert!(harness.engine.remaining(Id(1), ms(10_001)) < Duration::from_secs(20));
+    replaced(&mut harness, 11_000);
+    harness.answer(11_001, Ok(Reply::Int(-1)));
+    assert_eq!(harness.engine.lost(Id(1), ms(11_001)), Some(LostReason::TakenOver));
+}
+
+#[test]
+fn a_check_is_none_of_the_renewals_that_a_hold_has() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, Request { max_renewals: Some(1), ..request(1, 30_000) });
+    replaced(&mut harness, 1_000);
+    harness.answer(1_001, Ok(Reply::Int(1)));
+    assert!(harness.engine.remaining(Id(1), ms(1_001)) < Duration::from_secs(29), "the end stays");
+    let due = millis(next_timer(&mut harness.engine));
+    harness.step(due, Event::Tick);
+    assert_eq!(verbs(&harness), [Verb::Renew], "the renewal is still there");
+}
+
+#[test]
+fn a_renewal_on_its_way_is_followed_by_a_check() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, request(1, 30_000));
+    let due = millis(next_timer(&mut harness.engine));
+    harness.step(due, Event::Tick);
+    assert_eq!(verbs(&harness), [Verb::Renew]);
+    replaced(&mut harness, due + 1);
+    assert_eq!(verbs(&harness), [Verb::Renew], "one renewal is on its way at a time");
+    harness.answer(due + 2, Ok(Reply::Int(1)));
+    assert_eq!(verbs(&harness), [Verb::Renew], "the one before went to the old server");
+    harness.answer(due + 3, Ok(Reply::Int(0)));
+    assert_eq!(harness.engine.lost(Id(1), ms(due + 3)), Some(LostReason::Deleted));
+}
+
+#[test]
+fn a_hold_outside_the_scope_is_left_alone() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, of("a", 1));
+    harness.hold(0, 2, of("b", 2));
+    let slot = Name::new("b").unwrap().slot();
+    harness.step(1_000, Event::Replaced(Scope::slots([slot])));
+    assert_eq!(verbs(&harness), [Verb::Renew]);
+    assert_eq!(harness.sent[0].1.keys().next(), Some("b"));
+    harness.step(1_001, Event::Replaced(Scope::Slots(Arc::new([]))));
+    assert_eq!(harness.sent.len(), 1);
+}
+
+#[test]
+fn a_waiter_tries_again_at_the_new_server() {
+    let mut harness = Harness::new();
+    harness.step(0, Event::Acquire(Id(1), request(1, 30_000)));
+    harness.answer(1, Ok(Reply::Int(30_000)));
+    harness.step(2, Event::Listening(Channel::new("redisson_lock__channel:{x}")));
+    harness.answer(3, Ok(Reply::Int(30_000)));
+    assert_eq!(verbs(&harness), []);
+    replaced(&mut harness, 10);
+    assert_eq!(verbs(&harness), [Verb::Acquire]);
+}
+
+#[test]
+fn many_holds_are_checked_in_steps_within_a_quarter_of_a_second() {
+    const HOLDS: u64 = 2_000;
+    let mut harness = Harness::new();
+    for number in 1..=HOLDS {
+        harness.hold(0, number, of(&format!("name {number}"), number));
+    }
+    replaced(&mut harness, 1_000);
+    let (mut at, mut most) = (1_000, harness.sent.len());
+    let mut checked = harness.sent.len();
+    harness.sent.clear();
+    while at < 1_260 {
+        at = millis(next_timer(&mut harness.engine));
+        if at > 1_260 {
+            break;
+        }
+        harness.step(at, Event::Tick);
+        most = most.max(harness.sent.len());
+        checked += harness.sent.len();
+        harness.sent.clear();
+    }
+    assert_eq!(checked, HOLDS as usize);
+    println!("2,000 holds: at most {most} checks in one step");
+    assert!(most <= 256, "{most}");
+}

@@ -30,6 +30,8 @@ pub(super) struct Queue {
     window: u32,
     /// True from a refusal until there is news. A grant then does not suggest that more is there.
     closed: bool,
+    /// The units that this client itself has given back since the last refusal, and that no grant has taken.
+    given_back: u32,
     /// The messages that this client's own releases will bring, and the time until which they are expected.
     echoes: (u32, Moment),
     /// The time until which a message may still announce the release that preceded the grant to this client.
@@ -51,6 +53,7 @@ impl Default for Queue {
             extra: 0,
             window: 1,
             closed: false,
+            given_back: 0,
             echoes: (0, Moment::default()),
             stale_until: Moment::default(),
             recheck_from: Moment::NEVER,
@@ -96,7 +99,7 @@ impl Queue {
 
     /// Notes a refusal: nothing more is there.
     pub(super) const fn narrow(&mut self) {
-        (self.window, self.closed) = (1, true);
+        (self.window, self.closed, self.given_back) = (1, true, 0);
     }
 
     /// Notes news: something may be there again.
@@ -104,14 +107,20 @@ impl Queue {
         self.closed = false;
     }
 
-    /// Notes that this client itself has given back enough for so many waiters.
-    pub(super) fn admit(&mut self, waiters: u32) {
-        self.window = waiters.clamp(1, ATTEMPTS_MAX);
+    /// Notes that this client itself has given back so many units, which are enough for as many waiters.
+    pub(super) fn admit(&mut self, units: u32) {
+        self.window = units.clamp(1, ATTEMPTS_MAX);
+        self.given_back = self.given_back.saturating_add(units);
+    }
+
+    /// Notes that a grant has taken so many units.
+    pub(super) const fn take(&mut self, units: u32) {
+        self.given_back = self.given_back.saturating_sub(units);
     }
 
     /// Returns true if a grant suggests that more is there.
     pub(super) const fn is_open(&self) -> bool {
-        !self.closed
+        !self.closed || self.given_back > 0
     }
 
     /// Notes a release of this client that its own subscription will hear until then. What is expected already keeps

@@ -96,6 +96,7 @@ impl Engine {
             return self.advance_unless_attempting(now, attempt.queue);
         };
         queue.widen();
+        queue.take(attempt.terms.units);
         self.places.turns_mut(attempt.queue).end(now);
         self.unlink(id);
         self.begin_hold(now, id, attempt, token);

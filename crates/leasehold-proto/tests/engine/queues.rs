@@ -83,6 +83,30 @@ fn each_grant_of_a_permit_doubles_the_attempts_until_one_is_refused() {
 }
 
 #[test]
+fn each_unit_that_the_client_gives_back_lets_a_waiter_try() {
+    let mut harness = Harness::new();
+    harness.step(0, Event::Acquire(Id(1), Request { units: 2, ..of(&SEMAPHORE, 1) }));
+    harness.answer(0, Ok(Reply::Int(1)));
+    assert!(matches!(harness.claim(0, 1), Some(Outcome::Acquired(Ok(_)))));
+    for id in 2..=4 {
+        harness.step(1, Event::Acquire(Id(id), of(&SEMAPHORE, id)));
+    }
+    answer_all(&mut harness, &Reply::Int(0));
+    let channel = harness.listening.first().unwrap().clone();
+    harness.step(3, Event::Listening(channel));
+    answer_all(&mut harness, &Reply::Int(0));
+    harness.release(10, 1, 9);
+    assert_eq!(harness.answer(11, Ok(Reply::Int(2))).verb(), Verb::Release);
+    let mut grants = 0;
+    while let Some((_, call)) = harness.sent.first() {
+        assert_eq!(call.verb(), Verb::Acquire);
+        grants += 1;
+        harness.answer(12, Ok(Reply::Int(1)));
+    }
+    assert_eq!(grants, 2, "two permits came back, and a third attempt would be in vain");
+}
+
+#[test]
 fn one_call_shows_that_all_queued_waiters_are_alive_and_each_tries_again_when_places_are_lost() {
     let mut harness = Harness::new();
     for id in 1..=3 {

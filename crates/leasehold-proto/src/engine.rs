@@ -16,12 +16,14 @@
 //! - a *server hold* (`hold`, `holds`) is what this client has on the server under one wire owner, from its grant until
 //!   it is gone: `renewal` and `reentry` keep it, `min_hold` keeps it after its guards, `release` takes it off;
 //! - `replaced` checks what a server that took over may lack;
+//! - `hand_off` passes a hold to the next waiter of this client, and `question` asks whether other clients wait;
 //! - `subscriptions` keeps one subscription per channel;
 //! - an *operation* (`operation`) is a call that takes no hold, which the engine tries until it is answered.
 //!
 //! `interface` has the events and actions. `table`, `few` and `timers` are the containers.
 
 mod acquire;
+mod asking;
 mod attempt;
 mod certain;
 mod claim;
@@ -40,6 +42,7 @@ mod min_hold;
 mod operation;
 mod operations;
 mod place;
+mod question;
 mod queue;
 mod queue_answer;
 mod reentry;
@@ -289,6 +292,9 @@ impl Engine {
         match self.cx.answered(call) {
             Some(Purpose::Attempt(attempt)) => self.attempt_answered(now, call, &attempt, result),
             Some(Purpose::Renew(number, sent)) => self.renewed(now, call, (number, sent), result),
+            Some(Purpose::Question(number, asked)) => {
+                self.question_answered(now, call, (number, asked), result);
+            }
             Some(Purpose::Change(number)) => self.changed(now, call, number, result),
             Some(Purpose::KeepAlive(id)) => self.kept_alive(now, call, id, result),
             Some(Purpose::Perform(id)) => self.performed(now, id, result),

@@ -69,6 +69,8 @@ pub enum Verb {
     Acquire,
     /// Extends the lease.
     Renew,
+    /// Extends the lease of a hold that passes on inside its client, and counts the listeners.
+    HandOff,
     /// Releases one hold, or all.
     Release,
     /// Shows that the client's queued waiters are alive.
@@ -90,6 +92,7 @@ impl fmt::Display for Verb {
         f.write_str(match self {
             Self::Acquire => "acquire",
             Self::Renew => "renew",
+            Self::HandOff => "hand off",
             Self::Release => "release",
             Self::KeepAlive => "keep alive",
             Self::ForceRelease => "force release",

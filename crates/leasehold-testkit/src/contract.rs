@@ -102,6 +102,12 @@ impl<'a, S: Store, A: Admin> Harness<'a, S, A> {
         self.call(Verb::Renew).arg("lease_ms", lease_ms).arg("owner", owner).arg("count", count)
     }
 
+    /// Returns the call of a hold that passes on, which counts the listeners by this subcommand of PUBSUB.
+    fn hand_off(&self, owner: &str, lease_ms: &str, numsub: &str) -> Call {
+        let call = self.call(Verb::HandOff).arg("lease_ms", lease_ms).arg("owner", owner);
+        call.arg("numsub", numsub).arg("channel", self.channel())
+    }
+
     fn release(&self, owner: &str, remaining: &str) -> Call {
         let call = self.call(Verb::Release).arg("owner", owner).arg("remaining", remaining);
         call.arg("publish", "PUBLISH").arg("channel", self.channel()).arg("message", "0")

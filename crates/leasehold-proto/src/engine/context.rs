@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use super::asking::Asked;
 use super::hold::Renewing;
 use super::interface::Action;
 use super::keys::{Number, Numbers, QueueId};
@@ -24,6 +25,7 @@ use std::sync::Arc;
 pub(super) enum Purpose {
     Attempt(Attempt),
     Renew(Number, Renewing),
+    Question(Number, Asked),
     /// The one call that changes what is on the server under a wire owner: the count of a hold, the lease of a minimum
     /// hold, or a release.
     Change(Number),
@@ -68,6 +70,8 @@ pub(super) struct Context {
     pub(super) actions: Vec<Action>,
     /// The time of the server's last answer to any call, other than an error.
     pub(super) answered_at: Moment,
+    /// The time from which holds that pass on ask whether other clients listen.
+    pub(super) asks_from: Moment,
     calls: Table<CallId, Purpose>,
     numbers: Numbers,
 }
@@ -80,6 +84,7 @@ impl Context {
             timers: Timers::default(),
             actions: Vec::new(),
             answered_at: Moment::default(),
+            asks_from: Moment::default(),
             calls: Table::default(),
             numbers: Numbers::default(),
         }

@@ -66,6 +66,7 @@ impl Engine {
         self.waiters.remove(&(place, side, owner, waiter));
         self.report(reports, &Outcome::Released(Ok(true)));
         self.grant(waiter, number);
+        self.note_passed(number);
         self.plan_renewal(number);
         self.enter_waiters(now, (place, side, owner), number);
     }
@@ -81,7 +82,8 @@ impl ServerHold {
             && now < self.hand_off_until
             && self.lost.is_none()
             && !self.uncertain
-            && !self.has_call_on_its_way()
+            && self.call.is_none()
+            && self.renewing.is_none()
             && self.reentry.as_ref().is_none_or(|reentry| reentry.is_single())
             && self.token.is_none()
             && self.min_hold_until <= now

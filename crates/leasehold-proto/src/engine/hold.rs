@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
+use super::asking::{Bound, Question};
 use super::few::Few;
 use super::interface::LostReason;
 use super::keys::{PlaceId, QueueId};
@@ -71,6 +72,8 @@ pub(super) struct ServerHold {
     pub(super) min_hold_until: Moment,
     /// The time until which the hold passes to the next waiters of this client.
     pub(super) hand_off_until: Moment,
+    /// The length of that time.
+    pub(super) bound: Bound,
     pub(super) alarm: Alarm,
 }
 
@@ -140,7 +143,8 @@ pub(super) struct Guard {
     pub(super) claim_by: Moment,
 }
 
-/// The count of a hold that its owner entered more than once, or left in part.
+/// What a held lock without waiters does not have: the count of a hold that its owner entered more than once, or left in
+/// part, and the questions of a hold that passes on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Reentry {
     /// The acquires that raise the count, granted in this order.
@@ -151,11 +155,12 @@ pub(super) struct Reentry {
     pub(super) on_server: Option<u32>,
     /// What the call on its way sets.
     pub(super) sent: Option<Count>,
+    pub(super) question: Option<Question>,
 }
 
 impl Default for Reentry {
     fn default() -> Self {
-        Self { entering: VecDeque::new(), detached: 0, on_server: Some(1), sent: None }
+        Self { entering: VecDeque::new(), detached: 0, on_server: Some(1), sent: None, question: None }
     }
 }
 
@@ -251,6 +256,7 @@ impl ServerHold {
             ensuring: Few::default(),
             min_hold_until: Moment::default(),
             hand_off_until: Moment::default(),
+            bound: Bound::default(),
             alarm: Alarm::default(),
         }
     }
@@ -273,7 +279,8 @@ impl ServerHold {
             Phase::Releasing(_) if !self.reports.is_empty() => self.report_by,
             Phase::MinHold(_) | Phase::Releasing(_) | Phase::Gone => Moment::NEVER,
         };
-        let times = [phase, self.renew_at, self.again_at];
+        let question = self.question().map_or(Moment::NEVER, |question| question.ask_at);
+        let times = [phase, self.renew_at, self.again_at, question];
         times.into_iter().chain(claims).chain(ensures).min().unwrap_or(Moment::NEVER)
     }
 
@@ -317,9 +324,26 @@ impl ServerHold {
         self.reentry.iter().flat_map(|reentry| reentry.entering.iter().copied())
     }
 
-    /// Returns true if a renewal, or another call, is on its way.
-    pub(super) const fn has_call_on_its_way(&self) -> bool {
-        self.call.is_some() || self.renewing.is_some()
+    /// Returns the questions of a hold that passes on.
+    pub(super) fn question(&self) -> Option<&Question> {
+        self.reentry.as_ref()?.question.as_ref()
+    }
+
+    pub(super) fn question_mut(&mut self) -> Option<&mut Question> {
+        self.reentry.as_mut()?.question.as_mut()
+    }
+
+    /// Returns the questions of the hold, which begin with the time that its grant took.
+    pub(super) fn question_or_new(&mut self) -> &mut Question {
+        let granted_at = self.hand_off_until - self.bound.get().unwrap_or_default();
+        let trip = granted_at.since(self.confirmed_at);
+        self.reentry.get_or_insert_default().question.get_or_insert_with(|| Question::new(trip))
+    }
+
+    /// Returns true if a renewal, a question, or another call is on its way.
+    pub(super) fn has_call_on_its_way(&self) -> bool {
+        let asks = self.question().is_some_and(|question| question.call.is_some());
+        self.call.is_some() || self.renewing.is_some() || asks
     }
 
     /// Returns the latest end of the minimum hold times of its claimed and its released guards.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::acquire::Stage;
+use super::asking::Bound;
 use super::context::Attempt;
 use super::few::Few;
 use super::hold::{Cause, Guard, MinHold, Phase, Reentry, ServerHold};
@@ -43,6 +44,7 @@ impl Engine {
             self.lose(now, number, reason);
         }
         self.renewal_due(now, number);
+        self.question_due(now, number);
         self.call_due(now, number);
         self.report_due(now, number);
         self.arm(number);
@@ -77,7 +79,9 @@ impl Engine {
         hold.valid_until = if leased { attempt.lease.valid_until(sent_at) } else { Moment::NEVER };
         hold.expires_at = sent_at + attempt.lease.duration();
         hold.min_hold_until = sent_at;
-        hold.hand_off_until = now + terms.hand_off.unwrap_or(self.cx.settings.hand_off);
+        let bound = terms.hand_off.unwrap_or(self.cx.settings.hand_off);
+        hold.hand_off_until = now + bound;
+        hold.bound = Bound::new(bound);
         hold.phase = Phase::Held;
         self.note_grant(now, queue);
         self.places.add_use(place);
@@ -129,6 +133,7 @@ impl Engine {
             self.places.end_use(acquire.place);
         }
         self.plan_renewal(number);
+        self.plan_question(now, number);
         let grant = Grant { wire: self.cx.wire(number), token };
         self.cx.actions.push(Action::Trusted(id, valid_until));
         self.cx.actions.push(Action::Complete(id, Outcome::Acquired(Ok(grant))));
@@ -362,8 +367,8 @@ impl ServerHold {
         (self.call, self.renewing) = (None, None);
         (self.renew_at, self.again_at, self.retry_at) = (Moment::NEVER, Moment::NEVER, Moment::NEVER);
         (self.failures, self.last_error) = (0, None);
-        if let Some(Reentry { sent, .. }) = self.reentry.as_deref_mut() {
-            *sent = None;
+        if let Some(Reentry { sent, question, .. }) = self.reentry.as_deref_mut() {
+            (*sent, *question) = (None, None);
         }
     }
 

@@ -153,6 +153,11 @@ impl Places {
         rare.queues[id.side as usize].get_or_insert_default()
     }
 
+    /// Returns the turns of other clients at what a queue waits for, if there were any.
+    pub(super) fn turns(&self, id: QueueId) -> Option<&Turns> {
+        Some(&self.get(id.place).rare.as_ref()?.turns[id.side as usize])
+    }
+
     /// Returns the turns of other clients at what a queue waits for.
     pub(super) fn turns_mut(&mut self, id: QueueId) -> &mut Turns {
         &mut self.get_mut(id.place).rare.get_or_insert_default().turns[id.side as usize]

@@ -160,7 +160,12 @@ impl Engine {
                 let waiting = self.places.open_queue(queue);
                 waiting.push(&mut self.tickets, id);
                 let idle = waiting.tries.call.is_none() && !waiting.tries.alarm.is_set();
-                if idle { self.advance(now, queue) } else { self.attempt_extra(now, queue) }
+                if idle {
+                    self.advance(now, queue);
+                } else {
+                    self.attempt_extra(now, queue);
+                }
+                self.plan_question_of(now, queue.place);
             }
             Waiters::Queued { .. } => {
                 self.places.open_queue(queue).push(&mut self.tickets, id);

@@ -72,6 +72,7 @@ pub static FAIR: Recipe = Recipe {
     acquire,
     release,
     keep_alive: Some(keep_alive),
+    hand_off: None,
     ..REENTRANT
 };
 

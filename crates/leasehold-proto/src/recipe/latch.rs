@@ -42,6 +42,7 @@ pub static LATCH: Recipe = Recipe {
     read_acquire: read_wait,
     renew: |args| inspect(args.name),
     read_renew: |reply| read_count(reply).map(|_| Renewal::Renewed),
+    hand_off: None,
     release: |args| inspect(args.name),
     read_release: |reply| read_count(reply).map(|_| ReleaseAnswer::unheard(true)),
     keep_alive: None,

@@ -25,6 +25,7 @@ pub static MULTI: Recipe = Recipe {
     acquire: |args| call(&ACQUIRE, args).arg("lease_ms", args.lease.as_millis()).arg("owner", args.owner),
     renew,
     release: |args| waking(call(&RELEASE, args).arg("owner", args.owner).arg("remaining", args.count)),
+    hand_off: None,
     ..REENTRANT
 };
 

@@ -33,6 +33,7 @@ pub(super) const ROW: Recipe = Recipe {
     read_acquire: sides::read_acquire,
     renew,
     release,
+    hand_off: None,
     ..REENTRANT
 };
 

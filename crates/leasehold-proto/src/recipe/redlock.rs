@@ -17,7 +17,7 @@ static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/
 pub static SCRIPTS: [&Script; 1] = [&ACQUIRE];
 
 /// The rules of one node.
-pub static REDLOCK: Recipe = Recipe { kind: "redlock", acquire, read_acquire, ..REENTRANT };
+pub static REDLOCK: Recipe = Recipe { kind: "redlock", acquire, read_acquire, hand_off: None, ..REENTRANT };
 
 fn acquire(args: &CallArgs<'_>) -> Call {
     Call::of(&ACQUIRE)

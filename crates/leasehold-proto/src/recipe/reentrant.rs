@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::rules::{
-    self, Answer, CallArgs, Holding, LockCalls, PUBLISH, Recipe, ReleaseAnswer, Renewal, Waiters,
+    self, Answer, CallArgs, Holding, LockCalls, NUMSUB, PUBLISH, Recipe, ReleaseAnswer, Renewal, Waiters,
 };
 use crate::call::{Call, Reply};
 use crate::name::Name;
@@ -17,13 +17,14 @@ use crate::text::or_empty;
 
 static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/reentrant/acquire.lua"));
 static RENEW: Script = Script::new(Verb::Renew, include_str!("../../scripts/reentrant/renew.lua"));
+static HAND_OFF: Script = Script::new(Verb::HandOff, include_str!("../../scripts/reentrant/hand_off.lua"));
 static RELEASE: Script = Script::new(Verb::Release, include_str!("../../scripts/reentrant/release.lua"));
 static FORCE_RELEASE: Script =
     Script::new(Verb::ForceRelease, include_str!("../../scripts/reentrant/force_release.lua"));
 static INSPECT: Script = Script::new(Verb::Inspect, include_str!("../../scripts/reentrant/inspect.lua"));
 
 /// All scripts of this recipe.
-pub static SCRIPTS: [&Script; 5] = [&ACQUIRE, &RENEW, &RELEASE, &FORCE_RELEASE, &INSPECT];
+pub static SCRIPTS: [&Script; 6] = [&ACQUIRE, &RENEW, &HAND_OFF, &RELEASE, &FORCE_RELEASE, &INSPECT];
 
 /// The prefix of the names of the lock's channels.
 pub(super) const CHANNEL: &str = "redisson_lock__channel";
@@ -44,6 +45,7 @@ pub static REENTRANT: Recipe = Recipe {
     read_acquire,
     renew: |args| renew(args, args.owner),
     read_renew,
+    hand_off: Some(hand_off),
     release,
     read_release,
     keep_alive: None,
@@ -82,6 +84,15 @@ fn read_renew(reply: &Reply) -> Option<Renewal> {
         Reply::Int(-1) => Some(Renewal::TakenOver),
         _ => None,
     }
+}
+
+fn hand_off(args: &CallArgs<'_>) -> Call {
+    Call::of(&HAND_OFF)
+        .key("lock", args.name)
+        .arg("lease_ms", args.lease.as_millis())
+        .arg("owner", args.owner)
+        .arg("numsub", NUMSUB)
+        .arg("channel", args.name.prefixed_text(CHANNEL))
 }
 
 fn release(args: &CallArgs<'_>) -> Call {
@@ -128,6 +139,19 @@ mod tests {
         assert_eq!(read_release(&Reply::Int(3)), Some(ReleaseAnswer { held: true, listeners: 2 }));
         assert_eq!(read_release(&Reply::Int(-1)), None);
         assert_eq!(read_release(&Reply::Text(b"OK".to_vec())), None);
+    }
+
+    #[test]
+    fn an_answer_to_a_hand_off_has_the_listeners_or_does_not_know_them() {
+        use crate::recipe::rules::{HandOffAnswer, read_hand_off};
+        let renewed = |listeners| Some(HandOffAnswer::Renewed { listeners });
+        assert_eq!(read_hand_off(&Reply::Int(-1)), Some(HandOffAnswer::TakenOver));
+        assert_eq!(read_hand_off(&Reply::Int(0)), Some(HandOffAnswer::Gone));
+        assert_eq!(read_hand_off(&Reply::Int(1)), renewed(None));
+        assert_eq!(read_hand_off(&Reply::Int(2)), renewed(Some(0)));
+        assert_eq!(read_hand_off(&Reply::Int(5)), renewed(Some(3)));
+        assert_eq!(read_hand_off(&Reply::Int(-2)), None);
+        assert_eq!(read_hand_off(&Reply::Nil), None);
     }
 
     #[test]

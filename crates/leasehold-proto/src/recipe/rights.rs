@@ -46,7 +46,10 @@ pub struct Checked {
 /// ```
 #[must_use]
 pub fn checked(call: &Call, publish: &str, subscribe: &str) -> Option<Checked> {
-    if matches!(call.verb(), Verb::Release | Verb::ForceRelease | Verb::Renew | Verb::KeepAlive) {
+    if matches!(
+        call.verb(),
+        Verb::Release | Verb::ForceRelease | Verb::Renew | Verb::HandOff | Verb::KeepAlive
+    ) {
         return None;
     }
     let woken_by = call.channels();

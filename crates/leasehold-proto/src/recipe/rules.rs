@@ -174,6 +174,9 @@ pub struct Recipe {
     pub renew: fn(&CallArgs<'_>) -> Call,
     /// Reads a renewal's reply.
     pub read_renew: fn(&Reply) -> Option<Renewal>,
+    /// Renews the lease of a hold that passes on inside its client, and counts the listeners of the lock's channel, or
+    /// `None` when the primitive cannot tell whether other clients wait.
+    pub hand_off: Option<fn(&CallArgs<'_>) -> Call>,
     /// Leaves `args.count` holds. A count of 0 removes the owner from the server, and from the queue. This call is also
     /// the undo of an acquire that no caller received.
     pub release: fn(&CallArgs<'_>) -> Call,
@@ -334,6 +337,32 @@ pub enum Renewal {
     TakenOver,
 }
 
+/// The answer to the call of a hold that passes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandOffAnswer {
+    /// The lease runs from now.
+    Renewed {
+        /// The number of connections that listen to the lock's channel, this client's included, or `None` if the server
+        /// does not tell.
+        listeners: Option<u32>,
+    },
+    /// The lock is free, because it was deleted or had expired.
+    Gone,
+    /// Another owner holds the lock.
+    TakenOver,
+}
+
+/// Reads the reply of the call of a hold that passes on. All primitives have the same script.
+pub(crate) fn read_hand_off(reply: &Reply) -> Option<HandOffAnswer> {
+    match *reply {
+        Reply::Int(-1) => Some(HandOffAnswer::TakenOver),
+        Reply::Int(0) => Some(HandOffAnswer::Gone),
+        Reply::Int(1) => Some(HandOffAnswer::Renewed { listeners: None }),
+        Reply::Int(more) => Some(HandOffAnswer::Renewed { listeners: Some((more - 2).try_into().ok()?) }),
+        _ => None,
+    }
+}
+
 /// Reads the reply of a call that shows that a client's waiters are alive.
 pub(super) fn read_keep_alive(reply: &Reply) -> Option<KeptAlive> {
     let Reply::Array(items) = reply else { return None };
@@ -347,6 +376,10 @@ pub(super) fn read_keep_alive(reply: &Reply) -> Option<KeptAlive> {
 
 /// The command that carries a wake-up. A store whose server has sharded channels replaces it by SPUBLISH.
 pub(super) const PUBLISH: &str = "PUBLISH";
+
+/// The subcommand that counts listeners. A store replaces it by SHARDNUMSUB for sharded channels, and by nothing where one
+/// node does not know all listeners.
+pub(super) const NUMSUB: &str = "NUMSUB";
 
 #[cfg(test)]
 mod tests {

@@ -99,6 +99,7 @@ pub static SEMAPHORE: Recipe = Recipe {
     read_acquire,
     renew: |args| inspect(args.name),
     read_renew: |reply| read_count(reply).map(|_| Renewal::Renewed),
+    hand_off: None,
     release,
     read_release,
     keep_alive: None,

@@ -17,7 +17,8 @@ static FORCE_RELEASE: Script =
 pub static SCRIPTS: [&Script; 2] = [&RELEASE, &FORCE_RELEASE];
 
 /// The spin lock's rules.
-pub static SPIN: Recipe = Recipe { kind: "spin lock", channels: |_, _, _| Vec::new(), release, ..REENTRANT };
+pub static SPIN: Recipe =
+    Recipe { kind: "spin lock", channels: |_, _, _| Vec::new(), release, hand_off: None, ..REENTRANT };
 
 /// The calls that inspect and free a spin lock.
 pub static LOCK_CALLS: LockCalls =

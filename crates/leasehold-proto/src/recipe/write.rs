@@ -28,6 +28,7 @@ pub(super) const ROW: Recipe = Recipe {
     read_acquire: sides::read_acquire,
     renew: |args| reentrant::renew(args, writer(args.owner)),
     release: |args| release(args, writer_mark(args.name)),
+    hand_off: None,
     ..REENTRANT
 };
 

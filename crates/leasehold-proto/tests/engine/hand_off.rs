@@ -16,7 +16,7 @@ use crate::harness::{Harness, bounded, millis, ms, next_timer, request};
 /// Creates a harness with hold 1 of owner 1, which was granted at 1 ms, and waiter 2 of owner 2.
 fn with_waiter(hold: Request, waiter: Request) -> Harness {
     let mut harness = Harness::new();
-    harness.hold(0, 1, hold);
+    harness.hold_at_once(1, 1, hold);
     harness.step(1, Event::Acquire(Id(2), waiter));
     while !harness.sent.is_empty() {
         harness.answer(1, Ok(Reply::Int(30_000)));
@@ -49,6 +49,8 @@ fn a_hold_passes_to_the_next_waiter_without_a_call() {
     harness.release(2, 2, 10);
     assert_eq!(grant_of(harness.claim(2, 3)).wire, first.wire, "the server sees one hold");
     assert!(harness.sent.is_empty(), "{:?}", harness.sent);
+    harness.step(3, Event::Tick);
+    assert!(harness.sent.is_empty(), "the bound is over: {:?}", harness.sent);
     let renewed_at = millis(next_timer(&mut harness.engine));
     assert!((9_000..=10_000).contains(&renewed_at), "{renewed_at}: the watchdog counts from the acquire");
 }
@@ -115,7 +117,7 @@ fn the_server_hands_over_what_it_orders_or_counts() {
         let subject = Subject::new(&Name::new("x").unwrap(), recipe);
         let of = |owner| Request { subject: subject.clone(), ..request(owner, 30_000) };
         let mut harness = Harness::new();
-        harness.step(0, Event::Acquire(Id(1), of(1)));
+        harness.step(1, Event::Acquire(Id(1), of(1)));
         harness.answer(1, Ok(granted));
         grant_of(harness.claim(1, 1));
         harness.step(1, Event::Acquire(Id(2), of(2)));

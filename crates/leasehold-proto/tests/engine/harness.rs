@@ -42,10 +42,14 @@ impl Harness {
 
     /// Steps the engine with an event, and returns the outcome that it reports.
     pub(crate) fn step(&mut self, at: u64, event: Event) -> Option<Outcome> {
+        self.step_at(ms(at), event)
+    }
+
+    pub(crate) fn step_at(&mut self, now: Moment, event: Event) -> Option<Outcome> {
         let mut settled = None;
         self.woken.clear();
         let asked = event.clone();
-        for action in self.engine.step(ms(at), event) {
+        for action in self.engine.step(now, event) {
             match action {
                 Action::Run(id, call, _) => self.sent.push((id, call)),
                 Action::Complete(_, outcome) => settled = Some(outcome),
@@ -60,7 +64,7 @@ impl Harness {
         if let (Event::Claim(id), Some(Outcome::Acquired(Ok(_)))) = (&asked, &settled) {
             assert!(self.trusted.contains_key(id), "{id:?} is claimed, and its validity is not published");
         }
-        check_trust(&self.engine, &self.trusted, ms(at));
+        check_trust(&self.engine, &self.trusted, now);
         settled
     }
 
@@ -71,15 +75,26 @@ impl Harness {
         call
     }
 
-    /// Makes an acquire that is granted and claimed at once. Returns its call.
+    /// Makes an acquire that is granted after a millisecond and claimed then. Returns its call.
     pub(crate) fn hold(&mut self, at: u64, id: u64, request: Request) -> Call {
         self.step(at, Event::Acquire(Id(id), request));
+        self.take(at + 1, id)
+    }
+
+    /// Makes an acquire that is granted and claimed at the same time.
+    pub(crate) fn hold_at_once(&mut self, at: u64, id: u64, request: Request) {
+        self.step(at, Event::Acquire(Id(id), request));
+        self.take(at, id);
+    }
+
+    /// Grants the acquire that was sent last, and claims it.
+    fn take(&mut self, at: u64, id: u64) -> Call {
         let reply = match self.sent[0].1.verb() {
             Verb::Acquire => Reply::Nil,
             _ => Reply::Int(1),
         };
-        let call = self.answer(at + 1, Ok(reply));
-        let claimed = self.step(at + 1, Event::Claim(Id(id)));
+        let call = self.answer(at, Ok(reply));
+        let claimed = self.step(at, Event::Claim(Id(id)));
         assert!(matches!(claimed, Some(Outcome::Acquired(Ok(_)))), "{claimed:?}");
         call
     }

@@ -12,6 +12,7 @@ mod model;
 mod outcomes;
 mod owners;
 mod properties;
+mod questions;
 mod queues;
 mod replaced;
 mod scenarios;

@@ -166,6 +166,12 @@ fn a_hold_passes_on_only_to_a_waiter_that_it_fits() {
 }
 
 #[test]
+fn a_hold_that_asks_whether_others_listen_passes_on_within_its_bound() {
+    let budget = Budget { ticks: 3, acquires: 2, deletions: 1, passes_for: 2, ..HAND_OFF };
+    assert_hands_off("hand-off: question", 1, budget);
+}
+
+#[test]
 fn the_model_detects_a_hand_off_without_a_bound() {
     let budget = Budget { ticks: 2, passes_for: 1, ..HAND_OFF };
     assert_hand_off_found("twin: no bound", budget, Variant::HandsOffForever, "after its bound");

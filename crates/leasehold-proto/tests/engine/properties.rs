@@ -46,7 +46,9 @@ impl Start {
 
     /// Walks, lets the world come to rest, and returns the broken rule, if there is one.
     fn walk(self, choices: &[u16]) -> Result<(), String> {
-        let budget = Budget { owners: self.owners, deletions: self.deletions, ..STORM };
+        // A hold that passes on for longer asks whether others listen.
+        let passes_for = if self.users > 2 { 2 } else { STORM.passes_for };
+        let budget = Budget { owners: self.owners, deletions: self.deletions, passes_for, ..STORM };
         let mut world = World::new(3, self.users, TICK * 4, self.wait, budget, Variant::Sound);
         walk(&mut world, choices);
         if world.broken.is_none() {

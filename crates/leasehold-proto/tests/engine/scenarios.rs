@@ -469,7 +469,7 @@ fn a_waiter_that_joins_an_active_subscription_retries() {
 #[test]
 fn an_attempt_cut_by_the_deadline_behind_another_waiter_is_contended() {
     let mut harness = Harness::new();
-    harness.hold(0, 1, request(1, 30_000));
+    harness.hold_at_once(1, 1, request(1, 30_000));
     for (id, until) in [(2, 40), (3, 39)] {
         let wait = Wait::Until(ms(until));
         harness.step(id, Event::Acquire(Id(id), Request { wait, ..request(id, 30_000) }));

@@ -180,7 +180,7 @@ const HEARD_BY_THREE: i64 = 5;
 /// which one other client heard, has given the lock to waiter 2.
 fn contended(settings: Settings, last: u64) -> (Harness, Channel) {
     let mut harness = Harness::with(settings);
-    harness.hold(0, 1, request(1, 30_000));
+    harness.hold_at_once(1, 1, request(1, 30_000));
     for owner in 2..=last {
         harness.step(1, Event::Acquire(Id(owner), request(owner, 30_000)));
     }

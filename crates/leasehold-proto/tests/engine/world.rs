@@ -86,6 +86,8 @@ struct Transit {
     call: Call,
     /// The reply, or `None` until the server has executed the call.
     reply: Option<Reply>,
+    /// True if no other client listened when the server executed a question.
+    is_alone: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -353,9 +355,13 @@ impl World {
     }
 
     fn answer(&mut self, transit: usize) {
-        let Transit { client, id, call, reply } = self.transits.remove(transit);
+        let Transit { client, id, call, reply, is_alone } = self.transits.remove(transit);
         let mut reply = reply.unwrap();
-        if call.verb() == Verb::Renew && reply == Reply::Int(0) {
+        if call.verb() == Verb::HandOff && is_alone {
+            let (now, bound) = (self.clock(client), TICK * self.budget.passes_for);
+            self.clients[client].passing.note_alone(call.argument("owner").unwrap(), now, bound);
+        }
+        if matches!(call.verb(), Verb::Renew | Verb::HandOff) && reply == Reply::Int(0) {
             self.clients[client].passing.gone.insert(call.argument("owner").unwrap().to_owned());
             if self.variant == Variant::RenewsWhatIsGone {
                 reply = Reply::Int(1);
@@ -370,7 +376,13 @@ impl World {
 
     fn execute(&mut self, transit: usize) {
         let call = self.transits[transit].call.clone();
-        let reply = self.server.run(&call, self.now);
+        let mut reply = self.server.run(&call, self.now);
+        if call.verb() == Verb::HandOff && reply == Reply::Int(2) {
+            let asking = self.transits[transit].client;
+            let (own, others) = self.listeners(asking);
+            reply = Reply::Int(2 + own + others);
+            self.transits[transit].is_alone = others == 0;
+        }
         if call.verb() == Verb::Release && reply == Reply::Int(1) {
             for (index, client) in self.clients.iter().enumerate() {
                 let events = client.channels.iter().map(|channel| (index, Event::Message(channel.clone())));
@@ -389,7 +401,7 @@ impl World {
 
     /// Loses or refuses a request or its reply. The client gets the error now, or when it resumes.
     fn fail(&mut self, transit: usize, kind: StoreErrorKind, applied: Applied) {
-        let Transit { client, id, call, reply } = self.transits.remove(transit);
+        let Transit { client, id, call, reply, .. } = self.transits.remove(transit);
         let error = StoreError::new(kind, call.verb(), call.subject(), applied);
         if applied == Applied::Unknown && reply.is_none() && self.budget.repeats > 0 {
             self.ghosts.push(call);
@@ -439,15 +451,19 @@ impl World {
         let now = self.clock(index);
         let mut settled = None;
         let mut released = Vec::new();
+        let mut asked = Vec::new();
         let (claimed, mut woken_up) = (self.claimed(index), Vec::new());
         for action in self.clients[index].engine.step(now, event) {
             match action {
                 Action::Run(id, call, _) => {
                     self.check_renewal(&call, &claimed, &released);
+                    if call.verb() == Verb::HandOff {
+                        asked.push(call.argument("owner").unwrap().to_owned());
+                    }
                     if call.argument("remaining") == Some("0") {
                         released.push(call.argument("owner").unwrap().to_owned());
                     }
-                    let transit = Transit { client: index, id, call, reply: None };
+                    let transit = Transit { client: index, id, call, reply: None, is_alone: false };
                     let place = self.transits.partition_point(|other| (other.client, other.id) < (index, id));
                     self.transits.insert(place, transit);
                 }
@@ -464,6 +480,7 @@ impl World {
                 Action::Trusted(id, until) => trust(&mut self.clients[index].trusted, id, until),
             }
         }
+        self.check_questions(&asked, (&claimed, &released), settled.as_ref());
         let client = &mut self.clients[index];
         for woken in woken_up {
             self.broken = self.broken.or(client.wake(woken));
@@ -534,21 +551,6 @@ impl Client {
             User::Holding(hold) => Some(*hold),
             _ => None,
         })
-    }
-
-    /// Wakes the user of a ticket or a guard. Returns the rule that is broken if no user has it.
-    fn wake(&mut self, woken: Id) -> Option<&'static str> {
-        for user in &mut self.users {
-            match user {
-                User::Waiting { id, news } if *id == woken => {
-                    *news = true;
-                    return None;
-                }
-                User::Holding(id) if *id == woken => return None,
-                _ => {}
-            }
-        }
-        self.engine.wire_owner(woken).map(|_| "a hold passes to a waiter that has left")
     }
 
     fn runs(&self) -> bool {

@@ -33,6 +33,14 @@ impl Channels {
         }
     }
 
+    /// Returns the subcommand of PUBSUB that counts the listeners.
+    pub(super) const fn numsub(self) -> &'static str {
+        match self {
+            Self::Plain => "NUMSUB",
+            Self::Sharded => "SHARDNUMSUB",
+        }
+    }
+
     pub(super) const fn subscribe(self) -> &'static str {
         match self {
             Self::Plain => "SUBSCRIBE",

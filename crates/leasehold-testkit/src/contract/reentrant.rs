@@ -17,6 +17,8 @@ behaviors! {
     a_renewal_sets_the_lease_and_never_shortens_it,
     a_renewal_sets_the_count,
     a_renewal_of_a_missing_or_foreign_hold_changes_nothing,
+    a_hold_that_passes_on_is_renewed_and_its_listeners_are_counted,
+    a_hold_that_passes_on_and_is_gone_is_not_renewed,
     a_release_frees_the_lock_and_wakes_waiters,
     a_partial_release_keeps_the_lease_and_wakes_no_waiter,
     a_foreign_release_changes_nothing,
@@ -92,6 +94,31 @@ async fn a_renewal_of_a_missing_or_foreign_hold_changes_nothing<S: Store, A: Adm
     harness.execute(harness.acquire("u:2", "30000")).await;
     assert_eq!(harness.execute(harness.renew("u:1", "90000", "1")).await, Reply::Int(-1));
     assert_eq!(harness.run_command(&["HKEYS", &harness.lock]), "u:2");
+}
+
+async fn a_hold_that_passes_on_is_renewed_and_its_listeners_are_counted<S: Store, A: Admin>(
+    harness: &Harness<'_, S, A>,
+) {
+    harness.execute(harness.acquire("u:1", "30000")).await;
+    harness.execute(harness.renew("u:1", "30000", "2")).await;
+    let remaining = || harness.run_command(&["PTTL", &harness.lock]).parse::<u64>().expect("it is a number");
+    let ask = async |lease_ms| harness.execute(harness.hand_off("u:1", lease_ms, "NUMSUB")).await;
+    assert_eq!(ask("90000").await, Reply::Int(2), "no connection listens");
+    assert!(remaining() > 60_000);
+    let (_listening, _heard) = harness.listen().await;
+    assert_eq!(ask("10").await, Reply::Int(3), "one connection listens");
+    assert!(remaining() > 60_000, "the lease is never shortened");
+    assert_eq!(harness.run_command(&["HGETALL", &harness.lock]), "u:1\n2", "the count stays");
+}
+
+async fn a_hold_that_passes_on_and_is_gone_is_not_renewed<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let ask = async || harness.execute(harness.hand_off("u:1", "90000", "NUMSUB")).await;
+    assert_eq!(ask().await, Reply::Int(0));
+    assert_eq!(harness.run_command(&["EXISTS", &harness.lock]), "0");
+    harness.execute(harness.acquire("u:2", "30000")).await;
+    assert_eq!(ask().await, Reply::Int(-1));
+    let remaining: u64 = harness.run_command(&["PTTL", &harness.lock]).parse().expect("it is a number");
+    assert!(remaining <= 30_000, "{remaining}");
 }
 
 async fn a_release_frees_the_lock_and_wakes_waiters<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {

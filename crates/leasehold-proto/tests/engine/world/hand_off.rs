@@ -5,10 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use leasehold_proto::engine::Id;
+use leasehold_proto::engine::{Id, Outcome};
 use leasehold_proto::{Moment, WireOwner};
 
-use super::{Budget, Client, TICK, User};
+use super::{Budget, Client, TICK, User, World};
 
 /// The longest hold of the user that bounds its holds. It ends before the lease does.
 pub(crate) const MAX_HOLD: Duration = Duration::from_millis(150);
@@ -20,11 +20,77 @@ pub(crate) struct Passing {
     guards: BTreeMap<WireOwner, (BTreeSet<Id>, Moment)>,
     /// The holds that the server has reported as gone.
     pub(crate) gone: BTreeSet<String>,
+    /// The ends of the bounds that a question has extended.
+    extended: BTreeMap<String, Moment>,
     /// The number of holds that passed on.
     pub(crate) passed: u32,
 }
 
+impl Passing {
+    /// Notes an answer that no other client listens. In time, it extends the bound of the hold.
+    pub(super) fn note_alone(&mut self, wire: &str, now: Moment, bound: Duration) {
+        let Some((_, (_, granted_at))) = self.guards.iter().find(|(known, _)| known.to_string() == wire)
+        else {
+            return;
+        };
+        let until = self.extended.get(wire).copied().unwrap_or(*granted_at + bound);
+        if now < until {
+            self.extended.insert(wire.to_owned(), now + bound);
+        }
+    }
+}
+
+impl World {
+    /// Returns the number of connections of a client and of the others that listen. In a model, the waiters of other clients
+    /// poll, and count as listeners.
+    pub(super) fn listeners(&self, asking: usize) -> (i64, i64) {
+        let listens = |client: &Client| {
+            let waits = |user: &User| matches!(user, User::Waiting { .. });
+            let polls = self.budget.terse && client.users.iter().any(waits);
+            client.alive && (polls || !client.channels.is_empty())
+        };
+        let own = i64::from(!self.clients[asking].channels.is_empty());
+        let others =
+            self.clients.iter().enumerate().filter(|(index, other)| *index != asking && listens(other));
+        (own, i64::try_from(others.count()).unwrap())
+    }
+
+    /// Checks G5 and D3 for the questions of one step: their holds are claimed, at the latest by this step, and not released.
+    pub(super) fn check_questions(
+        &mut self,
+        asked: &[String],
+        (claimed, released): (&[String], &[String]),
+        settled: Option<&Outcome>,
+    ) {
+        let taken = match settled {
+            Some(Outcome::Acquired(Ok(grant))) => Some(grant.wire.to_string()),
+            _ => None,
+        };
+        if asked.iter().any(|owner| released.contains(owner)) {
+            self.broken.get_or_insert("D3: a question was sent after the release");
+        }
+        if !asked.iter().all(|owner| claimed.contains(owner) || taken.as_ref() == Some(owner)) {
+            self.broken.get_or_insert("G5: a question was sent for an unclaimed hold");
+        }
+    }
+}
+
 impl Client {
+    /// Wakes the user of a ticket or a guard. Returns the rule that is broken if no user has it.
+    pub(super) fn wake(&mut self, woken: Id) -> Option<&'static str> {
+        for user in &mut self.users {
+            match user {
+                User::Waiting { id, news } if *id == woken => {
+                    *news = true;
+                    return None;
+                }
+                User::Holding(id) if *id == woken => return None,
+                _ => {}
+            }
+        }
+        self.engine.wire_owner(woken).map(|_| "a hold passes to a waiter that has left")
+    }
+
     /// Notes what a step has changed. Returns the wire owners of the holds that passed on, each with the rule that this
     /// breaks.
     pub(super) fn note_guards(
@@ -51,7 +117,8 @@ impl Client {
             // A guard of the same owner enters beside the first one.
             if before.get(wire).is_some_and(|(before, _)| before.is_disjoint(ids)) {
                 self.passing.passed += 1;
-                let until = *granted_at + TICK * budget.passes_for;
+                let bound = *granted_at + TICK * budget.passes_for;
+                let until = self.passing.extended.get(&wire.to_string()).copied().unwrap_or(bound);
                 let rules =
                     ids.iter().map(|id| self.rule_broken_by(index, (*id, *wire), (now, until), budget));
                 passed.push((wire.to_string(), rules.flatten().next()));

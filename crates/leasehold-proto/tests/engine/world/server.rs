@@ -71,6 +71,14 @@ impl Server {
                 Some(_) => Reply::Int(-1),
                 None => Reply::Int(0),
             },
+            Verb::HandOff => match &mut self.hold {
+                Some(hold) if mine => {
+                    hold.expires_at = hold.expires_at.max(now + Duration::from_millis(number("lease_ms")));
+                    Reply::Int(2)
+                }
+                Some(_) => Reply::Int(-1),
+                None => Reply::Int(0),
+            },
             Verb::Release => match &mut self.hold {
                 Some(hold) if mine || self.variant == Variant::ReleaseIgnoresOwner => {
                     match u32::try_from(number("remaining")).unwrap() {

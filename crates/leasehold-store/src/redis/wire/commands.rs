@@ -20,6 +20,7 @@ use super::connection::{CommandConnection, Outcome};
 use super::connections::Connections;
 use super::dialing::Dialing;
 use super::group::Group;
+use super::facts::ServerFacts;
 use super::ids::{CallId, ConnId};
 use super::io::Output;
 use super::opening::Opened;
@@ -137,11 +138,14 @@ impl Commands {
             let room = connection.pipeline.room();
             let join = |one: &PendingCall, other: &PendingCall| connection.join(one, other, facts);
             let Some(mut rows) = self.queue.next(room, self.rows_max, join) else { break };
-            // Recipes do not know the kind of the server, so a script that publishes receives the command to use by an
-            // argument of this name.
+            // Recipes do not know the kind of the server, so a script that publishes, or counts the listeners, receives the
+            // command to use by an argument of this name.
             for row in rows.as_mut_slice() {
                 row.call.set_arg("publish", publish);
                 until = until.min(row.deadline.sent(None));
+                if row.call.verb() == Verb::HandOff {
+                    row.call.set_arg("numsub", facts.map_or("", ServerFacts::numsub));
+                }
             }
             connection.send(step.now, rows, facts);
         }

@@ -14,3 +14,14 @@ pub(super) struct ServerFacts {
     /// True if the server speaks RESP3.
     pub(super) resp3: bool,
 }
+
+impl ServerFacts {
+    /// Returns the subcommand of PUBSUB that counts all listeners, or nothing in a cluster with plain channels, where a
+    /// node knows only its own.
+    pub(super) const fn numsub(self) -> &'static str {
+        match (self.is_node, self.channels) {
+            (true, Channels::Plain) => "",
+            (_, channels) => channels.numsub(),
+        }
+    }
+}

@@ -106,7 +106,7 @@ impl Parts<'_> {
 
     /// Takes a call, which may come from another server that has not run it.
     pub(super) fn take(&mut self, call: PendingCall) {
-        let needs_confirmation = matches!(call.call.verb(), Verb::Acquire | Verb::Renew | Verb::Adjust);
+        let needs_confirmation = matches!(call.call.verb(), Verb::Acquire | Verb::Renew | Verb::HandOff | Verb::Adjust);
         let part = self.confirmed.iter_mut().min_by_key(|part| part.waiting());
         part.filter(|_| needs_confirmation).unwrap_or(self.commands).take(&mut self.step, call);
     }

@@ -175,6 +175,7 @@ impl Generator {
                 "done_ms" | "lifetime_ms" => random.pick(&["0", "30", "60000"]),
                 "count" | "remaining" => random.pick(&["0", "0", "1", "2", "-1"]),
                 "publish" => random.pick(&["PUBLISH", "SPUBLISH"]),
+                "numsub" => random.pick(&["NUMSUB", "SHARDNUMSUB", "", "numsub"]),
                 "channel" => random.pick(&["c:1", "c:2", "s:1"]),
                 _ => "0",
             };

@@ -44,11 +44,17 @@ impl Breaches {
                 _ => self.everywhere = Some(view.now),
             },
             // The server keeps the lock for this owner from here on. A repetition by the network confirms nothing.
-            Event::Executed { verb: Verb::Acquire | Verb::Renew, wire, by, reply, after, .. }
-                if after.is_held_by(wire)
-                    && matches!(reply, Reply::Nil | Reply::Int(1))
-                    && !matches!(by, By::Duplicate(_))
-                    && outlasts_trust(view, wire, after) =>
+            Event::Executed {
+                verb: Verb::Acquire | Verb::Renew | Verb::HandOff,
+                wire,
+                by,
+                reply,
+                after,
+                ..
+            } if after.is_held_by(wire)
+                && matches!(reply, Reply::Nil | Reply::Int(1..))
+                && !matches!(by, By::Duplicate(_))
+                && outlasts_trust(view, wire, after) =>
             {
                 self.granted.insert(Arc::clone(wire), view.now);
             }

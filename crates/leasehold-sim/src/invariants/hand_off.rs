@@ -1,25 +1,37 @@
-//! L4: a client hands a hold to its own waiters only within the bound of its grant, and a guard that ends is followed by
-//! at most one of another owner.
+//! L4: a client hands a hold to its own waiters only within the bound of its grant, or of an answer in time that no other
+//! client listens, and a guard that ends is followed by at most one of another owner.
 //!
 //! Invariant: judged by the guards that users have, and by the time at which each ends.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use leasehold_proto::Verb;
+
 use super::invariant::Invariant;
-use crate::history::{Ending, Event, Hold};
+use crate::history::{Ending, Event, Hold, Reply};
 use crate::owner::{Wire, short};
 use crate::recorder::view::View;
 
+/// The reply of a question without listeners.
+const COUNTED: i64 = 2;
+/// The connections of one client that listen.
+const OWN: i64 = 1;
 /// The difference between two clocks within the longest bound that is judged.
 const DRIFT: f64 = 1.01;
 
 #[derive(Default)]
-pub(super) struct HandOff(BTreeMap<Wire, Passing>);
+pub(super) struct HandOff {
+    passing: BTreeMap<Wire, Passing>,
+    /// The questions on their way, by call.
+    asking: BTreeMap<u64, Wire>,
+    /// The connections that listened when the server executed the last question of a hold.
+    listeners: BTreeMap<Wire, i64>,
+}
 
 /// A hold of the server, as it passes from guard to guard.
 struct Passing {
-    /// The time of the first claim, which is not before the grant.
+    /// The time of the first claim, which is not before the grant, or of the last answer that extended the bound.
     since: Duration,
     /// The end of the last guard, if there is none now.
     ended: Option<Duration>,
@@ -35,10 +47,24 @@ impl Invariant for HandOff {
             Event::Claimed { hold, wire, .. } => self.claimed(*hold, wire, view),
             Event::Ending { hold, how: Ending::Release | Ending::Drop } => {
                 let Some(ending) = view.holds.get(hold) else { return Ok(()) };
-                if let Some(passing) = self.0.get_mut(&ending.wire)
+                if let Some(passing) = self.passing.get_mut(&ending.wire)
                     && !is_shared(*hold, &ending.wire, view)
                 {
                     passing.ended = Some(view.now);
+                }
+                Ok(())
+            }
+            Event::Sent { call, verb: Verb::HandOff, wire, .. } => {
+                self.asking.insert(*call, wire.clone());
+                Ok(())
+            }
+            Event::Executed { verb: Verb::HandOff, wire, reply: Reply::Int(reply), .. } => {
+                self.listeners.insert(wire.clone(), *reply - COUNTED);
+                Ok(())
+            }
+            Event::Returned { call, applied: None, .. } => {
+                if let Some(wire) = self.asking.remove(call) {
+                    self.answered(&wire, view);
                 }
                 Ok(())
             }
@@ -48,9 +74,19 @@ impl Invariant for HandOff {
 }
 
 impl HandOff {
+    /// Begins a new bound if the answer came within the present one, and at most the client itself listened.
+    fn answered(&mut self, wire: &Wire, view: &View) {
+        let alone = self.listeners.get(wire).is_some_and(|listeners| (0..=OWN).contains(listeners));
+        if let Some(passing) = self.passing.get_mut(wire).filter(|_| alone)
+            && view.now <= passing.since + view.plan.hand_off.mul_f64(DRIFT)
+        {
+            passing.since = view.now;
+        }
+    }
+
     fn claimed(&mut self, hold: Hold, wire: &Wire, view: &View) -> Result<(), String> {
         let first = Passing { since: view.now, ended: None };
-        let passing = self.0.entry(wire.clone()).or_insert(first);
+        let passing = self.passing.entry(wire.clone()).or_insert(first);
         let Some(ended) = passing.ended.take().filter(|_| !is_shared(hold, wire, view)) else {
             return Ok(());
         };

@@ -32,6 +32,10 @@ pub(super) struct Renewals {
     acquiring: BTreeMap<u64, (usize, Arc<str>, Wire)>,
     /// The renewals without an answer, by call.
     under_way: BTreeMap<u64, Wire>,
+    /// The questions of holds that pass on, without an answer, by call.
+    asking: BTreeMap<u64, Wire>,
+    /// The holds that asked before their claim was seen, each with the time.
+    asking_unclaimed: BTreeMap<Wire, Duration>,
     /// The re-entries without an answer, by call.
     entering: BTreeMap<u64, Wire>,
     /// The last time at which the lease of an owner was requested.
@@ -50,6 +54,7 @@ impl Invariant for Renewals {
         match event {
             Event::Claimed { hold, wire, .. } => {
                 self.claimed.insert(wire.clone());
+                self.asking_unclaimed.remove(wire);
                 self.requested.entry(wire.clone()).or_insert(view.now);
                 self.ended.remove(wire);
                 self.min_holds.extend(view.min_hold_owner(hold));
@@ -83,6 +88,12 @@ impl Invariant for Renewals {
                 }
                 return self.sent(view, *process, *call, wire);
             }
+            Event::Sent { process, call, verb: Verb::HandOff, name, wire, .. } => {
+                if self.gathering.takes(*process, name) {
+                    self.ended.remove(wire);
+                }
+                return self.asked(view, *process, *call, wire);
+            }
             Event::Sent { verb: Verb::Renew, call, wire, .. } => {
                 // A re-entry renews too.
                 self.requested.insert(wire.clone(), view.now);
@@ -98,6 +109,9 @@ impl Invariant for Renewals {
                 if let (Some(wire), Some(_)) = (self.under_way.remove(call), applied) {
                     self.failed.insert(wire, view.now);
                 }
+                if let (Some(wire), None) = (self.asking.remove(call), applied) {
+                    self.failed.remove(&wire);
+                }
                 if let (Some(wire), None) = (self.entering.remove(call), applied) {
                     self.failed.remove(&wire);
                 }
@@ -108,6 +122,9 @@ impl Invariant for Renewals {
     }
 
     fn check_time(&mut self, view: &View) -> Result<(), String> {
+        if let Some((wire, _)) = self.asking_unclaimed.iter().find(|(_, at)| **at < view.now) {
+            return Err(format!("G5: {} asks without a claim", short(wire)));
+        }
         view.holds.values().try_for_each(|hold| {
             self.tried_again(view, hold)?;
             self.in_time(view, hold)
@@ -116,10 +133,22 @@ impl Invariant for Renewals {
 }
 
 impl Renewals {
-    fn sent(&mut self, view: &View, process: usize, call: u64, wire: &Wire) -> Result<(), String> {
+    fn asked(&mut self, view: &View, process: usize, call: u64, wire: &Wire) -> Result<(), String> {
+        // The step that takes the claim may send the question, and the user has its guard right after.
         if !self.claimed.contains(wire) {
-            return Err(format!("G5: {} is renewed without a claim", short(wire)));
+            self.asking_unclaimed.insert(wire.clone(), view.now);
         }
+        self.check_end(view, process, wire)?;
+        if self.asking.values().any(|other| other == wire) {
+            return Err(format!("D2: {} asks twice at once", short(wire)));
+        }
+        self.asking.insert(call, wire.clone());
+        self.requested.insert(wire.clone(), view.now);
+        Ok(())
+    }
+
+    /// D3: a hold that has no guard any more is not renewed.
+    fn check_end(&self, view: &View, process: usize, wire: &Wire) -> Result<(), String> {
         if self.released.contains(wire) {
             return Err(format!("D3: {} is renewed after its release was sent", short(wire)));
         }
@@ -129,6 +158,14 @@ impl Renewals {
         if late {
             return Err(format!("D3: {} is renewed although its last guard has gone", short(wire)));
         }
+        Ok(())
+    }
+
+    fn sent(&mut self, view: &View, process: usize, call: u64, wire: &Wire) -> Result<(), String> {
+        if !self.claimed.contains(wire) {
+            return Err(format!("G5: {} is renewed without a claim", short(wire)));
+        }
+        self.check_end(view, process, wire)?;
         // The watchdog's renewals have ended with the last guard. Later renewals keep the minimum hold time.
         if !self.holding_on.contains(wire) && self.under_way.values().any(|other| other == wire) {
             return Err(format!("D2: {} is renewed twice at once", short(wire)));

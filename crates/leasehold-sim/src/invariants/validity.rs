@@ -34,7 +34,7 @@ impl Invariant for Validity {
             Event::Sent {
                 process,
                 call,
-                verb: Verb::Acquire | Verb::Renew,
+                verb: Verb::Acquire | Verb::Renew | Verb::HandOff,
                 wire,
                 lease: Some(lease),
                 ..

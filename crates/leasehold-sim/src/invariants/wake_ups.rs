@@ -125,7 +125,7 @@ impl WakeUps {
     fn note_section(&mut self, now: Duration, verb: Verb, (name, wire): (&Arc<str>, &Wire)) {
         let key = (Arc::clone(name), Arc::clone(wire));
         match verb {
-            Verb::Acquire | Verb::Renew => drop(self.confirmed.insert(key, now)),
+            Verb::Acquire | Verb::Renew | Verb::HandOff => drop(self.confirmed.insert(key, now)),
             Verb::Release => {
                 if let Some(confirmed_at) = self.confirmed.remove(&key) {
                     let longest = self.sections.entry(Arc::clone(name)).or_default();

@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use leasehold_proto::recipe::grants::{Names, Primitive};
+
+use crate::acl;
 use crate::address::Address;
 use crate::on_lost::OnLost;
 use crate::{duration, exec, watcher};
@@ -27,6 +30,9 @@ pub(crate) enum Verb {
     Run(Run),
     /// Check configuration files
     Config(Config),
+    /// Print the smallest rights of a server's user
+    #[command(after_help = RIGHTS)]
+    Acl(Acl),
     #[command(name = exec::VERB, hide = true)]
     Exec(exec::Arguments),
     #[command(name = watcher::VERB, hide = true)]
@@ -99,6 +105,42 @@ Exit codes:
 Examples:
   leasehold config check /etc/orders/leasehold.toml
   leasehold config check --no-env base.yaml production.yaml";
+
+const RIGHTS: &str = "\
+The line gives the user LEASEHOLD the commands, keys and channels of the chosen primitives and takes all others away.
+Run it on every server (ACL SETUSER is not replicated), with a password in place of PASSWORD, then ACL SAVE or
+CONFIG REWRITE.
+
+Names are those that begin with --prefix and have no braces of their own. A prefix with a hash tag is possible: '{app}:'.
+Fenced writes have the same prefix for the application's own keys.
+
+Examples:
+  leasehold acl --prefix app: --primitives lock,rw
+  leasehold acl --prefix app: --cluster
+  leasehold acl --prefix app: --primitives lock --sentinel";
+
+#[derive(Debug, Args)]
+pub(crate) struct Acl {
+    /// The beginning of all names; may be repeated. Without it the user may lock every name
+    #[arg(long, value_name = "PREFIX", value_parser = acl::parse_prefix)]
+    pub(crate) prefix: Vec<Names>,
+
+    /// The primitives, separated by commas [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = acl::parse_primitive)]
+    pub(crate) primitives: Vec<&'static Primitive>,
+
+    /// The server is a node of a cluster, of version 7 or later
+    #[arg(long, conflicts_with = "sentinel")]
+    pub(crate) cluster: bool,
+
+    /// The server is behind sentinels; prints a line for the sentinels too
+    #[arg(long)]
+    pub(crate) sentinel: bool,
+
+    /// The user's URL selects a database above 0
+    #[arg(long, conflicts_with = "cluster")]
+    pub(crate) select: bool,
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct Config {

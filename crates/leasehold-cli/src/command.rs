@@ -2,5 +2,6 @@
 //!
 //! Invariant: each verb reports its outcome by its exit code.
 
+pub(crate) mod acl;
 pub(crate) mod config;
 pub(crate) mod run;

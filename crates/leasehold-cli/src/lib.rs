@@ -19,6 +19,7 @@ use clap::Parser;
 
 use arguments::{Arguments, Verb};
 
+mod acl;
 mod address;
 mod arguments;
 mod child;
@@ -50,6 +51,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match parsed.verb {
         Verb::Run(run) => ExitCode::from(command::run::run(&run)),
         Verb::Config(config) => ExitCode::from(command::config::run(&config)),
+        Verb::Acl(acl) => ExitCode::from(command::acl::run(&acl)),
         Verb::Exec(exec) => ExitCode::from(exec::exec(&exec)),
         Verb::Watch => watcher::watch(),
     }

@@ -7,6 +7,7 @@ pub mod expirable;
 pub mod fair;
 pub mod fence;
 pub mod fenced;
+pub mod grants;
 pub mod latch;
 pub mod multi;
 pub mod read;

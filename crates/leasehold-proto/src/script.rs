@@ -73,6 +73,8 @@ pub struct Header {
     pub keys: Vec<&'static str>,
     /// The names of ARGV.
     pub args: Vec<&'static str>,
+    /// The commands that the script calls, in lower case. `publish|spublish` is the one that its caller chooses.
+    pub calls: Vec<&'static str>,
 }
 
 impl Script {
@@ -127,6 +129,9 @@ impl Header {
                 header.keys.push(name);
             } else if place.starts_with("ARGV[") {
                 header.args.push(name);
+            } else if place == "calls" && name != "nothing" {
+                header.calls.push(name);
+                header.calls.extend(words);
             }
         }
         header

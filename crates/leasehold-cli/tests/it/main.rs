@@ -7,6 +7,7 @@
     reason = "the program under test runs in real time, and so do its tests; a helper that fails fails the test"
 )]
 
+mod acl;
 mod codes;
 mod config;
 mod configuration;

@@ -12,7 +12,7 @@ use leasehold_testkit::fleets::{Cluster, Sentinels};
 use leasehold_testkit::servers::RedisServer;
 
 /// An admin that publishes as the store does, by sharded channels.
-struct ClusterAdmin(RedisServer);
+pub(crate) struct ClusterAdmin(pub(crate) RedisServer);
 
 impl Admin for ClusterAdmin {
     fn run_command(&self, words: &[&str]) -> String {

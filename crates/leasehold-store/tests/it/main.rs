@@ -28,6 +28,8 @@ mod embedded_listener;
 mod entrance;
 #[cfg(feature = "redis")]
 mod errors;
+#[cfg(all(feature = "redis", feature = "embedded"))]
+mod grants;
 #[cfg(feature = "redis")]
 mod fleets;
 #[cfg(feature = "redis")]

@@ -6,26 +6,18 @@ use leasehold::error::{AcquireErrorKind, StoreErrorKind};
 use leasehold::{AcquireError, Client, ReleaseOutcome};
 use leasehold_testkit::servers::RedisServer;
 
-/// Reads the line of `SECURITY.md` that begins with this text, so the test runs the documented rights.
-fn documented(beginning: &str) -> Vec<&'static str> {
-    let line = include_str!("../../../../SECURITY.md")
-        .lines()
-        .map(str::trim)
-        .find(|line| line.starts_with(beginning))
-        .expect("SECURITY.md has the line");
-    line.split(' ').collect()
-}
-
-/// The minimum rights that every user needs.
-fn documented_user() -> Vec<&'static str> {
-    documented("ACL SETUSER lock on >PASSWORD")
+/// Reads the line that `SECURITY.md` documents for a primitive, so the test runs the documented rights.
+fn documented(primitive: &str) -> Vec<&'static str> {
+    let command = format!("$ leasehold acl --prefix app: --primitives {primitive}");
+    let mut lines = include_str!("../../../../SECURITY.md").lines().skip_while(|line| *line != command);
+    lines.nth(1).expect("SECURITY.md has the command and its line").split(' ').collect()
 }
 
 #[tokio::test]
 async fn the_documented_user_can_do_everything_and_no_more() {
     let server = RedisServer::start();
-    assert_eq!(server.cli(&documented_user()), "OK");
-    let url = format!("redis://lock:PASSWORD@127.0.0.1:{}", server.port());
+    assert_eq!(server.cli(&documented("lock")), "OK");
+    let url = format!("redis://leasehold:PASSWORD@127.0.0.1:{}", server.port());
     let (client, other) = (Client::connect(&url).await.unwrap(), Client::connect(&url).await.unwrap());
     let owner = client.owner();
     let lock = client.lock("app:orders").owned_by(&owner);
@@ -56,11 +48,7 @@ async fn the_documented_user_can_do_everything_and_no_more() {
 #[tokio::test]
 async fn the_documented_user_of_read_write_locks_can_do_everything_with_them() {
     let server = RedisServer::start();
-    for line in [documented_user(), documented("ACL SETUSER lock +hgetall")] {
-        assert_eq!(server.cli(&line), "OK");
-    }
-    let url = format!("redis://lock:PASSWORD@127.0.0.1:{}", server.port());
-    let (client, other) = (Client::connect(&url).await.unwrap(), Client::connect(&url).await.unwrap());
+    let [client, other] = allowed(&server, "rw").await;
     let lock = client.rw_lock("app:prices").prefer_writers().owned_by(&client.owner());
     let (outer, inner) = (lock.read().await.unwrap(), lock.read().await.unwrap());
     outer.ensure(Duration::from_secs(20)).await.unwrap();
@@ -82,12 +70,10 @@ async fn the_documented_user_of_read_write_locks_can_do_everything_with_them() {
     assert_eq!(kept.release().await, Ok(ReleaseOutcome::NotHeld));
 }
 
-/// Two clients of a user with the rights of the first documented line and of the line that begins with `more`.
-async fn allowed(server: &RedisServer, more: &str) -> [Client; 2] {
-    for line in [documented_user(), documented(more)] {
-        assert_eq!(server.cli(&line), "OK");
-    }
-    let url = format!("redis://lock:PASSWORD@127.0.0.1:{}", server.port());
+/// Two clients of a user with the documented rights of a primitive.
+async fn allowed(server: &RedisServer, primitive: &str) -> [Client; 2] {
+    assert_eq!(server.cli(&documented(primitive)), "OK");
+    let url = format!("redis://leasehold:PASSWORD@127.0.0.1:{}", server.port());
     let connect = async || Client::connect(&url).await.expect("the user may connect");
     [connect().await, connect().await]
 }
@@ -95,7 +81,7 @@ async fn allowed(server: &RedisServer, more: &str) -> [Client; 2] {
 #[tokio::test]
 async fn the_documented_user_of_fair_locks_can_do_everything_with_them() {
     let server = RedisServer::start();
-    let [client, other] = allowed(&server, "ACL SETUSER lock +lindex").await;
+    let [client, other] = allowed(&server, "fair").await;
     let guard = client.fair_lock("app:printer").lock().await.unwrap();
     let wanted = other.fair_lock("app:printer");
     let (next, released) = tokio::join!(wanted.lock(), guard.release());
@@ -107,7 +93,7 @@ async fn the_documented_user_of_fair_locks_can_do_everything_with_them() {
 #[tokio::test]
 async fn the_documented_user_of_fenced_locks_can_do_everything_with_them() {
     let server = RedisServer::start();
-    let [client, _] = allowed(&server, "ACL SETUSER lock +get +set +strlen").await;
+    let [client, _] = allowed(&server, "fenced").await;
     for tokens in [leasehold::lock::Tokens::Counter, leasehold::lock::Tokens::HybridCollected] {
         let guard = client.fenced_lock("app:stock").tokens(tokens).lock().await.unwrap();
         guard.fenced().set("app:left", "3").await.unwrap();
@@ -119,7 +105,7 @@ async fn the_documented_user_of_fenced_locks_can_do_everything_with_them() {
 #[tokio::test]
 async fn the_documented_user_of_semaphores_can_do_everything_with_them() {
     let server = RedisServer::start();
-    let [client, other] = allowed(&server, "ACL SETUSER lock +get +set +decrby +incrby +lindex").await;
+    let [client, other] = allowed(&server, "semaphore").await;
     for (one, same) in [
         (client.semaphore("app:seats"), other.semaphore("app:seats")),
         (client.semaphore("app:queue").fifo(), other.semaphore("app:queue").fifo()),
@@ -140,7 +126,7 @@ async fn the_documented_user_of_semaphores_can_do_everything_with_them() {
 #[tokio::test]
 async fn the_documented_user_of_expirable_semaphores_can_do_everything_with_them() {
     let server = RedisServer::start();
-    let [client, other] = allowed(&server, "ACL SETUSER lock +get +set +decrby +incrby +persist").await;
+    let [client, other] = allowed(&server, "expirable").await;
     let (one, same) = (client.expirable_semaphore("app:seats"), other.expirable_semaphore("app:seats"));
     assert!(one.try_set_permits(2).await.unwrap());
     let permits = one.acquire_many(2).await.unwrap();
@@ -160,7 +146,7 @@ async fn the_documented_user_of_expirable_semaphores_can_do_everything_with_them
 #[tokio::test]
 async fn the_documented_user_of_latches_can_do_everything_with_them() {
     let server = RedisServer::start();
-    let [client, other] = allowed(&server, "ACL SETUSER lock +decr").await;
+    let [client, other] = allowed(&server, "latch").await;
     let (latch, same) = (client.count_down_latch("app:start"), other.count_down_latch("app:start"));
     assert!(latch.try_set_count(1).await.unwrap());
     let (waited, counted) = tokio::join!(same.wait(), latch.count_down());
@@ -174,10 +160,21 @@ async fn the_documented_user_of_latches_can_do_everything_with_them() {
 #[tokio::test]
 async fn the_documented_user_of_redlock_can_do_everything_with_it() {
     let server = RedisServer::start();
-    let [client, _] = allowed(&server, "ACL SETUSER lock +info").await;
+    let [client, _] = allowed(&server, "redlock").await;
     let redlock = leasehold::Redlock::builder().longest_lease(Duration::from_millis(100)).over([client]);
     let lock = redlock.lock("app:orders").lease(Duration::from_millis(400));
     lock.lock().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_documented_user_of_spin_and_multi_locks_can_do_everything_with_them() {
+    let server = RedisServer::start();
+    let [client, _] = allowed(&server, "spin").await;
+    client.spin_lock("app:orders").lock().await.unwrap().release().await.unwrap();
+    assert!(!client.spin_lock("app:orders").is_locked().await.unwrap());
+    let [client, _] = allowed(&server, "multi").await;
+    let both = leasehold::MultiLock::of([client.lock("app:a").into(), client.lock("app:b").into()]);
+    both.lock().await.unwrap().release().await.unwrap();
 }
 
 /// A client of a user with every right except `taken`.

@@ -1,0 +1,38 @@
+//! `leasehold acl`, and the page that shows its output.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn acl(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_leasehold")).env_clear().arg("acl").args(arguments).output().unwrap()
+}
+
+#[test]
+fn the_security_page_shows_the_output_of_the_program() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../SECURITY.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let mut commands = 0;
+    for part in page.split("$ leasehold acl ").skip(1) {
+        let (arguments, rest) = part.split_once('\n').unwrap();
+        let output = acl(&arguments.split(' ').collect::<Vec<_>>());
+        let printed = String::from_utf8(output.stdout).unwrap();
+        assert!(rest.starts_with(&printed), "{arguments} prints:\n{printed}");
+        assert!(!printed.is_empty(), "{arguments}");
+        commands += 1;
+    }
+    assert!(commands >= 12, "{commands} commands");
+}
+
+#[test]
+fn wrong_primitives_and_prefixes_are_usage_errors() {
+    for (arguments, reason) in [
+        (&["--primitives", "lock,mutex"][..], "the primitives are lock, fair, fenced"),
+        (&["--prefix", "a b"], "no spaces"),
+        (&["--cluster", "--sentinel"], "cannot be used with"),
+    ] {
+        let output = acl(arguments);
+        assert_eq!(output.status.code(), Some(64), "{arguments:?}");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(told.contains(reason), "{told}");
+    }
+}

@@ -1,0 +1,299 @@
+//! The smallest rights that a server's user needs, per primitive and topology.
+//!
+//! Invariant: the commands of a primitive are those that its scripts declare, so a script that calls a new command
+//! changes the rights.
+//!
+//! # How it works
+//! Each primitive names its scripts, and the forms of its keys and channels. The header of a script says which commands
+//! it calls. What a client itself sends depends on the topology alone.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::{
+    expirable, fair, fence, fenced, latch, multi, read, redlock, reentrant, semaphore, sides, spin, upgrade,
+    write,
+};
+use crate::outcome::Verb;
+use crate::script::Script;
+
+/// The commands of every connection. AUTH and HELLO are always allowed.
+const CONNECTION: [&str; 3] = ["ping", "eval", "evalsha"];
+/// The commands with which a client listens outside of a cluster.
+const LISTENING: [&str; 2] = ["subscribe", "unsubscribe"];
+/// The commands with which a client listens in a cluster with sharded channels.
+const SHARDED_LISTENING: [&str; 2] = ["ssubscribe", "sunsubscribe"];
+/// The commands with which a client finds its way in a cluster.
+const CLUSTER: [&str; 3] = ["asking", "cluster|info", "cluster|shards"];
+/// The command with which a client asks a server that a sentinel named for its role.
+const BEHIND_SENTINELS: [&str; 1] = ["role"];
+/// The rights on the sentinels themselves.
+const ON_SENTINELS: &str = "resetchannels -@all +ping +subscribe +unsubscribe +sentinel|get-master-addr-by-name +sentinel|sentinels &+switch-master";
+
+/// The server that a user is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A single server.
+    Standalone,
+    /// A master or a replica behind sentinels.
+    BehindSentinels,
+    /// A node of a cluster with sharded channels, which Redis has from version 7.
+    Cluster,
+}
+
+/// The form of a key or a channel of one name.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    /// The name itself.
+    Name,
+    /// The name with braces, and something behind it.
+    NameFirst,
+    /// A prefix, the name with braces, and something behind it.
+    Behind(&'static str),
+    /// A prefix, and the name with braces.
+    Helper(&'static str),
+    /// The channel of a latch, which has a second pair of braces.
+    LatchChannel,
+}
+
+/// A primitive, and what it needs of a server.
+pub struct Primitive {
+    /// The name of the primitive in lists of primitives.
+    pub name: &'static str,
+    scripts: fn() -> Vec<&'static Script>,
+    keys: &'static [Form],
+    channels: &'static [Form],
+}
+
+/// The verbs of a hold that is a field of the lock's hash, apart from its acquire.
+const HELD: [Verb; 4] = [Verb::Renew, Verb::Release, Verb::ForceRelease, Verb::Inspect];
+
+/// All primitives.
+pub static PRIMITIVES: [Primitive; 10] = [
+    Primitive {
+        name: "lock",
+        scripts: || reentrant::SCRIPTS.to_vec(),
+        keys: &[Form::Name],
+        channels: &[Form::Helper(reentrant::CHANNEL)],
+    },
+    Primitive {
+        name: "fair",
+        scripts: || [&fair::SCRIPTS[..], &reentrant_scripts(&[Verb::Renew, Verb::Inspect])].concat(),
+        keys: &[
+            Form::Name,
+            Form::Helper("redisson_lock_queue"),
+            Form::Helper("redisson_lock_timeout"),
+            Form::Helper("leasehold_lock_seen"),
+        ],
+        channels: &[Form::Behind(reentrant::CHANNEL)],
+    },
+    Primitive {
+        name: "fenced",
+        scripts: || [&fenced::SCRIPTS[..], &fence::SCRIPTS, &reentrant_scripts(&HELD)].concat(),
+        keys: &[Form::Name, Form::Helper("redisson_lock_token"), Form::Helper("leasehold_fence")],
+        channels: &[Form::Helper(reentrant::CHANNEL)],
+    },
+    Primitive {
+        name: "spin",
+        scripts: || {
+            let shared = reentrant_scripts(&[Verb::Acquire, Verb::Renew, Verb::Inspect]);
+            [&spin::SCRIPTS[..], &shared].concat()
+        },
+        keys: &[Form::Name],
+        channels: &[],
+    },
+    Primitive {
+        name: "rw",
+        scripts: || {
+            let own = [&read::SCRIPTS[..], &write::SCRIPTS, &sides::SCRIPTS, &upgrade::SCRIPTS].concat();
+            [own, reentrant_scripts(&[Verb::Renew])].concat()
+        },
+        keys: &[
+            Form::Name,
+            Form::NameFirst,
+            Form::Helper("leasehold_rw_writer"),
+            Form::Helper("leasehold_rw_upgrade"),
+        ],
+        channels: &[Form::Helper(sides::CHANNEL)],
+    },
+    Primitive {
+        name: "multi",
+        scripts: || [&multi::SCRIPTS[..], &reentrant::SCRIPTS].concat(),
+        keys: &[Form::Name],
+        channels: &[Form::Helper(reentrant::CHANNEL)],
+    },
+    Primitive {
+        name: "redlock",
+        scripts: || [&redlock::SCRIPTS[..], &reentrant_scripts(&HELD)].concat(),
+        keys: &[Form::Name],
+        channels: &[Form::Helper(reentrant::CHANNEL)],
+    },
+    Primitive {
+        name: "semaphore",
+        scripts: || semaphore::SCRIPTS.to_vec(),
+        keys: &[
+            Form::Name,
+            Form::NameFirst,
+            Form::Behind("leasehold_permit"),
+            Form::Behind("leasehold_op"),
+            Form::Helper("leasehold_sc_queue"),
+            Form::Helper("leasehold_sc_seen"),
+        ],
+        channels: &[Form::Helper(semaphore::CHANNEL)],
+    },
+    Primitive {
+        name: "expirable",
+        scripts: || expirable::SCRIPTS.to_vec(),
+        keys: &[Form::Name, Form::NameFirst, Form::Behind("leasehold_op")],
+        channels: &[Form::Helper(semaphore::CHANNEL)],
+    },
+    Primitive {
+        name: "latch",
+        scripts: || latch::SCRIPTS.to_vec(),
+        keys: &[Form::Name, Form::Helper("leasehold_latch_deleted"), Form::Behind("leasehold_op")],
+        channels: &[Form::LatchChannel],
+    },
+];
+
+fn reentrant_scripts(verbs: &[Verb]) -> Vec<&'static Script> {
+    reentrant::SCRIPTS.into_iter().filter(|script| verbs.contains(&script.verb)).collect()
+}
+
+impl Primitive {
+    /// Returns the primitive of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        PRIMITIVES.iter().find(|primitive| primitive.name == name)
+    }
+}
+
+impl fmt::Debug for Primitive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Primitive").field(&self.name).finish()
+    }
+}
+
+/// The names behind one prefix, as patterns of keys and channels.
+#[derive(Clone, Debug)]
+pub struct Names {
+    /// The prefix, with its wildcard characters escaped.
+    prefix: String,
+}
+
+impl Names {
+    /// Returns all names.
+    #[must_use]
+    pub const fn all() -> Self {
+        Self { prefix: String::new() }
+    }
+
+    /// Returns the names that begin with a prefix, all of which have no braces of their own. Returns `None` for a prefix with a space or a control character, which no rule of a user can have.
+    #[must_use]
+    pub fn behind(prefix: &str) -> Option<Self> {
+        if prefix.contains(|letter: char| letter.is_whitespace() || letter.is_control()) {
+            return None;
+        }
+        let mut escaped = String::new();
+        for letter in prefix.chars() {
+            if matches!(letter, '*' | '?' | '[' | ']' | '\\') {
+                escaped.push('\\');
+            }
+            escaped.push(letter);
+        }
+        Some(Self { prefix: escaped })
+    }
+
+    /// Returns the pattern of a key or a channel. A prefix with a hash tag replaces the braces around the name.
+    fn pattern(&self, form: Form) -> String {
+        let prefix = &self.prefix;
+        let (open, close) = if prefix.contains('{') { ("", "") } else { ("{", "}") };
+        match form {
+            Form::Name => format!("{prefix}*"),
+            Form::NameFirst => format!("{open}{prefix}*"),
+            Form::Behind(helper) => format!("{helper}:{open}{prefix}*"),
+            Form::Helper(helper) => format!("{helper}:{open}{prefix}*{close}"),
+            Form::LatchChannel => format!("redisson_countdownlatch__channel__{{{prefix}*}}"),
+        }
+    }
+}
+
+/// Returns the rules of ACL SETUSER for a user of some primitives, in place of all other rules of commands, keys and
+/// channels.
+///
+/// ```
+/// use leasehold_proto::recipe::grants::{Names, Place, Primitive, rules};
+///
+/// let (names, spin) = (Names::behind("app:").unwrap(), Primitive::named("spin").unwrap());
+/// let rules = rules(Place::Standalone, &[names], &[spin]);
+/// assert!(rules.starts_with("resetkeys resetchannels -@all +del +eval +evalsha "), "{rules}");
+/// assert!(rules.ends_with(" ~app:*"), "{rules}");
+/// ```
+#[must_use]
+pub fn rules(place: Place, names: &[Names], primitives: &[&Primitive]) -> String {
+    let mut commands: BTreeSet<&str> = CONNECTION.into();
+    let listens = primitives.iter().any(|primitive| !primitive.channels.is_empty());
+    match place {
+        Place::Standalone => {}
+        Place::BehindSentinels => commands.extend(BEHIND_SENTINELS),
+        Place::Cluster => commands.extend(CLUSTER),
+    }
+    let is_sharded = place == Place::Cluster;
+    if listens {
+        commands.extend(if is_sharded { SHARDED_LISTENING } else { LISTENING });
+    }
+    for script in primitives.iter().flat_map(|primitive| (primitive.scripts)()) {
+        // A script publishes by one of two commands, which its caller chooses.
+        commands.extend(script.header().calls.iter().map(|call| match *call {
+            "publish|spublish" if is_sharded => "spublish",
+            "publish|spublish" => "publish",
+            other => other,
+        }));
+    }
+    let patterns = |sign: char, forms: fn(&Primitive) -> &'static [Form]| {
+        let forms = primitives.iter().flat_map(|primitive| forms(primitive));
+        let patterns = forms.flat_map(|form| names.iter().map(|names| names.pattern(*form)));
+        patterns.map(|pattern| format!(" {sign}{pattern}")).collect::<BTreeSet<_>>()
+    };
+    let keys = patterns('~', |primitive| primitive.keys);
+    let channels = patterns('&', |primitive| primitive.channels);
+    let commands = commands.into_iter().map(|command| format!(" +{command}"));
+    let all: String = commands.chain(keys).chain(channels).collect();
+    format!("resetkeys resetchannels -@all{all}")
+}
+
+/// Returns the rules of ACL SETUSER for a user of the sentinels.
+#[must_use]
+pub fn rules_on_sentinels() -> &'static str {
+    ON_SENTINELS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_script_belongs_to_a_primitive() {
+        let owned: BTreeSet<_> =
+            PRIMITIVES.iter().flat_map(|primitive| (primitive.scripts)()).map(Script::source).collect();
+        assert!(super::super::scripts().all(|script| owned.contains(script.source())));
+    }
+
+    #[test]
+    fn a_prefix_with_a_hash_tag_has_no_more_braces() {
+        let names = Names::behind("{app}:").unwrap();
+        assert_eq!(names.pattern(Form::Helper("redisson_sc")), "redisson_sc:{app}:*");
+        assert_eq!(names.pattern(Form::NameFirst), "{app}:*");
+    }
+
+    #[test]
+    fn wildcards_of_a_prefix_are_escaped_and_spaces_refused() {
+        assert_eq!(Names::behind("a*[b]?\\").unwrap().pattern(Form::Name), r"a\*\[b\]\?\\*");
+        assert!(Names::behind("a b").is_none());
+    }
+
+    #[test]
+    fn primitives_have_their_own_names() {
+        let names: BTreeSet<_> = PRIMITIVES.iter().map(|primitive| primitive.name).collect();
+        assert_eq!(names.len(), PRIMITIVES.len());
+    }
+}

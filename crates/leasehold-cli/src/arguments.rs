@@ -137,6 +137,10 @@ pub(crate) struct Acl {
     #[arg(long)]
     pub(crate) sentinel: bool,
 
+    /// Replicas confirm the calls of the user's clients
+    #[arg(long)]
+    pub(crate) confirmed: bool,
+
     /// The user's URL selects a database above 0
     #[arg(long, conflicts_with = "cluster")]
     pub(crate) select: bool,

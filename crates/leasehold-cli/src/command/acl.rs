@@ -2,7 +2,9 @@
 
 use std::io::{self, Write};
 
-use leasehold_proto::recipe::grants::{Names, PRIMITIVES, Place, Primitive, rules, rules_on_sentinels};
+use leasehold_proto::recipe::grants::{
+    Names, PRIMITIVES, Place, Primitive, rules, rules_of_confirmed, rules_on_sentinels,
+};
 
 use crate::arguments::Acl;
 
@@ -28,7 +30,11 @@ fn lines(arguments: &Acl) -> String {
         _ => Place::Standalone,
     };
     let select = if arguments.select { " +select" } else { "" };
-    let line = format!("{USER} {}{select}\n", rules(place, &names, &primitives));
+    let confirmed = match arguments.confirmed {
+        true => format!(" {}", rules_of_confirmed()),
+        false => String::new(),
+    };
+    let line = format!("{USER} {}{select}{confirmed}\n", rules(place, &names, &primitives));
     if !arguments.sentinel {
         return line;
     }

@@ -28,7 +28,8 @@ const CLUSTER: [&str; 3] = ["asking", "cluster|info", "cluster|shards"];
 /// The command with which a client asks a server that a sentinel named for its role.
 const BEHIND_SENTINELS: [&str; 1] = ["role"];
 /// The rights on the sentinels themselves.
-const ON_SENTINELS: &str = "resetchannels -@all +ping +subscribe +unsubscribe +sentinel|get-master-addr-by-name +sentinel|sentinels &+switch-master";
+const ON_SENTINELS: &str =
+    "resetchannels -@all +ping +subscribe +unsubscribe +sentinel|master +sentinel|sentinels &+switch-master";
 
 /// The server that a user is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -259,6 +260,12 @@ pub fn rules(place: Place, names: &[Names], primitives: &[&Primitive]) -> String
     let commands = commands.into_iter().map(|command| format!(" +{command}"));
     let all: String = commands.chain(keys).chain(channels).collect();
     format!("resetkeys resetchannels -@all{all}")
+}
+
+/// Returns what a client needs besides [`rules`] when replicas confirm its calls.
+#[must_use]
+pub fn rules_of_confirmed() -> &'static str {
+    "+info +wait"
 }
 
 /// Returns the rules of ACL SETUSER for a user of the sentinels.

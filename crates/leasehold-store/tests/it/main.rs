@@ -28,10 +28,10 @@ mod embedded_listener;
 mod entrance;
 #[cfg(feature = "redis")]
 mod errors;
-#[cfg(all(feature = "redis", feature = "embedded"))]
-mod grants;
 #[cfg(feature = "redis")]
 mod fleets;
+#[cfg(all(feature = "redis", feature = "embedded"))]
+mod grants;
 #[cfg(feature = "redis")]
 mod rights;
 #[cfg(feature = "redis")]

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use leasehold::error::{AcquireErrorKind, StoreErrorKind};
 use leasehold::{AcquireError, Client, ReleaseOutcome};
+use leasehold_proto::recipe::grants::{Names, PRIMITIVES, Place, rules, rules_on_sentinels};
+use leasehold_testkit::fleets::{Cluster, ClusterOptions, SentinelOptions, Sentinels, User};
 use leasehold_testkit::servers::RedisServer;
 
 /// Reads the line that `SECURITY.md` documents for a primitive, so the test runs the documented rights.
@@ -175,6 +177,51 @@ async fn the_documented_user_of_spin_and_multi_locks_can_do_everything_with_them
     let [client, _] = allowed(&server, "multi").await;
     let both = leasehold::MultiLock::of([client.lock("app:a").into(), client.lock("app:b").into()]);
     both.lock().await.unwrap().release().await.unwrap();
+}
+
+/// The smallest rights of a user of every primitive, on a server of this kind.
+fn smallest(place: Place) -> User {
+    let all: Vec<_> = PRIMITIVES.iter().collect();
+    User { rules: rules(place, &[Names::behind("app:").unwrap()], &all), ..User::unlimited("app", "word") }
+}
+
+/// Locks, waits and releases over two clients, and checks that other names are refused.
+async fn lock_and_wait(url: &str) {
+    let (client, other) = (Client::connect(url).await.unwrap(), Client::connect(url).await.unwrap());
+    let guard = client.fair_lock("app:orders").lock().await.unwrap();
+    let wanted = other.fair_lock("app:orders");
+    let (next, released) = tokio::join!(wanted.lock(), guard.release());
+    assert_eq!(released.unwrap(), ReleaseOutcome::Released);
+    assert_eq!(next.unwrap().release().await, Ok(ReleaseOutcome::Released));
+    assert!(client.lock("elsewhere").lock().await.is_err());
+}
+
+#[tokio::test]
+async fn the_smallest_rights_suffice_behind_sentinels() {
+    let options = SentinelOptions {
+        password: Some("secret".into()),
+        user: Some(smallest(Place::BehindSentinels)),
+        ..SentinelOptions::default()
+    };
+    let fleet = tokio::task::spawn_blocking(|| Sentinels::with(options)).await.unwrap();
+    for sentinel in fleet.sentinels() {
+        let user = ["ACL", "SETUSER", "watch", "reset", "on", ">seen"];
+        let line: Vec<_> = user.into_iter().chain(rules_on_sentinels().split(' ')).collect();
+        sentinel.command(&line).unwrap();
+    }
+    let url = format!("{}?sentinel_username=watch&sentinel_password=seen", fleet.url());
+    lock_and_wait(&url).await;
+}
+
+#[tokio::test]
+async fn the_smallest_rights_suffice_in_a_cluster() {
+    let options = ClusterOptions {
+        password: Some("secret".into()),
+        user: Some(smallest(Place::Cluster)),
+        ..ClusterOptions::default()
+    };
+    let cluster = tokio::task::spawn_blocking(|| Cluster::with(options)).await.unwrap();
+    lock_and_wait(&cluster.url()).await;
 }
 
 /// A client of a user with every right except `taken`.

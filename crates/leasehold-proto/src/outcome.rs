@@ -142,6 +142,8 @@ pub enum StoreErrorKind {
     AuthenticationFailed,
     /// `NOAUTH`: the server requires a password, and the client has none.
     AuthenticationRequired,
+    /// The certificate of the server or of the client is not valid for the other side, or cannot be read.
+    Certificate,
     /// The server takes no more clients.
     TooManyClients,
     /// `WRONGTYPE`: a key of another type has the lock's name. The key was not touched.
@@ -194,6 +196,7 @@ impl StoreErrorKind {
             Self::PermissionDenied => "the server's user lacks a permission for this call",
             Self::AuthenticationFailed => "the server refused the user or password",
             Self::AuthenticationRequired => "the server requires a password",
+            Self::Certificate => "the connection has no valid certificate",
             Self::TooManyClients => "the server has its maximum number of clients",
             Self::WrongType => "a key of another type has this name; that key is unchanged",
             Self::Malformed => "the reply has an unexpected form",

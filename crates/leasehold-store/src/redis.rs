@@ -17,11 +17,18 @@ mod error;
 mod query;
 mod socket;
 mod standalone;
+#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+mod tls;
+mod tls_fault;
+mod transport;
 mod url;
 pub mod wire;
 
 pub use connect::{AddressMap, ConnectOptions};
 pub use query::query;
-pub use socket::{ByteStream, Dial, Socket};
+pub use socket::{Dial, Socket};
 pub use standalone::Redis;
+#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+pub use tls::{Tls, TlsProvider};
+pub use transport::ByteStream;
 pub use url::{Address, Credentials, ServerUrl, Servers, UrlError};

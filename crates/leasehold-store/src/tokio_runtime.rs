@@ -211,6 +211,8 @@ pub(crate) fn pause(span: Duration) -> impl Future<Output = ()> + Send {
 
 #[cfg(feature = "redis")]
 pub(crate) use self::work::{Instant, Task, after, current, pause_until, random, spawn, spawn_on, within};
+#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+pub(crate) use self::work::{off_thread, until};
 
 /// The helpers of the Redis store besides a pause.
 #[cfg(feature = "redis")]
@@ -226,6 +228,25 @@ mod work {
     #[expect(clippy::disallowed_methods, reason = "this is the runtime file")]
     pub(crate) async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
         tokio::time::timeout(limit, work).await.ok()
+    }
+
+    /// Returns the output of `work`, or `None` when the work is not done at `end`.
+    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+    #[expect(clippy::disallowed_methods, reason = "this is the runtime file")]
+    pub(crate) async fn until<T>(end: Instant, work: impl Future<Output = T>) -> Option<T> {
+        tokio::time::timeout_at(end, work).await.ok()
+    }
+
+    /// Does work that blocks its thread, on a thread that may be blocked.
+    ///
+    /// # Errors
+    /// Fails when the work panics, or the runtime ends.
+    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+    #[expect(clippy::disallowed_methods, reason = "this is the runtime file")]
+    pub(crate) async fn off_thread<T: Send + 'static>(
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> std::io::Result<T> {
+        tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)
     }
 
     /// Returns the time on tokio's clock when `span` has passed.

@@ -148,10 +148,10 @@ impl Scheme {
         UrlError::NotBuiltIn { scheme: self.name(), feature: Some(feature) }
     }
 
-    /// Returns the error for a scheme that no build of this version serves.
+    /// Returns the error for an encrypted scheme in a build without TLS.
     #[cfg(feature = "redis")]
-    pub(crate) const fn not_supported(self) -> UrlError {
-        UrlError::NotBuiltIn { scheme: self.name(), feature: None }
+    pub(crate) const fn without_tls(self) -> UrlError {
+        UrlError::NotBuiltIn { scheme: self.name(), feature: Some("tls-ring") }
     }
 }
 

@@ -9,6 +9,8 @@
     reason = "test code: real servers are waited for in real time, and the proxy has threads of its own"
 )]
 
+#[cfg(feature = "tls")]
+pub mod certificates;
 pub mod contract;
 pub mod fleets;
 pub mod lateness;

@@ -11,6 +11,8 @@ mod port;
 mod process;
 mod reply;
 mod server;
+#[cfg(feature = "tls")]
+mod tls_server;
 mod watcher;
 mod wire;
 
@@ -18,3 +20,5 @@ pub use monitor::Monitor;
 pub(crate) use process::Form;
 pub use reply::Reply;
 pub use server::RedisServer;
+#[cfg(feature = "tls")]
+pub use tls_server::TlsServer;

@@ -21,6 +21,8 @@ pub use leasehold_store::ShardedPubsub;
 #[cfg(any(feature = "unstable-store", feature = "embedded"))]
 use leasehold_store::{Runtime, Store};
 
+#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+use crate::client::connect::Tls;
 #[cfg(any(feature = "unstable-store", feature = "embedded"))]
 use crate::client::connect::start;
 use crate::client::connect::{ConnectOptions, connect};
@@ -461,6 +463,26 @@ impl ClientBuilder {
     /// no name). If the server refuses the name, the client works without it.
     pub fn client_name(mut self, name: &str) -> Self {
         self.options.client_name = Some(name.into());
+        self
+    }
+
+    /// Sets the certificates and rules of encrypted connections, which a URL that begins with `rediss` or `valkeys` asks
+    /// for (default: trust what the operating system trusts).
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// use leasehold::{Client, Tls};
+    ///
+    /// let tls = Tls::new().ca_file("/etc/redis/ca.pem");
+    /// let client = Client::builder().tls(tls).connect("rediss://redis.example.org:6380").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.options.tls = tls;
         self
     }
 

@@ -197,6 +197,8 @@ pub mod terms;
 
 #[doc(inline)]
 pub use any_error::Error;
+#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+pub use client::connect::{Tls, TlsProvider};
 #[doc(inline)]
 pub use client::installed::{install, installed};
 #[doc(inline)]

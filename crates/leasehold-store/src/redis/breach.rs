@@ -18,7 +18,7 @@ pub(super) const DEPTH_MAX: usize = 8;
 pub(super) enum Breach {
     #[error("a web server answers on this port")]
     Http,
-    #[error("the server speaks TLS, which is not supported yet")]
+    #[error("the server speaks TLS on this port; use a URL that begins with `rediss`")]
     Tls,
     #[error("the reply does not follow the Redis protocol")]
     Protocol,

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+use super::tls::Tls;
 use super::url::Address;
 use crate::confirm::Confirmation;
 use crate::sharding::ShardedPubsub;
@@ -41,6 +43,9 @@ pub struct ConnectOptions {
     pub confirmation: Option<Confirmation>,
     /// The translation of the addresses that sentinels and clusters announce, or `None`, the default.
     pub address_map: Option<AddressMap>,
+    /// The certificates and rules of encrypted connections, which a URL with `rediss` asks for.
+    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+    pub tls: Tls,
 }
 
 /// A translation of the addresses that servers announce into those under which the client reaches them.
@@ -72,6 +77,8 @@ impl Default for ConnectOptions {
             callers: None,
             confirmation: None,
             address_map: None,
+            #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+            tls: Tls::new(),
         }
     }
 }
@@ -138,6 +145,14 @@ impl ConnectOptions {
     #[must_use]
     pub const fn at_once(mut self, commands: usize) -> Self {
         self.at_once = commands;
+        self
+    }
+
+    /// Sets the certificates and rules of encrypted connections.
+    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+    #[must_use]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = tls;
         self
     }
 

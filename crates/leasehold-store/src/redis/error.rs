@@ -10,6 +10,7 @@ use std::sync::Arc;
 use leasehold_proto::{Applied, StoreError, StoreErrorKind, Verb};
 
 use super::breach::Breach;
+use super::tls_fault::TlsFault;
 use crate::server_error::{ServerText, classify};
 use Applied::No;
 use StoreErrorKind as Kind;
@@ -92,7 +93,8 @@ impl Failure {
 
     /// Returns the failure of an attempt that made no connection.
     pub(super) fn unreachable(error: io::Error) -> Self {
-        Self { cause: Some(Cause::Io(Arc::new(error))), ..Self::new(Kind::Unreachable, No) }
+        let kind = TlsFault::inside(&error).map_or(Kind::Unreachable, TlsFault::kind);
+        Self { cause: Some(Cause::Io(Arc::new(error))), ..Self::new(kind, No) }
     }
 
     /// Returns the failure of a server that sent bytes that no Redis sends.

@@ -5,7 +5,6 @@
 
 use std::fmt;
 use std::io;
-use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::time::Duration;
@@ -13,10 +12,12 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncRead, AsyncWrite, Empty, empty};
 use tokio::net::{TcpStream, UnixStream, lookup_host};
 use tokio::runtime::Handle;
+#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+use tokio_rustls::client::TlsStream;
 
+use super::transport::{ByteStream, Transport};
 use super::url::Address;
 use crate::tokio_runtime::{random, within};
 
@@ -29,59 +30,73 @@ const KEEPALIVE_RETRIES: u32 = 3;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(15);
 
-/// A stream of bytes in both directions.
-pub trait ByteStream: AsyncRead + AsyncWrite + Send {}
-
-impl<S: AsyncRead + AsyncWrite + Send> ByteStream for S {}
-
 /// A byte stream to a server.
 pub struct Socket(Kind);
 
 enum Kind {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-    /// A stream that belongs to no runtime.
-    Other(Pin<Box<dyn ByteStream>>),
-    /// What a move that failed has left.
-    Closed(Empty),
+    Plain(Transport),
+    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+    Tls(Box<TlsStream<Transport>>),
 }
 
 impl Socket {
     /// Makes a socket of a stream that works on every runtime.
     pub fn new(stream: impl ByteStream + 'static) -> Self {
-        Self(Kind::Other(Box::pin(stream)))
+        Self(Kind::Plain(Transport::Other(Box::pin(stream))))
+    }
+
+    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+    pub(super) fn encrypted(stream: TlsStream<Transport>) -> Self {
+        Self(Kind::Tls(Box::new(stream)))
+    }
+
+    /// Returns the stream of the socket, to be encrypted.
+    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+    pub(super) fn into_transport(self) -> Transport {
+        match self.0 {
+            Kind::Plain(transport) => transport,
+            Kind::Tls(stream) => Transport::Other(Box::pin(stream)),
+        }
     }
 
     pub(super) fn stream(&mut self) -> Pin<&mut dyn ByteStream> {
         match &mut self.0 {
-            Kind::Tcp(stream) => Pin::<&mut TcpStream>::new(stream),
-            Kind::Unix(stream) => Pin::<&mut UnixStream>::new(stream),
-            Kind::Other(stream) => stream.as_mut(),
-            Kind::Closed(stream) => Pin::<&mut Empty>::new(stream),
+            Kind::Plain(transport) => Pin::<&mut Transport>::new(transport),
+            #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+            Kind::Tls(stream) => Pin::<&mut TlsStream<Transport>>::new(stream),
         }
     }
 
-    /// Moves the stream to another runtime, which reports from then on when the stream is ready. The stream has ended if
-    /// this fails.
+    /// Moves the stream to another runtime, as [`Transport::move_to`] does. The state of the encryption stays.
     pub(super) fn move_to(&mut self, runtime: &Handle) -> io::Result<()> {
-        let _entered = runtime.enter();
-        self.0 = match std::mem::replace(&mut self.0, Kind::Closed(empty())) {
-            Kind::Tcp(stream) => Kind::Tcp(TcpStream::from_std(stream.into_std()?)?),
-            Kind::Unix(stream) => Kind::Unix(UnixStream::from_std(stream.into_std()?)?),
-            other => other,
-        };
-        Ok(())
+        match &mut self.0 {
+            Kind::Plain(transport) => transport.move_to(runtime),
+            #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+            Kind::Tls(stream) => stream.get_mut().0.move_to(runtime),
+        }
     }
 
-    /// Returns true if the stream may have bytes that nobody has read, or has ended.
+    /// Returns true if the stream may have bytes that nobody has read, or has ended. A stream that was read to its end
+    /// has no bytes that are decrypted and not read.
     pub(super) fn has_bytes(&self) -> bool {
-        let socket = match &self.0 {
-            Kind::Tcp(stream) => SockRef::from(stream),
-            Kind::Unix(stream) => SockRef::from(stream),
-            Kind::Other(_) | Kind::Closed(_) => return true,
-        };
-        let peeked = socket.peek(&mut [MaybeUninit::uninit()]);
-        !peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+        match &self.0 {
+            Kind::Plain(transport) => transport.has_bytes(),
+            #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+            Kind::Tls(stream) => stream.get_ref().0.has_bytes(),
+        }
+    }
+
+    /// Explains the first error of a stream that has brought no byte, if it means that the server refuses the client.
+    #[cfg_attr(
+        not(any(feature = "tls-ring", feature = "tls-aws-lc")),
+        expect(unused_variables, reason = "a plain stream has no such error")
+    )]
+    pub(super) fn refusal(&self, error: &io::Error) -> Option<io::Error> {
+        match &self.0 {
+            Kind::Plain(_) => None,
+            #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+            Kind::Tls(_) => super::tls::refusal(error),
+        }
     }
 }
 
@@ -127,7 +142,9 @@ impl Dial for RealSockets {
 async fn dial(address: &Address, limit: Duration) -> io::Result<Socket> {
     let (host, port) = match address {
         Address::Tcp { host, port } => (host.as_str(), *port),
-        Address::Unix { path } => return Ok(Socket(Kind::Unix(UnixStream::connect(path).await?))),
+        Address::Unix { path } => {
+            return Ok(Socket(Kind::Plain(Transport::Unix(UnixStream::connect(path).await?))));
+        }
     };
     let addresses: Vec<SocketAddr> = lookup_host((host, port)).await?.collect();
     let share = limit / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
@@ -136,7 +153,7 @@ async fn dial(address: &Address, limit: Duration) -> io::Result<Socket> {
         match within(share, TcpStream::connect(address)).await {
             Some(Ok(stream)) => {
                 configure(&stream)?;
-                return Ok(Socket(Kind::Tcp(stream)));
+                return Ok(Socket(Kind::Plain(Transport::Tcp(stream))));
             }
             Some(Err(error)) => failure = error,
             None => failure = io::ErrorKind::TimedOut.into(),

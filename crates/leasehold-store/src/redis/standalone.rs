@@ -12,6 +12,8 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::connect::ConnectOptions;
 use super::driver::{Link, carry_on, drive};
 use super::socket::{Dial, RealSockets};
+#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+use super::tls::{Encrypted, Tls};
 use super::url::{ServerUrl, UrlError};
 use super::wire::Wire;
 use crate::store::{Heard, Outcomes, Store, Submit, Subscription};
@@ -57,6 +59,8 @@ impl Redis {
     ) -> Result<Self, StoreError> {
         url.served().map_err(not_served)?;
         let callers = options.callers.take();
+        #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+        let dialer = if url.tls() { encrypted(dialer, std::mem::take(&mut options.tls)) } else { dialer };
         let wire = Wire::new(url.clone(), options, dialer.seed());
         let link = Link::new(wire, dialer, current());
         let task = spawn(drive(Arc::clone(&link)));
@@ -80,6 +84,11 @@ impl Redis {
             None => Err(closed(Verb::Connect, Arc::from(""))),
         }
     }
+}
+
+#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+fn encrypted(dialer: Arc<dyn Dial>, tls: Tls) -> Arc<dyn Dial> {
+    Arc::new(Encrypted::new(dialer, tls))
 }
 
 /// Returns the error of a connect to servers that this version does not serve.

@@ -38,3 +38,5 @@ mod rights;
 mod strangers;
 #[cfg(feature = "redis")]
 mod subscriptions;
+#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+mod tls;

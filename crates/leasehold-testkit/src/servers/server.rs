@@ -50,19 +50,25 @@ impl RedisServer {
     /// Starts a server whose settings are in a file that the server rewrites: a node of a fleet.
     #[track_caller]
     pub(crate) fn in_form(arguments: &[&str], form: Form) -> Self {
-        let settings = Settings::new(arguments, form);
         for _ in 0..PORTS_TRIED {
-            let port = free_port();
-            settings.write_file(port);
-            match Process::start(&settings, port) {
-                Ok(process) => {
-                    return Self { settings, port, process: Some(process) };
-                }
-                Err(StartError::PortTaken) => {}
-                Err(StartError::Failed(story)) => panic!("{story}"),
+            if let Some(server) = Self::try_start(arguments, form) {
+                return server;
             }
         }
         panic!("{PORTS_TRIED} ports in a row were taken by others before the server could bind them");
+    }
+
+    /// Starts a server, or returns `None` if another process took one of its ports first.
+    #[track_caller]
+    pub(super) fn try_start(arguments: &[&str], form: Form) -> Option<Self> {
+        let settings = Settings::new(arguments, form);
+        let port = free_port();
+        settings.write_file(port);
+        match Process::start(&settings, port) {
+            Ok(process) => Some(Self { settings, port, process: Some(process) }),
+            Err(StartError::PortTaken) => None,
+            Err(StartError::Failed(story)) => panic!("{story}"),
+        }
     }
 
     /// Returns the address without a password: `redis://127.0.0.1:port`.

@@ -12,6 +12,8 @@ use leasehold_proto::{ClientId, Engine};
 pub(crate) use leasehold_store::embedded::{BoxFuture, Embedded, Frame};
 #[cfg(feature = "redis")]
 use leasehold_store::redis::{self, Redis, ServerUrl};
+#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+pub use leasehold_store::redis::{Tls, TlsProvider};
 #[cfg(any(feature = "redis", feature = "embedded", test))]
 use leasehold_store::tokio_runtime::TokioRuntime;
 use leasehold_store::url::Scheme;
@@ -37,6 +39,9 @@ pub(crate) struct ConnectOptions {
     pub(crate) lazy: bool,
     /// The name of the connections in `CLIENT LIST`.
     pub(crate) client_name: Option<Arc<str>>,
+    /// The certificates and rules of encrypted connections.
+    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+    pub(crate) tls: redis::Tls,
     pub(crate) defaults: Defaults,
 }
 
@@ -83,6 +88,8 @@ async fn to_redis(url: &str, options: ConnectOptions) -> Result<Arc<Handle>, Con
         .confirmation(options.replicas.confirmation(options.settings.timeout))
         .client_name(options.client_name.clone())
         .callers(TokioRuntime.callers());
+    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+    let redis_options = redis_options.tls(options.tls.clone());
     let open = async move || match lazy {
         true => Redis::lazy(&url, redis_options),
         false => Redis::connect(&url, redis_options).await,

@@ -108,7 +108,7 @@ impl State {
             return;
         }
         let waits = |id: &ConnId| {
-            self.streams.get(id).is_some_and(|stream| stream.socket.has_bytes())
+            self.streams.get(id).is_some_and(|stream| stream.is_unflushed || stream.socket.has_bytes())
                 || !self.wire.unwritten(*id).is_empty()
         };
         let is_late =

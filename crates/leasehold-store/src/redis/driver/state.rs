@@ -62,6 +62,10 @@ pub(super) struct Stream {
     pub(super) socket: Socket,
     /// True once a write has failed. The end of the stream is then read.
     is_broken: bool,
+    /// True while the stream keeps bytes that it has taken and not passed on, as an encrypted stream does.
+    pub(super) is_unflushed: bool,
+    /// True once the stream has brought a byte.
+    is_heard: bool,
 }
 
 impl State {
@@ -183,7 +187,8 @@ impl State {
         self.dialing.swap_remove(index);
         match outcome {
             Ok(socket) => {
-                self.streams.insert(id, Stream { socket, is_broken: false });
+                self.streams
+                    .insert(id, Stream { socket, is_broken: false, is_unflushed: false, is_heard: false });
                 self.step(now, Input::Connected(id), deliveries);
             }
             Err(error) => self.step(now, Input::Refused(id, error), deliveries),
@@ -199,7 +204,9 @@ impl State {
         while let Some(stream) = self.streams.get_mut(&id).filter(|stream| !stream.is_broken) {
             let bytes = self.wire.unwritten(id);
             if bytes.is_empty() {
-                stream.is_broken = matches!(stream.socket.stream().poll_flush(&mut cx), Poll::Ready(Err(_)));
+                let flushed = stream.socket.stream().poll_flush(&mut cx);
+                stream.is_unflushed = flushed.is_pending();
+                stream.is_broken = matches!(flushed, Poll::Ready(Err(_)));
                 return;
             }
             match stream.socket.stream().poll_write(&mut cx, bytes) {
@@ -229,16 +236,21 @@ impl State {
             let mut read = ReadBuf::new(buffer);
             match stream.socket.stream().poll_read(cx, &mut read) {
                 Poll::Ready(Ok(())) if !read.filled().is_empty() => {
+                    stream.is_heard = true;
                     self.step(now, Input::Bytes(id, read.filled()), deliveries);
                 }
-                Poll::Ready(_) => {
+                Poll::Ready(outcome) => {
+                    let refusal = outcome.err().filter(|_| !stream.is_heard);
+                    let refusal = refusal.and_then(|error| stream.socket.refusal(&error));
                     self.drop_stream(id, deliveries);
-                    self.step(now, Input::Closed(id), deliveries);
+                    let ended = refusal.map_or(Input::Closed(id), |error| Input::Refused(id, error));
+                    self.step(now, ended, deliveries);
                 }
                 Poll::Pending => break,
             }
         }
-        if !self.wire.unwritten(id).is_empty() {
+        let is_unflushed = self.streams.get(&id).is_some_and(|stream| stream.is_unflushed);
+        if is_unflushed || !self.wire.unwritten(id).is_empty() {
             self.write(now, id, deliveries);
         }
     }

@@ -53,12 +53,13 @@ impl ServerUrl {
         self.tls
     }
 
-    /// Checks that this version serves the URL.
+    /// Checks that this build serves the URL.
     ///
     /// # Errors
-    /// Returns [`UrlError::NotBuiltIn`] for TLS, which no version serves yet.
+    /// Returns [`UrlError::NotBuiltIn`] for TLS in a build without the features `tls-ring` and `tls-aws-lc`.
     pub const fn served(&self) -> Result<(), UrlError> {
-        if self.tls { Err(self.scheme().not_supported()) } else { Ok(()) }
+        let has_tls = cfg!(any(feature = "tls-ring", feature = "tls-aws-lc"));
+        if self.tls && !has_tls { Err(self.scheme().without_tls()) } else { Ok(()) }
     }
 
     const fn scheme(&self) -> Scheme {

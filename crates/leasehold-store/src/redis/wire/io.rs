@@ -26,7 +26,7 @@ pub enum Input<'a> {
     Unsubscribe(SubscriberId, Channel),
     /// The driver has a stream for the connection.
     Connected(ConnId),
-    /// The driver got no stream for the connection.
+    /// The driver got no stream for the connection, or the server refused the stream before it sent a byte.
     Refused(ConnId, io::Error),
     /// Bytes arrived, in the order of the stream and in any pieces.
     Bytes(ConnId, &'a [u8]),

@@ -1,0 +1,83 @@
+//! The meaning of the errors of the TLS library.
+//!
+//! Invariant: no text repeats bytes of the peer, such as the names in its certificate.
+
+use std::io;
+
+use tokio_rustls::rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
+
+use crate::redis::tls_fault::TlsFault;
+
+/// Explains the error of a handshake. An error of the transport stays what it is.
+pub(super) fn explain(error: io::Error) -> io::Error {
+    match library_error(&error) {
+        Some(library_error) => fault_of(library_error).into(),
+        None => error,
+    }
+}
+
+/// Explains the first error of a stream after the handshake, if it means that the server refuses the client's
+/// certificate. With TLS 1.3 the client's handshake ends before the server has looked at the certificate.
+pub(in crate::redis) fn refusal(error: &io::Error) -> Option<io::Error> {
+    let Some(Error::AlertReceived(alert)) = library_error(error) else { return None };
+    of_client(*alert).map(|why| TlsFault::Client(why).into())
+}
+
+fn library_error(error: &io::Error) -> Option<&Error> {
+    error.get_ref()?.downcast_ref()
+}
+
+fn fault_of(error: &Error) -> TlsFault {
+    match error {
+        Error::InvalidCertificate(why) => TlsFault::Server(of_server(why)),
+        Error::InvalidMessage(InvalidMessage::InvalidContentType) => TlsFault::Plain,
+        Error::AlertReceived(alert) => match of_client(*alert) {
+            Some(why) => TlsFault::Client(why),
+            None => TlsFault::Handshake(error.to_string()),
+        },
+        error => TlsFault::Handshake(error.to_string()),
+    }
+}
+
+const fn of_server(error: &CertificateError) -> &'static str {
+    match error {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "it has expired; renew it, or correct the clock of this machine"
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "it is not valid yet; correct the clock of this machine"
+        }
+        CertificateError::UnknownIssuer => {
+            "its issuer is not trusted; name the certificate of the server's CA by `ca_file`"
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "it is for other names than the host of this connection; use one of them, or set `server_name`"
+        }
+        CertificateError::Revoked => "it was revoked",
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "it is not for servers; its extended key usage must be server authentication"
+        }
+        CertificateError::BadSignature => {
+            "its signature is wrong; check that `ca_file` is that of its issuer"
+        }
+        _ => "it is not well-formed, or uses what this client does not support",
+    }
+}
+
+const fn of_client(alert: AlertDescription) -> Option<&'static str> {
+    Some(match alert {
+        AlertDescription::CertificateRequired | AlertDescription::NoCertificate => {
+            "it requires one; set the client's certificate and key"
+        }
+        AlertDescription::UnknownCA => "it does not trust the issuer; check the server's `tls-ca-cert-file`",
+        AlertDescription::CertificateExpired => "it has expired; renew it",
+        AlertDescription::CertificateRevoked => "it was revoked",
+        AlertDescription::BadCertificate
+        | AlertDescription::CertificateUnknown
+        | AlertDescription::UnsupportedCertificate
+        | AlertDescription::AccessDenied => {
+            "check that it is for clients, valid now, and issued by a CA that the server trusts"
+        }
+        _ => return None,
+    })
+}

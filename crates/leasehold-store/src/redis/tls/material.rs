@@ -1,0 +1,156 @@
+//! What a connection makes of the options: the certificates, the keys and the rules of one handshake.
+//!
+//! Invariant: a certificate and its key are of one time. A rotation that renames two files, one after the other, is read
+//! again until both are the same as before.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustls_platform_verifier::Verifier;
+use tokio_rustls::rustls::client::danger::ServerCertVerifier;
+use tokio_rustls::rustls::client::{Resumption, WebPkiServerVerifier};
+use tokio_rustls::rustls::crypto::CryptoProvider;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use super::any_certificate::AnyCertificate;
+use super::{Tls, TlsProvider, Trust};
+use crate::redis::tls_fault::TlsFault;
+
+/// The most readings of a certificate and its key. A rotation takes two renames.
+const READINGS: usize = 4;
+const CERTIFICATE: &str = "client's certificate";
+const KEY: &str = "client's key";
+const CA: &str = "CA";
+
+/// A text in PEM, or the file that has it.
+#[derive(Clone)]
+pub(super) enum Pem {
+    File(PathBuf),
+    Text(Arc<[u8]>),
+}
+
+impl Pem {
+    fn read(&self, what: &'static str) -> Result<Cow<'_, [u8]>, TlsFault> {
+        match self {
+            Self::Text(text) => Ok(Cow::Borrowed(text)),
+            Self::File(path) => {
+                fs::read(path).map(Cow::Owned).map_err(|error| self.unusable(what, error.to_string()))
+            }
+        }
+    }
+
+    fn unusable(&self, what: &'static str, problem: impl Into<String>) -> TlsFault {
+        match self {
+            Self::File(path) => TlsFault::File { what, path: path.clone(), problem: problem.into() },
+            Self::Text(_) => TlsFault::Pem { what, problem: problem.into() },
+        }
+    }
+
+    fn certificates(
+        &self,
+        what: &'static str,
+        text: &[u8],
+    ) -> Result<Vec<CertificateDer<'static>>, TlsFault> {
+        let read = CertificateDer::pem_slice_iter(text).collect::<Result<Vec<_>, _>>();
+        match read {
+            Ok(certificates) if certificates.is_empty() => {
+                Err(self.unusable(what, "it has no certificate in PEM"))
+            }
+            Ok(certificates) => Ok(certificates),
+            Err(_) => Err(self.unusable(what, "it is not PEM")),
+        }
+    }
+}
+
+/// Shows the name of a file, and nothing of a text.
+impl fmt::Debug for Pem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Text(_) => f.write_str("***"),
+        }
+    }
+}
+
+impl TlsProvider {
+    /// Returns the implementation. The default of the process is neither used nor set.
+    fn implementation(self) -> Arc<CryptoProvider> {
+        use tokio_rustls::rustls::crypto;
+        Arc::new(match self {
+            #[cfg(feature = "tls-ring")]
+            Self::Ring => crypto::ring::default_provider(),
+            #[cfg(feature = "tls-aws-lc")]
+            Self::AwsLc => crypto::aws_lc_rs::default_provider(),
+        })
+    }
+}
+
+impl Tls {
+    /// Reads all files, and returns the configuration of a handshake. It blocks the thread for the time of the reads.
+    pub(super) fn configuration(&self) -> Result<ClientConfig, TlsFault> {
+        let provider = self.provider.implementation();
+        let verifier = self.verifier(&provider)?;
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| TlsFault::Handshake(error.to_string()))?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier);
+        let mut configuration = match &self.client {
+            None => builder.with_no_client_auth(),
+            Some(pems) => {
+                let (certificates, key) = identity(pems)?;
+                builder.with_client_auth_cert(certificates, key).map_err(|error| {
+                    pems.1.unusable(KEY, format!("it is not that of the certificate: {error}"))
+                })?
+            }
+        };
+        // Each connection has a configuration of its own, so no session would be found again.
+        configuration.resumption = Resumption::disabled();
+        Ok(configuration)
+    }
+
+    fn verifier(&self, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, TlsFault> {
+        let provider = Arc::clone(provider);
+        match &self.trust {
+            Trust::System => {
+                let verifier =
+                    Verifier::new(provider).map_err(|error| TlsFault::System(error.to_string()))?;
+                Ok(Arc::new(verifier))
+            }
+            Trust::Any => Ok(Arc::new(AnyCertificate::new(&provider))),
+            Trust::Only(pem) => {
+                let text = pem.read(CA)?;
+                let mut roots = RootCertStore::empty();
+                for certificate in pem.certificates(CA, &text)? {
+                    roots.add(certificate).map_err(|error| pem.unusable(CA, error.to_string()))?;
+                }
+                let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+                    .build()
+                    .map_err(|error| pem.unusable(CA, error.to_string()))?;
+                Ok(verifier)
+            }
+        }
+    }
+}
+
+/// Reads the client's certificate and its key.
+fn identity(
+    (certificate, key): &(Pem, Pem),
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsFault> {
+    let mut texts = (certificate.read(CERTIFICATE)?, key.read(KEY)?);
+    for _ in 1..READINGS {
+        let again = (certificate.read(CERTIFICATE)?, key.read(KEY)?);
+        if std::mem::replace(&mut texts, again) == texts {
+            break;
+        }
+    }
+    let certificates = certificate.certificates(CERTIFICATE, &texts.0)?;
+    let key = PrivateKeyDer::from_pem_slice(&texts.1)
+        .map_err(|_| key.unusable(KEY, "it has no private key in PEM, or an encrypted one"))?;
+    Ok((certificates, key))
+}

@@ -232,7 +232,6 @@ mod work {
 
     /// Returns the output of `work`, or `None` when the work is not done at `end`.
     #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-    #[expect(clippy::disallowed_methods, reason = "this is the runtime file")]
     pub(crate) async fn until<T>(end: Instant, work: impl Future<Output = T>) -> Option<T> {
         tokio::time::timeout_at(end, work).await.ok()
     }
@@ -242,7 +241,6 @@ mod work {
     /// # Errors
     /// Fails when the work panics, or the runtime ends.
     #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-    #[expect(clippy::disallowed_methods, reason = "this is the runtime file")]
     pub(crate) async fn off_thread<T: Send + 'static>(
         work: impl FnOnce() -> T + Send + 'static,
     ) -> std::io::Result<T> {

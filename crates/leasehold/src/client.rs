@@ -5,7 +5,7 @@
 
 pub(crate) mod connect;
 pub(crate) mod installed;
-pub(crate) mod servers;
+mod servers;
 
 use std::fmt;
 use std::sync::Arc;

@@ -188,7 +188,8 @@ impl Names {
         Self { prefix: String::new() }
     }
 
-    /// Returns the names that begin with a prefix, all of which have no braces of their own. Returns `None` for a prefix with a space or a control character, which no rule of a user can have.
+    /// Returns the names that begin with a prefix, all of which have no braces of their own. Returns `None` for a prefix
+    /// with a space or a control character, which no rule of a user can have.
     #[must_use]
     pub fn behind(prefix: &str) -> Option<Self> {
         if prefix.contains(|letter: char| letter.is_whitespace() || letter.is_control()) {
@@ -247,6 +248,9 @@ pub fn rules(place: Place, names: &[Names], primitives: &[&Primitive]) -> String
         commands.extend(script.header().calls.iter().map(|call| match *call {
             "publish|spublish" if is_sharded => "spublish",
             "publish|spublish" => "publish",
+            // The right is optional. Without it a hold that passes on inside its client ends after its first bound.
+            "pubsub" if is_sharded => "pubsub|shardnumsub",
+            "pubsub" => "pubsub|numsub",
             other => other,
         }));
     }

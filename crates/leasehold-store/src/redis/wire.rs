@@ -39,6 +39,7 @@ mod node;
 mod nodes;
 mod opening;
 mod outgoing;
+mod part;
 mod pipeline;
 mod query;
 mod queue;
@@ -100,13 +101,19 @@ impl Wire {
             Input::Wrote(id, count) => drop(turn.with(id.node, |parts| parts.wrote(id, count))),
             Input::Closed(id) => drop(turn.with(id.node, |parts| parts.closed(id))),
             Input::Tick => {
-                turn.each(|parts| parts.tick());
+                turn.each(|parts| {
+                    parts.tick();
+                });
                 topology.tick(turn);
             }
-            Input::Flush => turn.each(|parts| parts.flush()),
+            Input::Flush => turn.each(|parts| {
+                parts.flush();
+            }),
             Input::Close => {
                 topology.close(turn);
-                turn.each(|parts| parts.close());
+                turn.each(|parts| {
+                    parts.close();
+                });
             }
         }
         while let Some((node, report)) = turn.nodes.next_report() {

@@ -4,6 +4,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use leasehold_proto::engine::Settings;
@@ -17,10 +18,9 @@ pub use leasehold_store::redis::{Tls, TlsProvider};
 #[cfg(any(feature = "redis", feature = "embedded", test))]
 use leasehold_store::tokio_runtime::TokioRuntime;
 use leasehold_store::url::Scheme;
-use leasehold_store::{Runtime, ShardedPubsub, Store};
+use leasehold_store::{Confirm, Confirmation, Runtime, ShardedPubsub, Store};
 use tokio::sync::oneshot;
 
-use super::servers::Replicas;
 use crate::defaults::Defaults;
 use crate::error::ConnectError;
 #[cfg(feature = "config")]
@@ -28,6 +28,21 @@ use crate::error::UrlError;
 use crate::runtime::driver::drive;
 use crate::runtime::process::Process;
 use crate::runtime::shared::{Handle, Shared};
+
+/// The replicas that confirm, and the time that they have, as the user has set them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Replicas {
+    pub(crate) policy: Option<Confirm>,
+    pub(crate) within: Option<Duration>,
+}
+
+impl Replicas {
+    /// Returns the confirmation for calls with this timeout.
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a server has replicas"))]
+    pub(crate) fn confirmation(self, timeout: Duration) -> Option<Confirmation> {
+        Some(Confirmation::new(self.policy?, self.within.unwrap_or(timeout / 3)))
+    }
+}
 
 /// The connect options.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +56,7 @@ pub(crate) struct ConnectOptions {
     pub(crate) client_name: Option<Arc<str>>,
     /// The certificates and rules of encrypted connections.
     #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-    pub(crate) tls: redis::Tls,
+    pub(crate) tls: Tls,
     pub(crate) defaults: Defaults,
 }
 

@@ -2,24 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold_store::{Confirm, Confirmation};
+use leasehold_store::Confirm;
 
 use super::ClientBuilder;
-
-/// The replicas that confirm, and the time that they have, as the user has set them.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Replicas {
-    policy: Option<Confirm>,
-    within: Option<Duration>,
-}
-
-impl Replicas {
-    /// Returns the confirmation for calls with this timeout.
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a server has replicas"))]
-    pub(crate) fn confirmation(self, timeout: Duration) -> Option<Confirmation> {
-        Some(Confirmation::new(self.policy?, self.within.unwrap_or(timeout / 3)))
-    }
-}
 
 impl ClientBuilder {
     /// Sets the replicas that must acknowledge each acquire, each renewal and each fenced write (default: none).

@@ -18,7 +18,7 @@ use leasehold_proto::{Applied, StoreErrorKind};
 
 use super::encode;
 use super::facts::ServerFacts;
-use super::server::Part;
+use super::part::Part;
 use super::value::{Value, malformed, server_error};
 use crate::redis::channels::{Channels, PROBE};
 use crate::redis::connect::ConnectOptions;

@@ -11,9 +11,10 @@ use super::commands::Commands;
 use super::deadline::Deadline;
 use super::ids::{CallId, ConnId, NodeId};
 use super::io::Output;
+use super::part::Part;
 use super::query::Query;
 use super::report::Report;
-use super::server::{Part, Server, Step};
+use super::server::{Server, Step};
 use super::subscriptions::Subscriptions;
 use crate::redis::connect::ConnectOptions;
 use crate::redis::error::Failure;
@@ -106,7 +107,8 @@ impl Parts<'_> {
 
     /// Takes a call, which may come from another server that has not run it.
     pub(super) fn take(&mut self, call: PendingCall) {
-        let needs_confirmation = matches!(call.call.verb(), Verb::Acquire | Verb::Renew | Verb::HandOff | Verb::Adjust);
+        let needs_confirmation =
+            matches!(call.call.verb(), Verb::Acquire | Verb::Renew | Verb::HandOff | Verb::Adjust);
         let part = self.confirmed.iter_mut().min_by_key(|part| part.waiting());
         part.filter(|_| needs_confirmation).unwrap_or(self.commands).take(&mut self.step, call);
     }
@@ -125,7 +127,7 @@ impl Parts<'_> {
 
     /// Goes on with another server under the same name.
     pub(super) fn move_on(&mut self) {
-        self.each_commands(|commands, step| commands.move_on(step));
+        self.each_commands(Commands::move_on);
         self.subscriptions.move_on(&mut self.step);
     }
 

@@ -10,8 +10,9 @@ use leasehold_proto::Moment;
 use super::ids::{ConnId, NodeId};
 use super::io::Output;
 use super::node::{Node, Parts};
+use super::part::Part;
 use super::report::Report;
-use super::server::{Part, Server, Settings};
+use super::server::{Server, Settings};
 use crate::redis::url::Address;
 
 /// The servers to which the wire connects.
@@ -98,7 +99,9 @@ impl Turn<'_> {
 
     /// Ends the connections of a server and forgets it.
     pub(super) fn remove(&mut self, id: NodeId) {
-        self.with(id, |parts| parts.close());
+        self.with(id, |parts| {
+            parts.close();
+        });
         self.nodes.nodes.remove(&id);
     }
 }

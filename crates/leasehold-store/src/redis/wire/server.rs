@@ -9,23 +9,11 @@ use super::facts::ServerFacts;
 use super::handshake::{Greeted, Terms};
 use super::ids::{ConnId, NodeId};
 use super::io::Output;
+use super::part::Part;
 use super::report::Report;
 use crate::redis::channels::Channels;
 use crate::redis::connect::ConnectOptions;
 use crate::redis::url::{Address, ServerUrl};
-
-/// The part that a server has in its topology, which decides how a connection greets it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
-    /// The server of a URL without a topology. It serves all names.
-    Alone,
-    /// The master of a fleet with sentinels, which must say that it is a master.
-    Master,
-    /// A node of a cluster.
-    Shard,
-    /// A sentinel, which serves no names.
-    Sentinel,
-}
 
 /// The configuration that all servers of a client share.
 #[derive(Debug)]

@@ -19,9 +19,10 @@ use self::cluster::Cluster;
 use self::sentinel::Sentinel;
 use super::ids::{CallId, NodeId, SubscriberId};
 use super::io::Output;
+use super::node::Parts;
 use super::nodes::{Nodes, Turn};
+use super::part::Part;
 use super::report::Report;
-use super::server::Part;
 use crate::redis::url::Servers;
 
 /// The servers of a client, by their parts.
@@ -30,7 +31,7 @@ pub(super) enum Topology {
     /// One server that serves all names.
     One(NodeId),
     /// The master of a fleet, which sentinels name.
-    Sentinel(Sentinel),
+    Sentinel(Box<Sentinel>),
     /// The masters of a cluster, each with its slots.
     Cluster(Box<Cluster>),
 }
@@ -40,7 +41,7 @@ impl Topology {
         match nodes.settings().url.servers.clone() {
             Servers::One(address) => Self::One(nodes.add(Part::Alone, Some(address))),
             Servers::Sentinel { sentinels, service, .. } => {
-                Self::Sentinel(Sentinel::new(nodes, service, sentinels, seed))
+                Self::Sentinel(Box::new(Sentinel::new(nodes, service, sentinels, seed)))
             }
             Servers::Cluster { seeds } => Self::Cluster(Box::new(Cluster::new(nodes, seeds, seed))),
         }
@@ -49,47 +50,57 @@ impl Topology {
     /// Connects without a call, and reports the outcome.
     pub(super) fn open(&mut self, turn: &mut Turn<'_>) {
         match self {
-            Self::One(node) | Self::Sentinel(Sentinel { master: node, .. }) => {
-                turn.with(*node, |parts| parts.commands.open(&mut parts.step));
-            }
             Self::Cluster(cluster) => cluster.open(turn),
+            single => single.with_master(turn, |parts| {
+                parts.commands.open(&mut parts.step);
+            }),
         }
     }
 
     pub(super) fn submit(&mut self, turn: &mut Turn<'_>, id: CallId, call: Call, timeout: Duration) {
         match self {
-            Self::One(node) | Self::Sentinel(Sentinel { master: node, .. }) => {
-                turn.with(*node, |parts| parts.submit(id, call, timeout));
-            }
             Self::Cluster(cluster) => cluster.submit(turn, id, call, timeout),
+            single => single.with_master(turn, |parts| {
+                parts.submit(id, call, timeout);
+            }),
         }
     }
 
     pub(super) fn abandon(&mut self, turn: &mut Turn<'_>, id: CallId) {
         match self {
-            Self::One(node) | Self::Sentinel(Sentinel { master: node, .. }) => {
-                turn.with(*node, |parts| parts.abandon(id));
-            }
             Self::Cluster(cluster) => cluster.abandon(turn, id),
+            single => single.with_master(turn, |parts| {
+                parts.abandon(id);
+            }),
         }
     }
 
     pub(super) fn subscribe(&mut self, turn: &mut Turn<'_>, id: SubscriberId, channel: Channel) {
         match self {
-            Self::One(node) | Self::Sentinel(Sentinel { master: node, .. }) => {
-                turn.with(*node, |parts| parts.subscriptions.subscribe(&mut parts.step, id, channel));
-            }
             Self::Cluster(cluster) => cluster.subscribe(turn, id, channel),
+            single => single.with_master(turn, |parts| {
+                parts.subscriptions.subscribe(&mut parts.step, id, channel);
+            }),
         }
     }
 
     pub(super) fn unsubscribe(&mut self, turn: &mut Turn<'_>, id: SubscriberId, channel: &Channel) {
         match self {
-            Self::One(node) | Self::Sentinel(Sentinel { master: node, .. }) => {
-                turn.with(*node, |parts| parts.subscriptions.unsubscribe(&mut parts.step, id, channel));
-            }
             Self::Cluster(cluster) => cluster.unsubscribe(turn, id, channel),
+            single => single.with_master(turn, |parts| {
+                parts.subscriptions.unsubscribe(&mut parts.step, id, channel);
+            }),
         }
+    }
+
+    /// Takes a step of the one server that serves all names.
+    fn with_master(&self, turn: &mut Turn<'_>, act: impl FnOnce(&mut Parts<'_>)) {
+        let master = match self {
+            Self::One(node) => *node,
+            Self::Sentinel(sentinel) => sentinel.master,
+            Self::Cluster(_) => return,
+        };
+        turn.with(master, act);
     }
 
     /// Takes a report of a server.

@@ -26,9 +26,9 @@ use crate::redis::wire::ids::{CallId, NodeId, SubscriberId};
 use crate::redis::wire::io::Output;
 use crate::redis::wire::node::Node;
 use crate::redis::wire::nodes::{Nodes, Turn};
+use crate::redis::wire::part::Part;
 use crate::redis::wire::queue::Queue;
 use crate::redis::wire::report::Report;
-use crate::redis::wire::server::Part;
 use crate::redis::wire::value::{Value, server_error};
 
 /// The most servers to which one call is directed in turn.
@@ -405,7 +405,7 @@ impl Cluster {
                 self.hub = None;
                 self.settle_all(turn);
             }
-            let calls = turn.with(node, |parts| parts.give_up()).unwrap_or_default();
+            let calls = turn.with(node, |parts| -> Vec<PendingCall> { parts.give_up() }).unwrap_or_default();
             for mut call in calls {
                 call.asks = false;
                 self.route(turn, call);

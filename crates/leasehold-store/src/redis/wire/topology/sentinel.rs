@@ -20,8 +20,8 @@ use crate::redis::wire::backoff::Backoff;
 use crate::redis::wire::ids::{NodeId, SubscriberId};
 use crate::redis::wire::io::Output;
 use crate::redis::wire::nodes::{Nodes, Turn};
+use crate::redis::wire::part::Part;
 use crate::redis::wire::report::Report;
-use crate::redis::wire::server::Part;
 use crate::redis::wire::value::{Value, server_error};
 
 /// The time between two rounds without a reason.
@@ -258,7 +258,7 @@ fn read_master(value: Option<Value>, service: &str) -> Result<Answer, Failure> {
 /// Reads the answer to `SENTINEL SENTINELS`.
 fn addresses(value: Option<&Value>) -> Vec<Address> {
     let Some(Value::Array(entries)) = value else { return Vec::new() };
-    entries.iter().filter_map(|entry| address(entry)).collect()
+    entries.iter().filter_map(address).collect()
 }
 
 /// Reads the address in an entry of a sentinel.

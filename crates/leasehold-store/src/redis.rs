@@ -19,6 +19,8 @@ mod socket;
 mod standalone;
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
 mod tls;
+#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+mod tls_alert;
 mod tls_fault;
 mod transport;
 mod url;

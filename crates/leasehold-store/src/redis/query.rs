@@ -2,6 +2,8 @@
 
 use std::future::poll_fn;
 use std::io;
+#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_proto::{Applied, StoreError, StoreErrorKind, Verb};
@@ -9,6 +11,8 @@ use tokio::io::ReadBuf;
 
 use super::error::Failure;
 use super::socket::{Dial, RealSockets, Socket};
+#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+use super::tls::{Encrypted, Tls};
 use super::url::{Address, ServerUrl, Servers};
 use super::wire::{Answer, Conversation};
 use crate::tokio_runtime::within;
@@ -19,7 +23,7 @@ const READ: usize = 4 << 10;
 /// Asks a server these commands over a connection of their own, and closes it. The answers are in the order of the
 /// commands. A command that the server refuses has an [`Answer::Error`].
 ///
-/// The connection logs in as the URL says. A sentinel of the URL gets the login of the sentinels.
+/// The connection is encrypted and logs in as the URL says, and it trusts what the operating system trusts. A sentinel of the URL gets the login of the sentinels.
 ///
 /// # Errors
 /// Fails if the server cannot be reached, refuses the login, or does not answer within `limit`.
@@ -33,11 +37,21 @@ pub async fn query(
     let is_sentinel =
         matches!(url.servers(), Servers::Sentinel { sentinels, .. } if sentinels.contains(address));
     let asking = async {
-        let socket = RealSockets.dial(address, limit).await.map_err(Failure::unreachable)?;
+        let socket = dial(url, address, limit).await.map_err(Failure::unreachable)?;
         converse(socket, Conversation::begin(url, is_sentinel, commands)).await
     };
     let timed_out = || Failure::new(StoreErrorKind::Timeout, Applied::No);
     within(limit, asking).await.unwrap_or_else(|| Err(timed_out())).map_err(of_connect)
+}
+
+/// Opens a stream, encrypted if the URL says so, because the first command may be the password.
+async fn dial(url: &ServerUrl, address: &Address, limit: Duration) -> io::Result<Socket> {
+    url.served().map_err(io::Error::other)?;
+    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+    if url.tls() {
+        return Encrypted::new(Arc::new(RealSockets), Tls::new()).dial(address, limit).await;
+    }
+    RealSockets.dial(address, limit).await
 }
 
 /// Writes the commands and reads the answers.

@@ -95,7 +95,7 @@ impl Socket {
         match &self.0 {
             Kind::Plain(_) => None,
             #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-            Kind::Tls(_) => super::tls::refusal(error),
+            Kind::Tls(_) => super::tls_alert::refusal(error),
         }
     }
 }

@@ -4,9 +4,9 @@
 
 use std::ops::Deref;
 
-use super::RedisServer;
 use super::port::free_port;
 use super::process::Form;
+use super::server::RedisServer;
 use crate::certificates::{Authority, Identity};
 
 /// The number of port pairs to try before giving up.

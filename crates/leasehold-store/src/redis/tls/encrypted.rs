@@ -12,22 +12,22 @@ use futures_util::future::BoxFuture;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use super::Tls;
-use super::alert::explain;
+use super::options::Tls;
 use crate::redis::socket::{Dial, Socket};
+use crate::redis::tls_alert::explain;
 use crate::redis::tls_fault::TlsFault;
 use crate::redis::url::Address;
 use crate::tokio_runtime::{after, off_thread, until};
 
 /// A dialer that encrypts the streams of another dialer.
 #[derive(Debug)]
-pub(in crate::redis) struct Encrypted {
+pub(crate) struct Encrypted {
     under: Arc<dyn Dial>,
     tls: Arc<Tls>,
 }
 
 impl Encrypted {
-    pub(in crate::redis) fn new(under: Arc<dyn Dial>, tls: Tls) -> Self {
+    pub(crate) fn new(under: Arc<dyn Dial>, tls: Tls) -> Self {
         Self { under, tls: Arc::new(tls) }
     }
 

@@ -3,10 +3,6 @@
 //! Invariant: a certificate and its key are of one time. A rotation that renames two files, one after the other, is read
 //! again until both are the same as before.
 
-use std::borrow::Cow;
-use std::fmt;
-use std::fs;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls_platform_verifier::Verifier;
@@ -18,7 +14,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::any_certificate::AnyCertificate;
-use super::{Tls, TlsProvider, Trust};
+use super::options::{Tls, TlsProvider, Trust};
+use super::pem::Pem;
 use crate::redis::tls_fault::TlsFault;
 
 /// The most readings of a certificate and its key. A rotation takes two renames.
@@ -26,56 +23,6 @@ const READINGS: usize = 4;
 const CERTIFICATE: &str = "client's certificate";
 const KEY: &str = "client's key";
 const CA: &str = "CA";
-
-/// A text in PEM, or the file that has it.
-#[derive(Clone)]
-pub(super) enum Pem {
-    File(PathBuf),
-    Text(Arc<[u8]>),
-}
-
-impl Pem {
-    fn read(&self, what: &'static str) -> Result<Cow<'_, [u8]>, TlsFault> {
-        match self {
-            Self::Text(text) => Ok(Cow::Borrowed(text)),
-            Self::File(path) => {
-                fs::read(path).map(Cow::Owned).map_err(|error| self.unusable(what, error.to_string()))
-            }
-        }
-    }
-
-    fn unusable(&self, what: &'static str, problem: impl Into<String>) -> TlsFault {
-        match self {
-            Self::File(path) => TlsFault::File { what, path: path.clone(), problem: problem.into() },
-            Self::Text(_) => TlsFault::Pem { what, problem: problem.into() },
-        }
-    }
-
-    fn certificates(
-        &self,
-        what: &'static str,
-        text: &[u8],
-    ) -> Result<Vec<CertificateDer<'static>>, TlsFault> {
-        let read = CertificateDer::pem_slice_iter(text).collect::<Result<Vec<_>, _>>();
-        match read {
-            Ok(certificates) if certificates.is_empty() => {
-                Err(self.unusable(what, "it has no certificate in PEM"))
-            }
-            Ok(certificates) => Ok(certificates),
-            Err(_) => Err(self.unusable(what, "it is not PEM")),
-        }
-    }
-}
-
-/// Shows the name of a file, and nothing of a text.
-impl fmt::Debug for Pem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(path) => write!(f, "{}", path.display()),
-            Self::Text(_) => f.write_str("***"),
-        }
-    }
-}
 
 impl TlsProvider {
     /// Returns the implementation. The default of the process is neither used nor set.

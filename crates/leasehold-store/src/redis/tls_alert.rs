@@ -6,7 +6,7 @@ use std::io;
 
 use tokio_rustls::rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 
-use crate::redis::tls_fault::TlsFault;
+use super::tls_fault::TlsFault;
 
 /// Explains the error of a handshake. An error of the transport stays what it is.
 pub(super) fn explain(error: io::Error) -> io::Error {
@@ -18,7 +18,7 @@ pub(super) fn explain(error: io::Error) -> io::Error {
 
 /// Explains the first error of a stream after the handshake, if it means that the server refuses the client's
 /// certificate. With TLS 1.3 the client's handshake ends before the server has looked at the certificate.
-pub(in crate::redis) fn refusal(error: &io::Error) -> Option<io::Error> {
+pub(super) fn refusal(error: &io::Error) -> Option<io::Error> {
     let Some(Error::AlertReceived(alert)) = library_error(error) else { return None };
     of_client(*alert).map(|why| TlsFault::Client(why).into())
 }

@@ -26,6 +26,7 @@ mod acquire;
 mod asking;
 mod attempt;
 mod certain;
+mod checks;
 mod claim;
 mod close;
 mod closing;
@@ -74,6 +75,7 @@ pub use crate::id::{CallId, Id};
 pub use crate::settings::Settings;
 pub use crate::subject::Subject;
 
+use checks::Checks;
 pub use closing::AFTER_CLOSE;
 use closing::Closing;
 use context::{Context, Purpose};
@@ -86,7 +88,6 @@ pub use interface::{
 use keys::{PlaceId, Side};
 use operations::Operations;
 use place::Places;
-use replaced::Checks;
 use subscriptions::Subscriptions;
 use table::Table;
 use terms::Terms;

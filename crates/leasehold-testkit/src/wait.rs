@@ -29,6 +29,23 @@ pub fn eventually(limit: Duration, what: &str, condition: impl FnMut() -> bool) 
     assert!(holds_within(limit, condition), "waited {limit:?} in vain for {what}");
 }
 
+/// Asks every few milliseconds until there is an answer, and returns it.
+///
+/// # Panics
+/// Panics if there is no answer within `limit`. The message contains `what`.
+#[allow(clippy::disallowed_methods, reason = "test code: real time")]
+pub async fn answered<T>(limit: Duration, what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        let over = started.elapsed() >= limit;
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        assert!(!over, "waited {limit:?} in vain for {what}");
+        tokio::time::sleep(POLL_EVERY).await;
+    }
+}
+
 /// Returns true if `condition` becomes true within `limit`.
 pub(crate) fn holds_within(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let started = Instant::now();

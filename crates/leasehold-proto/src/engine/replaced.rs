@@ -10,15 +10,16 @@
 //! counted, is checked by a renewal up to its present end. Each waiter that listens tries again, since its lock may be
 //! free now. All this happens within [`SPREAD`], so that many clients do not burden a server that has just taken over.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::Engine;
 use super::acquire::Acquire;
+use super::checks::Check;
 use super::hold::ServerHold;
 use super::keys::{Number, PlaceId};
 use super::subscriptions::Listener;
-use super::timers::{Alarm, Timer};
+use super::timers::Timer;
 use crate::lease::{LEASE_MIN, Lease};
 use crate::moment::Moment;
 use crate::scope::Scope;
@@ -27,23 +28,6 @@ use crate::scope::Scope;
 const SPREAD: Duration = Duration::from_millis(250);
 /// The most holds and waiters that one step looks at.
 const AT_ONCE: usize = 64;
-
-/// The holds and the waiters that are still to be looked at.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Checks {
-    next: VecDeque<Check>,
-    /// The holds with a renewal on its way that went to the server before.
-    after_renewal: BTreeSet<Number>,
-    pause: Duration,
-    next_at: Moment,
-    alarm: Alarm,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Check {
-    Hold(Number),
-    Listener(Listener),
-}
 
 impl Engine {
     /// Checks what the scope has, the first of it now.

@@ -8,7 +8,7 @@ use leasehold_store::redis::{ConnectOptions, Redis};
 use leasehold_store::{Confirm, Confirmation, Store};
 use leasehold_testkit::fleets::Sentinels;
 use leasehold_testkit::servers::RedisServer;
-use tokio::time::{sleep, timeout};
+use leasehold_testkit::wait::answered;
 
 use crate::common::{LIMIT, SET, call};
 
@@ -66,12 +66,8 @@ async fn a_frozen_replica_confirms_nothing_until_it_resumes() {
     let majority = connect(&fleet.url(), Confirm::majority(2)).await;
     majority.run(call(&SET, "key", "two of three"), LIMIT).await.unwrap();
     fleet.resume(replica);
-    let again = async {
-        while store.run(call(&SET, "key", "again"), LIMIT).await.is_err() {
-            sleep(Duration::from_millis(20)).await;
-        }
-    };
-    timeout(LIMIT, again).await.expect("the replica confirms again");
+    let again = async || store.run(call(&SET, "key", "again"), LIMIT).await.ok();
+    answered(LIMIT, "the replica to confirm again", again).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,9 +10,9 @@ use leasehold_store::redis::{Address, Redis, query};
 use leasehold_store::{Heard, Store, Subscription};
 use leasehold_testkit::fleets::{Cluster, Sentinels};
 use leasehold_testkit::servers::RedisServer;
-use leasehold_testkit::wait::eventually;
+use leasehold_testkit::wait::{answered, eventually};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::common::{INCREMENT, LIMIT, SET, TWO_KEYS, call, connect_to};
 
@@ -22,18 +22,12 @@ const CALL: Duration = Duration::from_secs(1);
 /// Runs calls until one succeeds, as the engine does. Returns the number of calls with an unknown outcome before it.
 async fn retried(store: &Redis, call: impl Fn() -> Call) -> (Reply, u32) {
     let mut unknown = 0;
-    let tries = async {
-        loop {
-            match store.run(call(), CALL).await {
-                Ok(reply) => return reply,
-                Err(StoreError { applied: Applied::Unknown, .. }) => unknown += 1,
-                Err(_) => {}
-            }
-            sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let reply = timeout(Duration::from_secs(30), tries).await.expect("a call succeeds after the failover");
-    (reply, unknown)
+    let tries = answered(Duration::from_secs(30), "a call to succeed", async || {
+        let outcome = store.run(call(), CALL).await;
+        unknown += u32::from(matches!(outcome, Err(StoreError { applied: Applied::Unknown, .. })));
+        outcome.ok()
+    });
+    (tries.await, unknown)
 }
 
 async fn listen(store: &Redis, channel: &str) -> (Subscription, UnboundedReceiver<Heard>) {

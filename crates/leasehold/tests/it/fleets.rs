@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use leasehold::{Client, Confirm, MultiLock};
 use leasehold_testkit::fleets::{Cluster, Sentinels};
+use leasehold_testkit::wait::eventually;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -130,12 +131,7 @@ async fn an_acquire_that_the_replicas_did_not_confirm_is_undone() {
     let error = client.lock("job").try_lock_for(Duration::from_secs(1)).await.unwrap_err();
     assert!(error.is_unavailable() && error.to_string().contains("replicas"), "{error}");
     let master = &fleet.nodes()[fleet.master()];
-    let gone = async {
-        while master.cli(&["EXISTS", "job"]) != "0" {
-            sleep(Duration::from_millis(20)).await;
-        }
-    };
-    timeout(Duration::from_secs(10), gone).await.expect("the acquire is undone");
+    eventually(LIMIT, "the acquire to be undone", || master.cli(&["EXISTS", "job"]) == "0");
 }
 
 #[tokio::test(flavor = "multi_thread")]

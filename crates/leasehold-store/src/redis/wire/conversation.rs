@@ -39,7 +39,7 @@ impl Answer {
 
 /// The commands of a conversation, and the answers so far.
 #[derive(Debug)]
-pub(in crate::redis) struct Conversation {
+pub(crate) struct Conversation {
     bytes: Vec<u8>,
     decoder: Decoder,
     /// True if the first answer is that to the login.
@@ -49,7 +49,7 @@ pub(in crate::redis) struct Conversation {
 }
 
 impl Conversation {
-    pub(in crate::redis) fn begin(url: &ServerUrl, is_sentinel: bool, commands: &[&[&str]]) -> Self {
+    pub(crate) fn begin(url: &ServerUrl, is_sentinel: bool, commands: &[&[&str]]) -> Self {
         let login = match &url.servers {
             Servers::Sentinel { credentials, .. } if is_sentinel => credentials.as_ref(),
             _ => url.credentials.as_ref(),
@@ -66,12 +66,12 @@ impl Conversation {
         Self { bytes, decoder, logs_in: login.is_some(), count: commands.len(), answers }
     }
 
-    pub(in crate::redis) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// Takes bytes of the server. Returns the answers once all are there.
-    pub(in crate::redis) fn receive(&mut self, mut bytes: &[u8]) -> Result<Option<Vec<Answer>>, Failure> {
+    pub(crate) fn receive(&mut self, mut bytes: &[u8]) -> Result<Option<Vec<Answer>>, Failure> {
         while let Some(value) = self.decoder.next(&mut bytes).map_err(Failure::breach)? {
             match value {
                 Value::Error(text) if self.logs_in => return Err(server_error(&text)),

@@ -36,7 +36,7 @@ const REDIRECTIONS_MAX: u8 = 5;
 
 /// The masters of a cluster.
 #[derive(Debug)]
-pub(in crate::redis::wire) struct Cluster {
+pub(crate) struct Cluster {
     seeds: Vec<Address>,
     nodes: BTreeMap<Address, NodeId>,
     slots: Slots,

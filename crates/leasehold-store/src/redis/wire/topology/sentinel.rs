@@ -35,10 +35,10 @@ const WATCHER: SubscriberId = SubscriberId(0);
 
 /// The sentinels of one fleet, and its master.
 #[derive(Debug)]
-pub(in crate::redis::wire) struct Sentinel {
+pub(crate) struct Sentinel {
     service: String,
     /// The master, under one number for the life of the client.
-    pub(in crate::redis::wire) master: NodeId,
+    pub(crate) master: NodeId,
     /// The sentinels of the URL.
     seeds: BTreeSet<Address>,
     sentinels: BTreeMap<Address, NodeId>,

@@ -1,0 +1,26 @@
+//! The holds and waiters that are checked because another server answers for them.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use super::keys::Number;
+use super::subscriptions::Listener;
+use super::timers::Alarm;
+use crate::moment::Moment;
+
+/// The holds and the waiters that are still to be looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Checks {
+    pub(super) next: VecDeque<Check>,
+    /// The holds with a renewal on its way that went to the server before.
+    pub(super) after_renewal: BTreeSet<Number>,
+    pub(super) pause: Duration,
+    pub(super) next_at: Moment,
+    pub(super) alarm: Alarm,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Check {
+    Hold(Number),
+    Listener(Listener),
+}

@@ -147,7 +147,11 @@ impl Keys {
                 held.expires_at = held.expires_at.max(expires_at);
                 Reply::Int(1)
             }
-            (Verb::Renew, held) => Reply::Int(if held.is_some() { -1 } else { 0 }),
+            (Verb::HandOff, Some(held)) if mine => {
+                held.expires_at = held.expires_at.max(expires_at);
+                Reply::Int(2)
+            }
+            (Verb::Renew | Verb::HandOff, held) => Reply::Int(if held.is_some() { -1 } else { 0 }),
             (Verb::Release, Some(held)) if mine => {
                 held.count = number("remaining");
                 let freed = held.count == 0;

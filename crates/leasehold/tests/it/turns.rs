@@ -21,6 +21,7 @@ on_both! {
         clients_take_turns_at_a_fair_lock,
         clients_that_hand_off_take_turns_at_a_plain_lock,
         clients_that_hand_off_take_turns_at_a_spin_lock,
+        a_client_alone_hands_a_hold_off_beyond_the_bound_until_another_one_waits,
         clients_that_hand_off_take_turns_at_a_multi_lock,
     }
 }
@@ -155,6 +156,47 @@ async fn clients_that_hand_off_take_turns_at_a_plain_lock(server: Fixture) {
         guard.release().await.unwrap();
     })
     .await;
+}
+
+async fn a_client_alone_hands_a_hold_off_beyond_the_bound_until_another_one_waits(server: Fixture) {
+    const BOUND: Duration = Duration::from_millis(2);
+    let (alone, other) = (connect(&server).await, connect(&server).await);
+    let (longest, mut holds) = tokio::sync::watch::channel(Duration::ZERO);
+    let last: Arc<Mutex<Option<(WireOwner, Instant)>>> = Arc::default();
+    let tasks: Vec<_> = (0..TASKS_PER_CLIENT)
+        .map(|_| {
+            let (lock, longest, last) = (alone.lock("turn").hand_off(BOUND), longest.clone(), last.clone());
+            tokio::spawn(async move {
+                loop {
+                    let guard = lock.lock().await.unwrap();
+                    let since = {
+                        let mut last = last.lock().unwrap();
+                        let hold = (guard.wire_owner(), Instant::now());
+                        last.take_if(|(wire, _)| *wire != hold.0);
+                        last.get_or_insert(hold).1
+                    };
+                    longest.send_if_modified(|longest| {
+                        let is_longer = since.elapsed() > *longest;
+                        *longest = since.elapsed().max(*longest);
+                        is_longer
+                    });
+                    guard.release().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    soon("a hold that passes on for ten bounds", holds.wait_for(|longest| *longest > BOUND * 10))
+        .await
+        .unwrap();
+    let mut longest_wait = Duration::ZERO;
+    for _ in 0..20 {
+        let requested = Instant::now();
+        let guard = soon("the other client's turn", other.lock("turn").lock()).await.unwrap();
+        longest_wait = longest_wait.max(requested.elapsed());
+        guard.release().await.unwrap();
+    }
+    println!("the other client waits for at most {longest_wait:?}");
+    tasks.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
 async fn clients_that_hand_off_take_turns_at_a_spin_lock(server: Fixture) {

@@ -114,7 +114,6 @@ fn a_setting_that_the_command_cannot_honor_is_64_and_runs_nothing() {
     for (text, says) in [
         (quorum, "the configuration is that of a quorum"),
         ("url = 'MEMORY://jobs'", "memory:// excludes no other process"),
-        ("url = 'rediss://a'", "`url` needs TLS, which is not supported yet"),
         ("[sentinel]\nmaster = 'm'\naddresses = ['a']", "needs Sentinel, which is not supported yet"),
         ("[cluster]\naddresses = ['a']", "needs Redis Cluster, which is not supported yet"),
         ("timout = '3s'", "app.toml: unknown key `timout`"),

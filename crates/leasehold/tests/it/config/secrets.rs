@@ -42,7 +42,7 @@ fn no_error_shows_a_possible_secret() {
         ("a.toml", format!("[standalone]\naddress = '{CANARY}@h'\npassword = 'p'")),
         ("a.toml", format!("url = 'redis://:{CANARY}@h:99999'")),
         ("a.toml", format!("url = 'http://:{CANARY}@h'")),
-        ("a.toml", format!("url = 'rediss://:{CANARY}@h'")),
+        ("a.toml", format!("url = 'rediss://:{CANARY}@h:99999'")),
         ("a.toml", format!("url = 'redis+sentinel://u:{CANARY}@a,b/m?sentinel-password={CANARY}'")),
         (
             "a.toml",

@@ -41,7 +41,10 @@ impl Confirm {
     pub const fn majority(replicas: u32) -> Self {
         Self::Majority { replicas }
     }
+}
 
+#[cfg(feature = "redis")]
+impl Confirm {
     /// Returns the number of acknowledgments that are necessary with this many connected replicas.
     pub(crate) fn wanted(self, connected: u32) -> u32 {
         match self {
@@ -76,7 +79,7 @@ impl Confirmation {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "redis"))]
 mod tests {
     use super::*;
 

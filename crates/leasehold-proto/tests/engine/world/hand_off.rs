@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use leasehold_proto::engine::{Id, Outcome};
-use leasehold_proto::{Moment, WireOwner};
+use leasehold_proto::{Moment, Owner, WireOwner};
 
 use super::{Budget, Client, TICK, User, World};
 
@@ -18,6 +18,8 @@ pub(crate) const MAX_HOLD: Duration = Duration::from_millis(150);
 pub(crate) struct Passing {
     /// The present guards of each hold of the server, and the time of the grant.
     guards: BTreeMap<WireOwner, (BTreeSet<Id>, Moment)>,
+    /// The owner of each of them.
+    owners: BTreeMap<WireOwner, Owner>,
     /// The holds that the server has reported as gone.
     pub(crate) gone: BTreeSet<String>,
     /// The ends of the bounds that a question has extended.
@@ -105,17 +107,21 @@ impl Client {
             return passed;
         }
         let mut guards: BTreeMap<WireOwner, (BTreeSet<Id>, Moment)> = BTreeMap::new();
+        let mut owners = BTreeMap::new();
         for user in &self.users {
             let (User::Waiting { id, .. } | User::Holding(id)) = user else { continue };
             if let Some(wire) = self.engine.wire_owner(*id) {
                 let granted_at = self.passing.guards.get(&wire).map_or(now, |(_, granted_at)| *granted_at);
                 guards.entry(wire).or_insert((BTreeSet::new(), granted_at)).0.insert(*id);
+                owners.extend(self.engine.held(*id).map(|(_, owner)| (wire, owner)));
             }
         }
         let before = std::mem::replace(&mut self.passing.guards, guards);
+        let before_owners = std::mem::replace(&mut self.passing.owners, owners);
         for (wire, (ids, granted_at)) in &self.passing.guards {
-            // A guard of the same owner enters beside the first one.
-            if before.get(wire).is_some_and(|(before, _)| before.is_disjoint(ids)) {
+            // A guard of the same owner enters beside the first one, which may end before it is claimed.
+            let is_same = before_owners.get(wire) == self.passing.owners.get(wire);
+            if !is_same && before.get(wire).is_some_and(|(before, _)| before.is_disjoint(ids)) {
                 self.passing.passed += 1;
                 let bound = *granted_at + TICK * budget.passes_for;
                 let until = self.passing.extended.get(&wire.to_string()).copied().unwrap_or(bound);

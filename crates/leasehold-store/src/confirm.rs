@@ -79,10 +79,12 @@ impl Confirmation {
     }
 }
 
-#[cfg(all(test, feature = "redis"))]
+#[cfg(test)]
 mod tests {
+    #[cfg(feature = "redis")]
     use super::*;
 
+    #[cfg(feature = "redis")]
     #[test]
     fn each_policy_wants_its_replicas() {
         for (policy, connected, wanted) in [

@@ -105,7 +105,7 @@ async fn a_waiter_is_served_after_the_master_of_its_lock_was_killed() {
 async fn a_hold_that_the_replicas_confirmed_survives_the_master() {
     let mut fleet = Sentinels::start();
     let client = Client::builder()
-        .timeout(Duration::from_secs(1))
+        .timeout(Duration::from_secs(6))
         .replicas(Confirm::all(2))
         .connect(&fleet.url())
         .await
@@ -122,13 +122,14 @@ async fn a_hold_that_the_replicas_confirmed_survives_the_master() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acquire_that_the_replicas_did_not_confirm_is_undone() {
     let fleet = Sentinels::start();
-    let builder = Client::builder().timeout(Duration::from_millis(600)).replicas(Confirm::all(2));
+    let within = Duration::from_secs(1);
+    let builder = Client::builder().timeout(2 * within).replicas(Confirm::all(2)).replicas_within(within);
     let client = builder.connect(&fleet.url()).await.unwrap();
     client.lock("other").lock().await.unwrap().release().await.unwrap();
     for replica in fleet.replicas() {
         fleet.freeze(replica);
     }
-    let error = client.lock("job").try_lock_for(Duration::from_secs(1)).await.unwrap_err();
+    let error = client.lock("job").try_lock_for(5 * within).await.unwrap_err();
     assert!(error.is_unavailable() && error.to_string().contains("replicas"), "{error}");
     let master = &fleet.nodes()[fleet.master()];
     eventually(LIMIT, "the acquire to be undone", || master.cli(&["EXISTS", "job"]) == "0");

@@ -56,6 +56,7 @@ mod table;
 mod terms;
 mod ticket;
 mod timers;
+mod tokens;
 mod tries;
 mod turns;
 mod waiter_answer;

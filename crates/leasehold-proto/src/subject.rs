@@ -96,6 +96,7 @@ impl<'a> CallArgs<'a> {
             lease,
             count: 1,
             units: 1,
+            tokens: 1,
             context: CallContext::default(),
             companion: None,
             uptime: Duration::ZERO,

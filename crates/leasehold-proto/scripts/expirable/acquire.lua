@@ -1,4 +1,4 @@
--- Acquires available permits under these ids. A repeated call finds its ids and takes nothing more.
+-- Acquires available permits under these ids. A repeated call finds its ids, takes nothing more, and never shortens.
 -- KEYS[1] counter  string  available permits, may be negative
 -- KEYS[2] ids      zset    ids of acquired permits, each with its end in unix milliseconds
 -- ARGV[1] given    bytes   the new ids, 16 bytes each
@@ -6,7 +6,7 @@
 -- ARGV[3] publish  string  PUBLISH, or SPUBLISH in a cluster with sharded channels
 -- ARGV[4] channel  string  the channel of the waiters
 -- returns nil on success, else the milliseconds until the next permit ends, -1 when none does
--- calls decrby get pexpire pttl zadd zrange zrem
+-- calls decrby get pexpire pttl zadd zrange zrem zscore
 -- wire 13.2
 local counter, ids = KEYS[1], KEYS[2]
 local given, lease_ms, publish, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
@@ -28,7 +28,8 @@ if wanted > 0 then
   redis.call('decrby', counter, wanted)
 end
 for at, id in ipairs(all) do
-  local done = redis.pcall('zadd', ids, now + lease_ms, id)
+  local ends = math.max(now + lease_ms, tonumber(redis.call('zscore', ids, id) or 0))
+  local done = redis.pcall('zadd', ids, ends, id)
   if at == 1 and lifetime > 0 and type(done) == 'number' then done = redis.pcall('pexpire', ids, lifetime) end
   if type(done) == 'table' and wanted > 0 then
     redis.call('decrby', counter, -wanted)

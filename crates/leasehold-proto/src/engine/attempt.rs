@@ -15,7 +15,8 @@ use super::hold::{Cause, ServerHold};
 use super::keys::{Number, PlaceId, QueueId};
 use super::terms::Terms;
 use super::timers::Timer;
-use super::tries::Tries;
+use super::tokens::Tokens;
+use super::tries::{Tries, Used};
 use super::{AcquireFailure, Engine, Grant, Id, Outcome, Subject};
 use crate::call::Reply;
 use crate::id::CallId;
@@ -112,15 +113,18 @@ impl Engine {
         tries: &mut Tries,
         terms: &Arc<Terms>,
     ) -> Attempt {
-        if tries.wire.as_ref().is_some_and(|(_, used)| !used.fit(terms)) {
+        if tries.wire.as_ref().is_some_and(|used| !used.terms.fit(terms)) {
             self.undo_tries(now, queue.place, tries);
             tries.drop_wire();
         }
-        let (number, _) = tries.wire.get_or_insert_with(|| {
+        let used = tries.wire.get_or_insert_with(|| {
             let many = (terms.recipe().owners)(terms.units);
-            (self.cx.next_number(many), Arc::clone(terms))
+            let number = self.cx.next_number(many);
+            let waiters = self.places.queue(queue).filter(|_| by == By::Queue);
+            let tokens = waiters.map_or(1, |queue| Tokens::to_reserve(queue));
+            Used { number, terms: Arc::clone(terms), tokens }
         });
-        let number = *number;
+        let (number, tokens) = (used.number, used.tokens);
         tries.again = false;
         let once = self.acquire_of(waiter).is_some_and(Acquire::is_once);
         Attempt {
@@ -128,6 +132,7 @@ impl Engine {
             waiter,
             by,
             number,
+            tokens,
             terms: Arc::clone(terms),
             lease: terms.first_lease(),
             sent_at: now,
@@ -146,7 +151,7 @@ impl Engine {
         let wire = self.cx.wire(attempt.number);
         let context = CallContext { once, refused, granted: false, uncertain: attempt.uncertain };
         let args = CallArgs::new(&subject, wire, attempt.lease).units(terms.units);
-        let args = CallArgs { context, companion, uptime: terms.uptime, ..args };
+        let args = CallArgs { context, companion, uptime: terms.uptime, tokens: attempt.tokens, ..args };
         let call = (terms.recipe().acquire)(&args).woken_by(&subject, wire);
         if attempt.by == By::Waiter {
             self.places.add_use(attempt.queue.place);

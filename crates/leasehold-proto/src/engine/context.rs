@@ -42,6 +42,8 @@ pub(super) struct Attempt {
     pub(super) waiter: Id,
     pub(super) by: By,
     pub(super) number: Number,
+    /// The fencing tokens that it reserves.
+    pub(super) tokens: u32,
     pub(super) terms: Arc<Terms>,
     pub(super) lease: Lease,
     pub(super) sent_at: Moment,

@@ -4,9 +4,9 @@
 //! bounded time after the server has granted it. Other clients then get their turn by an ordinary release.
 //!
 //! # How it works
-//! The server hold stays as it is: the same wire owner, the same lease. Its owner changes, and its guard. What the server
-//! would decide otherwise never passes on: a place in a queue of the server, a read or write side, a fencing token, a
-//! minimum hold time. When the bound is over, the release tells the listeners, and the client's next attempt goes out
+//! The server hold stays as it is: the same wire owner, the same lease. Its owner changes, and its guard, and the next of
+//! the fencing tokens that its grant has reserved. What the server would decide otherwise never passes on: a place in a
+//! queue of the server, a read or write side, a minimum hold time. When the bound is over, the release tells the listeners, and the client's next attempt goes out
 //! behind it, or leaves the others a turn (`release`).
 
 use std::sync::Arc;
@@ -58,6 +58,7 @@ impl Engine {
         let Some(hold) = self.holds.get_mut(number).certain("the hold was there") else { return };
         let reports = hold.reports.take();
         hold.owner = owner;
+        hold.tokens.pass_on();
         hold.min_hold_until = now;
         hold.guards.push(Guard::new(waiter, &terms, now, now + terms.claim_within()));
         self.holds.add_guard(waiter, number);
@@ -85,7 +86,7 @@ impl ServerHold {
             && self.call.is_none()
             && self.renewing.is_none()
             && self.reentry.as_ref().is_none_or(|reentry| reentry.is_single())
-            && self.token.is_none()
+            && self.tokens.can_pass_on()
             && self.min_hold_until <= now
     }
 

@@ -10,7 +10,6 @@
 //! pauses and waiting callers stay with the hold from phase to phase.
 
 use std::collections::VecDeque;
-use std::num::NonZeroU64;
 use std::time::Duration;
 
 use super::asking::{Bound, Question};
@@ -19,6 +18,7 @@ use super::interface::LostReason;
 use super::keys::{PlaceId, QueueId};
 use super::terms::{ByAddress, Terms};
 use super::timers::Alarm;
+use super::tokens::Tokens;
 use crate::id::{CallId, Id};
 use crate::lease::{LEASE_MIN, Lease};
 use crate::moment::Moment;
@@ -32,7 +32,7 @@ pub(super) struct ServerHold {
     pub(super) recipe: ByAddress,
     pub(super) owner: Owner,
     pub(super) units: u32,
-    pub(super) token: Option<NonZeroU64>,
+    pub(super) tokens: Tokens,
     /// The longest lease of any call that was sent. The server may keep the key for that long when all else is unknown.
     pub(super) longest: Lease,
     /// The send time of the last confirmed acquire or renewal.
@@ -233,7 +233,7 @@ impl ServerHold {
             recipe: ByAddress(recipe),
             owner: Owner::from_number(0),
             units: terms.units,
-            token: None,
+            tokens: Tokens::default(),
             longest: lease,
             confirmed_at: now,
             valid_until: now,

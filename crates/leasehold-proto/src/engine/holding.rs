@@ -3,7 +3,6 @@
 //! Invariant: a lost hold is never revived. Nothing renews it, and re-entering it fails. The last guard's release ends
 //! the hold here before anything is sent, so no renewal can follow a release.
 
-use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use super::subscriptions::Listener;
 use super::terms::ByAddress;
 use super::ticket::Ticket;
 use super::timers::Timer;
+use super::tokens::Tokens;
 use super::{AcquireFailure, Action, Engine, EnsureFailure, Grant, Id, LostReason, Outcome, Subject};
 use crate::moment::Moment;
 
@@ -72,8 +72,7 @@ impl Engine {
         let mut hold = ServerHold::new(place, &terms, terms.lease, sent_at);
         hold.recipe = ByAddress(held_as);
         hold.owner = owner;
-        // No script gives the token 0.
-        hold.token = token.and_then(NonZeroU64::new);
+        hold.tokens = Tokens::granted(token, attempt.tokens);
         hold.guards.push(Guard::new(id, &terms, sent_at.max(since), now + terms.claim_within()));
         let leased = held_as.holding.is_leased();
         hold.valid_until = if leased { attempt.lease.valid_until(sent_at) } else { Moment::NEVER };
@@ -128,7 +127,7 @@ impl Engine {
         if let Some(guard) = hold.guard_mut(id) {
             guard.claim_by = Moment::NEVER;
         }
-        let (token, valid_until) = (hold.token.map(NonZeroU64::get), hold.valid_until);
+        let (token, valid_until) = (hold.tokens.present(), hold.valid_until);
         if let Some(Ticket::Acquire(acquire)) = self.tickets.remove(id) {
             self.places.end_use(acquire.place);
         }

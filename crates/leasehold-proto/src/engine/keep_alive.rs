@@ -89,7 +89,7 @@ impl Engine {
         let waiters = queue.waiters(&self.tickets).take(if shared { 1 } else { LISTENERS });
         let listeners: Vec<_> = waiters
             .filter_map(|(waiter, acquire)| {
-                let number = acquire.tries()?.wire.as_ref()?.0;
+                let number = acquire.tries()?.wire.as_ref()?.number;
                 let channels = self.subject(acquire).channels(self.cx.wire(number));
                 Some((if shared { listener } else { Listener::Waiter(waiter) }, channels))
             })
@@ -206,7 +206,7 @@ impl Engine {
     fn attempt_as(&mut self, now: Moment, id: QueueId, number: Number, terms: &Terms) {
         let is_it = |acquire: &Acquire| {
             let wire = acquire.tries().and_then(|tries| tries.wire.as_ref());
-            wire.is_some_and(|(own, _)| *own == number)
+            wire.is_some_and(|used| used.number == number)
         };
         let queue = self.places.queue(id);
         let next = queue.and_then(|queue| queue.waiters(&self.tickets).find(|(_, acquire)| is_it(acquire)));

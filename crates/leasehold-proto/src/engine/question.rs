@@ -157,7 +157,7 @@ impl ServerHold {
     fn may_ask(&self, now: Moment) -> bool {
         self.recipe().hand_off.is_some()
             && now < self.hand_off_until
-            && self.token.is_none()
+            && self.tokens.can_pass_on()
             && self.is_watched()
             && self.renews_early()
             && self.lease_now(now) == self.lease()

@@ -24,10 +24,19 @@ pub(super) enum Last {
     TooLate(Duration),
 }
 
+/// A wire owner of attempts. Each of them asks for the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Used {
+    pub(super) number: Number,
+    pub(super) terms: Arc<Terms>,
+    /// The fencing tokens that they reserve.
+    pub(super) tokens: u32,
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Tries {
-    /// The wire owner of the attempts, and the terms for which it was used.
-    pub(super) wire: Option<(Number, Arc<Terms>)>,
+    /// The wire owner of the attempts, and what the first of them asked for.
+    pub(super) wire: Option<Used>,
     /// The attempt on its way.
     pub(super) call: Option<CallId>,
     /// True if news arrived while the attempt was on its way, so its answer may be older than the news.
@@ -68,7 +77,7 @@ impl Tries {
     }
 
     /// Forgets the wire owner, which is granted or undone and is not used again.
-    pub(super) fn drop_wire(&mut self) -> Option<(Number, Arc<Terms>)> {
+    pub(super) fn drop_wire(&mut self) -> Option<Used> {
         (self.unknown_until, self.queued) = (None, false);
         self.wire.take()
     }

@@ -132,7 +132,7 @@ impl Engine {
         let nap = self.nap(id, acquire, tries.refusals, remaining);
         let subject = self.subject(acquire);
         let wire = acquire.tries().and_then(|tries| tries.wire.as_ref());
-        let wire = wire.map_or_else(|| self.cx.no_wire(), |(number, _)| self.cx.wire(*number));
+        let wire = wire.map_or_else(|| self.cx.no_wire(), |used| self.cx.wire(used.number));
         let timers = &mut self.cx.timers;
         let tries = match self.tickets.get_mut(id) {
             Some(Ticket::Acquire(acquire)) => acquire.tries_mut(),

@@ -26,7 +26,7 @@ use super::subscriptions::Listener;
 use super::terms::Terms;
 use super::ticket::Ticket;
 use super::timers::{Alarm, Timer};
-use super::tries::{Last, Tries};
+use super::tries::{Last, Tries, Used};
 use super::{AcquireFailure, Engine, Id, Outcome, Request, Subject};
 use crate::backoff;
 use crate::moment::Moment;
@@ -420,7 +420,7 @@ impl Engine {
         };
         if tries.call.is_none() {
             let queued = tries.queued;
-            if let Some((number, terms)) = tries.drop_wire() {
+            if let Some(Used { number, terms, .. }) = tries.drop_wire() {
                 self.undo(now, place, number, &terms, (terms.first_lease(), queued, cause));
             }
         }

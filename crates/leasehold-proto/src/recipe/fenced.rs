@@ -1,7 +1,8 @@
 //! The fenced lock: Redisson's `RFencedLock` on the wire (docs/protocol.md#7-fenced-lock). The fencing token of each
 //! grant is higher than all earlier tokens.
 //!
-//! One script grants the hold and its token. A re-entry or a repeated call gives the same token.
+//! One script grants the hold and its token. A re-entry or a repeated call gives the same token. A grant can reserve
+//! further tokens, for the holds that its client passes on without a call.
 
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
@@ -63,6 +64,7 @@ fn acquire(args: &CallArgs<'_>, tokens: Tokens) -> Call {
         .arg("owner", args.owner)
         .arg("hybrid", u8::from(tokens != Tokens::Counter))
         .arg("token_kept", kept.as_millis())
+        .arg("tokens", args.tokens)
 }
 
 fn read_acquire(reply: &Reply) -> Option<Answer> {

@@ -25,6 +25,8 @@ pub struct CallArgs<'a> {
     pub count: u32,
     /// The number of units: permits of a semaphore, 1 for every other primitive.
     pub units: u32,
+    /// The fencing tokens that an acquire reserves in a row, at least 1. Each repeat of the call reserves as many.
+    pub tokens: u32,
     /// The context of the caller.
     pub context: CallContext,
     /// The uptime below which a server counts as recently restarted and its answer does not count.

@@ -11,7 +11,7 @@ use leasehold_proto::recipe::read_write::WRITE_LOCK;
 use leasehold_proto::recipe::reentrant::REENTRANT;
 use leasehold_proto::{Channel, Name, Reply, Verb};
 
-use crate::harness::{Harness, bounded, millis, ms, next_timer, request};
+use crate::harness::{Harness, bounded, millis, ms, next_timer, request, unknown};
 
 /// Creates a harness with hold 1 of owner 1, which was granted at 1 ms, and waiter 2 of owner 2.
 fn with_waiter(hold: Request, waiter: Request) -> Harness {
@@ -105,12 +105,93 @@ fn a_hold_whose_own_terms_forbid_it_is_not_passed_on() {
     }
 }
 
+/// The reply of a fenced lock.
+fn numbered(pttl: i64, token: &str) -> Reply {
+    Reply::Array(vec![Reply::Int(pttl), Reply::Text(token.into())])
+}
+
+/// Returns an acquire of a fenced lock.
+fn fenced(owner: u64) -> Request {
+    let subject = Subject::new(&Name::new("x").unwrap(), with_tokens(Tokens::Hybrid));
+    Request { subject, ..request(owner, 30_000) }
+}
+
+/// Answers the oldest call, an acquire. Returns the number of tokens that it reserves.
+fn reserved(harness: &mut Harness, reply: Reply) -> u64 {
+    let call = harness.answer(1, Ok(reply));
+    assert_eq!(call.verb(), Verb::Acquire);
+    call.argument("tokens").unwrap().parse().unwrap()
+}
+
+/// Creates a harness with a bound of a minute, and 20 waiters for a fenced lock that another waiter has just released.
+/// The attempt for them is on its way.
+fn with_fenced_waiters() -> Harness {
+    let mut harness = Harness::with(Settings { hand_off: Duration::from_secs(60), ..Settings::default() });
+    harness.step(1, Event::Acquire(Id(1), fenced(1)));
+    assert_eq!(reserved(&mut harness, numbered(-2, "7")), 1, "a waiter alone needs one token");
+    assert_eq!(grant_of(harness.claim(1, 1)).token, Some(7));
+    for id in 2..=21 {
+        harness.step(1, Event::Acquire(Id(id), fenced(id)));
+    }
+    harness.release(1, 1, 30);
+    let released = Reply::Array(vec![Reply::Int(1), Reply::Int(0)]);
+    assert_eq!(harness.answer(1, Ok(released)).verb(), Verb::Release);
+    harness
+}
+
+/// Grants the waiters the tokens from 100 on.
+fn with_tokens_reserved() -> Harness {
+    let mut harness = with_fenced_waiters();
+    assert_eq!(reserved(&mut harness, numbered(-2, "100")), 16);
+    harness
+}
+
+#[test]
+fn a_repeated_acquire_reserves_as_many_tokens_as_the_first_one() {
+    let mut harness = with_fenced_waiters();
+    let call = harness.answer(1, unknown(Verb::Acquire));
+    assert_eq!(call.argument("tokens"), Some("16"));
+    for id in 3..=21 {
+        harness.step(1, Event::Cancel(Id(id)));
+    }
+    let again_at = millis(next_timer(&mut harness.engine));
+    harness.step(again_at, Event::Tick);
+    assert_eq!(reserved(&mut harness, numbered(-2, "100")), 16, "one waiter is left");
+    assert_eq!(grant_of(harness.claim(again_at, 2)).token, Some(100));
+}
+
+#[test]
+fn a_fenced_hold_passes_on_with_the_tokens_that_its_grant_reserved() {
+    let mut harness = with_tokens_reserved();
+    let wire = grant_of(harness.claim(100, 2)).wire;
+    for id in 3..=17 {
+        harness.release(100, id - 1, 40 + id);
+        let grant = grant_of(harness.claim(100, id));
+        assert_eq!((grant.wire, grant.token), (wire, Some(98 + id)));
+    }
+    assert!(harness.sent.is_empty(), "{:?}", harness.sent);
+    harness.release(100, 17, 60);
+    let sent: Vec<_> = harness.sent.iter().map(|(_, call)| call.verb()).collect();
+    assert_eq!(sent, [Verb::Release, Verb::Acquire], "the sixteenth holder has the last token");
+}
+
+#[test]
+fn a_re_entry_keeps_the_token_of_a_hold_that_was_passed_on() {
+    let mut harness = with_tokens_reserved();
+    grant_of(harness.claim(100, 2));
+    harness.release(100, 2, 40);
+    assert_eq!(grant_of(harness.claim(100, 3)).token, Some(101));
+    harness.step(100, Event::Acquire(Id(22), fenced(3)));
+    harness.answer(100, Ok(Reply::Int(1)));
+    assert_eq!(grant_of(harness.claim(100, 22)).token, Some(101));
+}
+
 #[test]
 fn the_server_hands_over_what_it_orders_or_counts() {
-    let numbered = |pttl, token: &str| Reply::Array(vec![Reply::Int(pttl), Reply::Text(token.into())]);
     let recipes = [
         (&FAIR, Reply::Nil, Reply::Int(30_000)),
         (&WRITE_LOCK, Reply::Nil, Reply::Int(30_000)),
+        // A token that was granted without waiters has no successor.
         (with_tokens(Tokens::Counter), numbered(-2, "7"), numbered(30_000, "")),
     ];
     for (recipe, granted, refused) in recipes {

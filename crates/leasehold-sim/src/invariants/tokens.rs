@@ -1,5 +1,5 @@
-//! T1, T2, T3: the token of a grant is greater than all before it, the same for all holds of the grant, and equal to the
-//! token that the server keeps.
+//! T1, T2, T3: the token of a holder is greater than all before it, the same for its re-entries, and one of those that the
+//! server gave to the grant. A grant of several tokens serves as many holders of a client, one after the other.
 //!
 //! Invariant: a counter is judged while the server keeps its data. A hybrid token, which contains the server's time, is
 //! judged even after a loss of data, unless the server's clock has gone back.
@@ -13,19 +13,20 @@ use leasehold_proto::Verb;
 use super::breaches::Breaches;
 use super::invariant::Invariant;
 use crate::fault::Kind;
-use crate::history::Event;
+use crate::history::{Event, Hold};
 use crate::owner::{Wire, short};
 use crate::primitive::Primitive;
-use crate::recorder::view::View;
+use crate::recorder::view::{LiveHold, View};
 
 #[derive(Default)]
 pub(super) struct Tokens {
-    /// The tokens that an owner was granted, more than one token only if the network has repeated its acquire.
-    granted: BTreeMap<Wire, Vec<i64>>,
+    /// The tokens that a wire owner was granted: the last token before the grant, and its last one. Only an acquire that
+    /// the network has repeated has more than one grant.
+    granted: BTreeMap<Wire, Vec<(i64, i64)>>,
     /// The greatest granted token of each name.
     greatest: BTreeMap<Arc<str>, i64>,
-    /// The greatest claimed token of each name, with its owner.
-    claimed: BTreeMap<Arc<str>, (i64, Wire)>,
+    /// The last claim of each name that had a new token.
+    claimed: BTreeMap<Arc<str>, Claimed>,
     breaches: Breaches,
     /// The owners that were granted before the server lost data. One of them may be claimed afterwards.
     outlived: BTreeSet<Wire>,
@@ -33,6 +34,13 @@ pub(super) struct Tokens {
     lost_data: Option<Duration>,
     /// The time at which the server's clock last went back.
     went_back: Option<Duration>,
+}
+
+/// A claim with a token.
+struct Claimed {
+    token: i64,
+    wire: Wire,
+    hold: Hold,
 }
 
 impl Invariant for Tokens {
@@ -55,15 +63,15 @@ impl Invariant for Tokens {
             Event::Executed { verb, name, wire, before, after, .. } if Primitive::of(name).has_tokens() => {
                 let granted = !before.is_held_by(wire) && after.is_held_by(wire);
                 if *verb == Verb::Acquire && granted {
-                    return self.grant(name, wire, after.value.unwrap_or_default());
+                    let tokens = (before.value.unwrap_or_default(), after.value.unwrap_or_default());
+                    return self.grant(name, wire, tokens);
                 }
                 if before.value != after.value {
                     return Err(format!("T2: {verb} of {name} for {} has used a token up", short(wire)));
                 }
             }
-            Event::Claimed { hold, wire, token: Some(token), .. } => {
-                let Some(live) = view.holds.get(hold) else { return Ok(()) };
-                return self.claim(&live.name, wire, i64::try_from(*token).unwrap_or(i64::MAX));
+            Event::Claimed { hold, token: Some(token), .. } => {
+                return self.claim(view, *hold, i64::try_from(*token).unwrap_or(i64::MAX));
             }
             _ => {}
         }
@@ -83,21 +91,24 @@ impl Tokens {
         self.claimed.retain(|name, _| grows(name));
     }
 
-    fn grant(&mut self, name: &Arc<str>, wire: &Wire, token: i64) -> Result<(), String> {
-        self.granted.entry(Arc::clone(wire)).or_default().push(token);
+    fn grant(&mut self, name: &Arc<str>, wire: &Wire, (before, last): (i64, i64)) -> Result<(), String> {
+        self.granted.entry(Arc::clone(wire)).or_default().push((before, last));
         let greatest = self.greatest.entry(Arc::clone(name)).or_insert(0);
-        if token <= *greatest {
+        if last <= *greatest {
             return Err(format!(
-                "T1: the grant of {name} to {} has the token {token}, and one before it {greatest}",
+                "T1: the grant of {name} to {} has the token {last}, and one before it {greatest}",
                 short(wire)
             ));
         }
-        *greatest = token;
+        *greatest = last;
         Ok(())
     }
 
-    fn claim(&mut self, name: &Arc<str>, wire: &Wire, token: i64) -> Result<(), String> {
-        let granted = self.granted.get(wire).is_some_and(|tokens| tokens.contains(&token));
+    fn claim(&mut self, view: &View, hold: Hold, token: i64) -> Result<(), String> {
+        let Some(LiveHold { name, wire, .. }) = view.holds.get(&hold) else { return Ok(()) };
+        let granted = self.granted.get(wire).is_some_and(|granted| {
+            granted.iter().any(|(before, last)| (*before + 1..=*last).contains(&token))
+        });
         if !granted {
             return Err(format!(
                 "T3: {} was told the token {token}, which the server has not given it",
@@ -107,24 +118,31 @@ impl Tokens {
         if self.outlived.contains(wire) && Primitive::of(name) != Primitive::Hybrid {
             return Ok(());
         }
-        match self.claimed.get(name) {
-            // The owner claims the same grant again.
-            Some((known, owner)) if owner == wire && *known == token => {}
-            Some((_, owner)) if owner == wire => {
+        if let Some(last) = self.claimed.get(name) {
+            // A hold passes on to another owner after its last guard, and is re-entered before.
+            let is_re_entry =
+                last.wire == *wire && view.holds.get(&last.hold).is_some_and(|held| view.is_valid(held));
+            if is_re_entry && last.token == token {
+                return Ok(());
+            }
+            if is_re_entry {
                 return Err(format!("T2: {} has a second token, {token}", short(wire)));
             }
-            // If the lock was taken away, the later grant may be claimed first.
-            Some((known, _)) if token <= *known && self.breaches.excuse(name, wire) => return Ok(()),
-            Some((known, owner)) if token <= *known => {
+            if token <= last.token {
+                // If the lock was taken away, the later grant may be claimed first.
+                if self.breaches.excuse(name, wire) {
+                    return Ok(());
+                }
                 return Err(format!(
-                    "T1: {} was given the token {token} of {name} after {} had {known}",
+                    "T1: {} was given the token {token} of {name} after {} had {}",
                     short(wire),
-                    short(owner)
+                    short(&last.wire),
+                    last.token
                 ));
             }
-            _ => {}
         }
-        self.claimed.insert(Arc::clone(name), (token, Arc::clone(wire)));
+        let claim = Claimed { token, wire: Arc::clone(wire), hold };
+        self.claimed.insert(Arc::clone(name), claim);
         Ok(())
     }
 }

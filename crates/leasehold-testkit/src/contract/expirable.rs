@@ -16,6 +16,7 @@ use super::{Admin, Harness, until};
 behaviors! {
     permits_are_acquired_under_their_ids,
     a_duplicate_acquire_takes_permits_once,
+    a_duplicate_acquire_does_not_shorten_a_lease,
     a_refusal_returns_the_time_until_the_next_permit_expires,
     an_expired_permit_is_reclaimed_and_published_once,
     a_permit_renewal_needs_all_ids_and_never_shortens,
@@ -69,6 +70,15 @@ async fn a_duplicate_acquire_takes_permits_once<S: Store, A: Admin>(harness: &Ha
         assert_eq!(pe.acquire(EXPIRABLE, (1, 3), FRESH).await, Reply::Nil);
         assert_eq!((pe.value(), census(&pe).await), ("0".into(), (0, 3)));
     }
+}
+
+async fn a_duplicate_acquire_does_not_shorten_a_lease<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let pe = pe(harness, "2");
+    assert_eq!(pe.acquire_for(EXPIRABLE, (1, 2), 500_000, FRESH).await, Reply::Nil);
+    let ends = || harness.run_command(&["ZRANGE", &pe.ids(), "0", "-1", "WITHSCORES"]);
+    let before = ends();
+    assert_eq!(pe.acquire_for(EXPIRABLE, (1, 2), 9_000, FRESH).await, Reply::Nil);
+    assert_eq!(ends(), before);
 }
 
 async fn a_refusal_returns_the_time_until_the_next_permit_expires<S: Store, A: Admin>(

@@ -66,6 +66,12 @@ impl<'a, S: Store, A: Admin> LockHarness<'a, S, A> {
             .await
     }
 
+    /// Sends an acquire that reserves so many fencing tokens.
+    pub(super) async fn acquire_with_tokens(&self, number: u64, tokens: u32) -> Result<Reply, StoreError> {
+        let args = CallArgs { tokens, ..self.call_args(number, LONG) };
+        self.harness.run((self.subject.recipe.acquire)(&args)).await
+    }
+
     /// Sends the acquire of a caller that requires this uptime of the server.
     pub(super) async fn acquire_with_uptime(&self, number: u64, uptime: Duration) -> Reply {
         self.harness

@@ -20,6 +20,7 @@ use super::{Admin, Harness, next};
 behaviors! {
     each_grant_has_a_token_above_the_last,
     a_duplicate_fenced_acquire_returns_the_same_token,
+    a_grant_reserves_tokens_in_a_row,
     a_refused_fenced_acquire_uses_up_no_token,
     a_hybrid_token_is_at_least_the_servers_time,
     an_invalid_token_key_is_rejected_and_nothing_is_acquired,
@@ -66,6 +67,33 @@ async fn a_duplicate_fenced_acquire_returns_the_same_token<S: Store, A: Admin>(h
     );
     assert_eq!(lock_harness.renew(1, LONG, 2).await, Reply::Int(1));
     assert_eq!(harness.run_command(&["GET", &token]), "1", "taking it once more keeps the token");
+}
+
+async fn a_grant_reserves_tokens_in_a_row<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let (lock_harness, token) = fenced(harness, Tokens::Counter);
+    for (number, first, last) in [(1, "1", "16"), (2, "17", "32")] {
+        for _ in 0..2 {
+            assert_eq!(
+                lock_harness.acquire_with_tokens(number, 16).await,
+                Ok(granted(first)),
+                "and a repeat of it"
+            );
+            assert_eq!(harness.run_command(&["GET", &token]), last);
+        }
+        assert_eq!(lock_harness.release(number, 0).await, Reply::Int(1));
+    }
+    assert_eq!(lock_harness.acquire_with_tokens(3, 1).await, Ok(granted("33")));
+    lock_harness.release(3, 0).await;
+    harness.run_command(&["SET", &token, "9007199254740980"]);
+    let refused =
+        lock_harness.acquire_with_tokens(4, 16).await.expect_err("the last token would be too large");
+    assert_eq!(refused.kind, StoreErrorKind::WrongType);
+    harness.run_command(&["SET", &token, "3"]);
+    let (hybrid, _) = fenced(harness, Tokens::Hybrid);
+    let reply = hybrid.acquire_with_tokens(5, 16).await;
+    let last: u64 = harness.run_command(&["GET", &token]).parse().expect("a token");
+    assert_eq!(reply, Ok(granted(&(last - 15).to_string())));
+    assert_eq!(hybrid.acquire_with_tokens(5, 16).await, reply);
 }
 
 async fn a_refused_fenced_acquire_uses_up_no_token<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {

@@ -18,6 +18,8 @@ use crate::lock::guard::{Guard, ReleaseOutcome};
 ///
 /// A resource that remembers the highest token it has seen, and refuses lower ones, is safe from a holder that was
 /// paused past its lease. A lock alone cannot give that safety. Re-entry keeps the token of the hold.
+///
+/// Tokens can have gaps. A client with several waiting tasks reserves some at once and passes the hold on among them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fenced(Tokens);
 

@@ -22,7 +22,8 @@ const KEYS_MAX: usize = 8;
 #[derive(Debug)]
 pub(super) struct PendingCall {
     pub(super) id: CallId,
-    pub(super) call: Call,
+    /// Boxed, since a pending call moves from place to place some twenty times.
+    pub(super) call: Box<Call>,
     pub(super) deadline: Deadline,
     /// True if the submitter has left.
     pub(super) is_abandoned: bool,
@@ -33,8 +34,8 @@ pub(super) struct PendingCall {
 }
 
 impl PendingCall {
-    pub(super) const fn new(id: CallId, call: Call, deadline: Deadline) -> Self {
-        Self { id, call, deadline, is_abandoned: false, redirections: 0, asks: false }
+    pub(super) fn new(id: CallId, call: Call, deadline: Deadline) -> Self {
+        Self { id, call: Box::new(call), deadline, is_abandoned: false, redirections: 0, asks: false }
     }
 }
 

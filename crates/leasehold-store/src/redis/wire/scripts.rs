@@ -107,11 +107,11 @@ impl Scripts {
 fn encode_batch((kinds, calls): (&Kinds, &[PendingCall]), script: (&str, &str), out: &mut Vec<u8>) {
     let order: Vec<u8> = calls.iter().map(|row| kinds.digit(&row.call)).collect();
     let common = |kind: Kind| {
-        let calls = calls.iter().map(|row| &row.call);
+        let calls = calls.iter().map(|row| &*row.call);
         encode::Common::of(calls.filter(|call| std::ptr::eq(call.script(), kind.script)))
     };
     let scripts: Vec<_> = [Some(kinds.first), kinds.second].into_iter().flatten().map(common).collect();
-    encode::batch(out, script, (&order, &scripts), calls.iter().map(|row| &row.call));
+    encode::batch(out, script, (&order, &scripts), calls.iter().map(|row| &*row.call));
 }
 
 /// Returns the hashes of the scripts.

@@ -1,6 +1,12 @@
 //! The contract as a user with the smallest rights, for each primitive alone and for all of them.
 
+use std::time::Duration;
+
+use leasehold_proto::engine::Subject;
 use leasehold_proto::recipe::grants::{Names, PRIMITIVES, Place, Primitive, rules};
+use leasehold_proto::recipe::reentrant::REENTRANT;
+use leasehold_proto::{CallArgs, ClientId, Lease, Name, Reply, WireOwner};
+use leasehold_store::Store;
 use leasehold_store::redis::{ConnectOptions, Redis};
 use leasehold_testkit::contract::read_write::{self, marks};
 use leasehold_testkit::contract::{expirable, fair, keep_alive, latch, locks, reentrant, semaphore};
@@ -94,4 +100,20 @@ async fn the_smallest_rights_in_a_cluster_pass_the_contract_by_sharded_channels(
     let admin = ClusterAdmin(server);
     passes!(&store, &admin; reentrant, fair, read_write, marks, latch);
     is_limited(&admin.0);
+}
+
+#[tokio::test]
+async fn the_listeners_of_a_hold_are_counted_only_with_the_right_to_it() {
+    for place in [Place::Standalone, Place::Cluster] {
+        let (server, store) = limited(place, &["lock"]).await;
+        let subject = Subject::new(&Name::new("contract:job").unwrap(), &REENTRANT);
+        let lease = Lease::new(Duration::from_secs(30)).unwrap();
+        let args = CallArgs::new(&subject, WireOwner::new(ClientId::from_random([7; 16]), 1), lease);
+        let limit = Duration::from_secs(20);
+        assert_eq!(store.run((REENTRANT.acquire)(&args), limit).await, Ok(Reply::Nil));
+        let count = async || store.run((REENTRANT.hand_off.unwrap())(&args), limit).await;
+        assert_eq!(count().await, Ok(Reply::Int(2)), "nobody listens");
+        assert_eq!(server.cli(&["ACL", "SETUSER", "app", "-pubsub"]), "OK");
+        assert_eq!(count().await, Ok(Reply::Int(1)), "renewed, and the listeners are unknown");
+    }
 }

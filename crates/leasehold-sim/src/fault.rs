@@ -85,10 +85,16 @@ pub(crate) enum Kind {
     Delete,
     /// A lock is released by force.
     ForceRelease,
+    /// Another server of the fleet takes over, with all data.
+    Switch,
+    /// A slot moves to another server of the cluster. Until it has moved, its server names the other one.
+    Migration,
+    /// The replicas lose their master while the fault lasts.
+    ReplicasAway,
 }
 
 impl Kind {
-    const ALL: [Self; 28] = [
+    const ALL: [Self; 31] = [
         Self::RequestsStall,
         Self::RepliesStall,
         Self::Partition,
@@ -117,13 +123,18 @@ impl Kind {
         Self::DropFutures,
         Self::Delete,
         Self::ForceRelease,
+        Self::Switch,
+        Self::Migration,
+        Self::ReplicasAway,
     ];
 
     /// Returns the kinds that are possible in a mode.
     #[must_use]
     pub(crate) fn all(mode: Mode) -> Vec<Self> {
         let possible = |kind: &Self| match mode {
-            Mode::Single => true,
+            Mode::Single => !kind.needs_fleet(),
+            // The servers of a fleet share what they store, and the foreign clients know one server alone.
+            Mode::Fleet => !matches!(kind, Self::Refuse | Self::Duplicate | Self::RestartEmpty),
             // The faults that one of several servers may suffer and that no assumption rules out.
             Mode::Quorum => matches!(
                 kind,
@@ -147,6 +158,10 @@ impl Kind {
             ),
         };
         Self::ALL.into_iter().filter(possible).collect()
+    }
+
+    const fn needs_fleet(self) -> bool {
+        matches!(self, Self::Switch | Self::Migration | Self::ReplicasAway)
     }
 
     /// Returns true if the fault ends in the moment in which it begins.
@@ -216,6 +231,9 @@ impl fmt::Display for Kind {
             Self::DropFutures => "futures dropped",
             Self::Delete => "key deleted",
             Self::ForceRelease => "forced free",
+            Self::Switch => "failover without loss",
+            Self::Migration => "slot moved",
+            Self::ReplicasAway => "replicas away",
         })
     }
 }

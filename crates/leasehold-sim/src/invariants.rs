@@ -22,6 +22,7 @@ mod read_write;
 mod reasons;
 mod reentry;
 mod renewals;
+mod replaced;
 mod requests;
 mod server_keeps;
 mod tokens;
@@ -57,5 +58,6 @@ pub(crate) fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(read_write::ReadWrite::default()),
         Box::new(permits::Permits::default()),
         Box::new(latch::Latch::default()),
+        Box::new(replaced::Replaced::default()),
     ]
 }

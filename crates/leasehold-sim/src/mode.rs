@@ -11,6 +11,8 @@ pub(crate) enum Mode {
     Single,
     /// Redlock over three simulated servers.
     Quorum,
+    /// All primitives but Redlock, behind sentinels or on a cluster.
+    Fleet,
 }
 
 impl fmt::Display for Mode {
@@ -18,6 +20,7 @@ impl fmt::Display for Mode {
         f.write_str(match self {
             Self::Single => "single",
             Self::Quorum => "quorum",
+            Self::Fleet => "fleet",
         })
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use leasehold_proto::engine::CallId;
-use leasehold_proto::{Applied, Call, Channel, Reply, StoreError};
+use leasehold_proto::{Applied, Call, Channel, Reply, Scope, StoreError};
 use leasehold_store::{Heard, Outcomes, Store, Submit, Subscription};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -127,6 +127,12 @@ impl Outcomes for Pending {
         }
         if let Some(recipient) = self.outcomes.upgrade() {
             recipient.take(outcomes);
+        }
+    }
+
+    fn replaced(&self, scope: Scope) {
+        if let Some(recipient) = self.outcomes.upgrade() {
+            recipient.replaced(scope);
         }
     }
 }

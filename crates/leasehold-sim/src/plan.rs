@@ -41,6 +41,41 @@ impl WireTerms {
     }
 }
 
+/// The shape of a fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// A master that sentinels name.
+    Sentinel,
+    /// Masters that share the slots.
+    Cluster,
+}
+
+/// The terms of a fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FleetTerms {
+    pub(crate) shape: Shape,
+    /// True if calls count once the replicas have acknowledged them.
+    pub(crate) confirms: bool,
+}
+
+impl FleetTerms {
+    fn of(seed: u64) -> Self {
+        let mut rng = stream(seed, "shape");
+        let shape = if rng.bool() { Shape::Sentinel } else { Shape::Cluster };
+        Self { shape, confirms: rng.bool() }
+    }
+
+    const fn allows(self, kind: Kind) -> bool {
+        match kind {
+            // The data of one of several masters is not kept apart.
+            Kind::Failover => matches!(self.shape, Shape::Sentinel),
+            Kind::Migration => matches!(self.shape, Shape::Cluster),
+            Kind::ReplicasAway => self.confirms,
+            _ => true,
+        }
+    }
+}
+
 /// The parameters and faults of one simulated run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -72,6 +107,8 @@ pub(crate) struct Plan {
     pub(crate) latency_max: Duration,
     /// The terms of the wire.
     pub(crate) wire: WireTerms,
+    /// The terms of the fleet, in the mode with one.
+    pub(crate) fleet: Option<FleetTerms>,
     /// The faults, in the order of their start.
     pub(crate) faults: Vec<Fault>,
     /// The quiesce time, by which all faults have ended.
@@ -89,9 +126,9 @@ impl Plan {
         let leases: &[u64] = match (mode, rng.u8(0..3)) {
             // A node counts once it has been up for the longest lease, and it reports its uptime in whole seconds.
             (Mode::Quorum, _) => &[1_500, 3_000],
-            (Mode::Single, 0) => &[250, 900, 2_500],
-            (Mode::Single, 1) => &[1_000, 4_000, 10_000],
-            (Mode::Single, _) => &[5_000, 30_000],
+            (Mode::Single | Mode::Fleet, 0) => &[250, 900, 2_500],
+            (Mode::Single | Mode::Fleet, 1) => &[1_000, 4_000, 10_000],
+            (Mode::Single | Mode::Fleet, _) => &[5_000, 30_000],
         };
         let leases: Vec<_> = leases.iter().copied().map(ms).collect();
         let quiesce_at = leases[0] * rng.u32(3..12) + ms(500);
@@ -109,6 +146,7 @@ impl Plan {
             has_min_holds: mode != Mode::Quorum && stream(seed, "rests").u8(0..4) == 0,
             latency_max: Duration::from_micros(*rng.choice(&[200, 1_000, 5_000]).expect("one of several")),
             wire: WireTerms::of(seed),
+            fleet: (mode == Mode::Fleet).then(|| FleetTerms::of(seed)),
             leases,
             faults: Vec::new(),
             quiesce_at,
@@ -121,14 +159,39 @@ impl Plan {
             (plan.processes, plan.users) = (plan.processes.max(2), plan.users.min(2));
             (plan.quiesce_at, plan.stop_at) = (plan.quiesce_at + grows_up, plan.stop_at + grows_up * 2);
         }
+        if let Some(fleet) = plan.fleet {
+            plan.foreigners = 0;
+            if fleet.shape == Shape::Cluster {
+                plan.keep_one_lock();
+            }
+        }
         plan.faults = plan.choose_faults();
         plan
+    }
+
+    /// Leaves out all locks but one. A lock of several names needs them all on one server.
+    fn keep_one_lock(&mut self) {
+        let mut locks = 0;
+        self.names.retain(|name| {
+            let is_lock = Primitive::of(name).is_lock();
+            locks += usize::from(is_lock);
+            !is_lock || locks == 1
+        });
+    }
+
+    /// Returns true if a fault breaks an assumption of promise M. A failover breaks none if the replica that takes over
+    /// has acknowledged what counts.
+    #[must_use]
+    pub(crate) fn is_breach(&self, kind: Kind) -> bool {
+        let confirms = self.fleet.is_some_and(|fleet| fleet.confirms);
+        kind.breaks_assumptions() && !(kind == Kind::Failover && confirms)
     }
 
     /// Chooses the faults. Each seed has its own subset of the kinds, so that common faults do not hide rare faults.
     fn choose_faults(&self) -> Vec<Fault> {
         let mut rng = stream(self.seed, "faults");
         let mut kinds = Kind::all(self.mode);
+        kinds.retain(|kind| self.fleet.is_none_or(|fleet| fleet.allows(*kind)));
         rng.shuffle(&mut kinds);
         kinds.truncate(rng.usize(0..=5));
         let count = if kinds.is_empty() { 0 } else { rng.usize(1..=8) };

@@ -3,7 +3,9 @@
 //! Invariant: the plan and its random numbers decide everything outside the client.
 
 mod carriage;
+mod environment;
 mod executor;
+mod fleet;
 mod foreign;
 mod net;
 mod port;
@@ -17,14 +19,12 @@ mod windows;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use leasehold::Client;
-use leasehold_store::embedded::{Condition, Frame};
+use leasehold_store::embedded::Condition;
 use tokio::sync::Notify;
 
+use self::environment::SimEnvironment;
 use self::executor::{Executor, Home, spawn};
-use self::net::Net;
 use self::port::SimStore;
 use self::runtime::SimRuntime;
 use self::timeline::Timeline;
@@ -38,7 +38,7 @@ use crate::observe::{Book, Observed};
 use crate::plan::{Plan, stream};
 use crate::primitive::Primitive;
 use crate::recorder::Recorder;
-use crate::schedule::{Action, replicated_at};
+use crate::schedule::Action;
 use crate::wire::Witness;
 use crate::workload;
 
@@ -65,11 +65,12 @@ pub(crate) fn run(plan: &Arc<Plan>, keep: bool) -> Recorder {
     let server_clock = plan.server_clock();
     let recorder = Recorder::new(plan, clocks.clone(), server_clock.clone(), keep);
     let timeline = Arc::new(Timeline::default());
-    let net = Net::new(&timeline, plan, Witness::new(plan, recorder.clone(), server_clock));
+    let witness = Witness::new(plan, recorder.clone(), server_clock);
+    let environment = SimEnvironment::new(&timeline, plan, witness);
     let mut world = World {
         plan: Arc::clone(plan),
         executor: Executor::new(&timeline, plan.processes + plan.foreigners, stream(plan.seed, "schedule")),
-        environment: Arc::new(SimEnvironment { timeline, net }),
+        environment: Arc::new(environment),
         clocks,
         jumped: (0..plan.processes).map(|_| Arc::default()).collect(),
         recorder: recorder.clone(),
@@ -95,7 +96,7 @@ impl World {
     fn begin(&mut self, index: usize) {
         let fault = self.plan.faults[index].clone();
         self.record(Event::Fault { index, kind: fault.kind, begins: true });
-        let (net, until) = (self.environment.net.clone(), fault.ends());
+        let (net, until) = (self.environment.net_of(&fault).clone(), fault.ends());
         match fault.kind {
             Kind::RequestsStall
             | Kind::RepliesStall
@@ -108,16 +109,21 @@ impl World {
             | Kind::Duplicate
             | Kind::MessagesLost
             | Kind::ServerFreeze
-            | Kind::Restart
             | Kind::RestartEmpty => net.disturb(&fault),
+            Kind::Restart if self.plan.fleet.is_some() => net.take_down(until),
+            Kind::Restart => net.disturb(&fault),
+            Kind::Failover | Kind::Switch | Kind::Migration | Kind::ReplicasAway => {
+                self.environment.change(&fault);
+            }
             Kind::Refuse => {
                 for process in 0..self.plan.processes + self.plan.foreigners {
                     net.impair(process, Impairment::Refused, until);
                     net.reset(process);
                 }
             }
-            Kind::DropFutures => net.impair(fault.process, Impairment::DropsFutures, until),
-            Kind::Failover => net.fail_over(replicated_at(&fault), until),
+            Kind::DropFutures => {
+                self.environment.reach.nets[0].impair(fault.process, Impairment::DropsFutures, until);
+            }
             Kind::ForgetScripts => net.server.forget_scripts(),
             Kind::OutOfMemory => net.server.refuse(Some(Condition::OutOfMemory)),
             Kind::ReadOnly => net.server.refuse(Some(Condition::ReadOnly)),
@@ -155,7 +161,7 @@ impl World {
             _ => {
                 self.recorder.pause(self.environment.now(), process, false);
                 self.recorder.kill(self.environment.now(), process);
-                self.environment.net.kill(process);
+                self.environment.reach.nets.iter().for_each(|net| net.kill(process));
                 self.executor.kill(process);
                 self.alive[process] = false;
             }
@@ -168,9 +174,10 @@ impl World {
             // Another fault of this kind is still active.
             _ if self.lasts_elsewhere(index) => {}
             Kind::OutOfMemory | Kind::ReadOnly | Kind::Busy => {
-                self.environment.net.server.refuse(None);
+                self.environment.server().refuse(None);
             }
-            Kind::HalfOpen => self.environment.net.find_out(fault.process),
+            Kind::HalfOpen => self.environment.net_of(&fault).find_out(fault.process),
+            Kind::Migration | Kind::ReplicasAway => self.environment.end_change(&fault),
             Kind::Pause | Kind::Starve if fault.process < self.plan.processes => {
                 self.executor.pause(fault.process, false);
                 self.executor.starve(fault.process, false);
@@ -187,6 +194,12 @@ impl World {
         let (ended, now) = (&self.plan.faults[index], self.environment.now());
         self.plan.faults.iter().enumerate().any(|(other, fault)| {
             let same = fault.kind == ended.kind && fault.process == ended.process;
+            let same = same
+                && match fault.kind {
+                    Kind::HalfOpen => self.environment.are_on_one_net(fault, ended),
+                    Kind::Migration => fault.name == ended.name,
+                    _ => true,
+                };
             other != index && same && fault.begins <= now && fault.ends() > now
         })
     }
@@ -229,10 +242,10 @@ impl World {
             loop {
                 let builder = Client::builder().timeout(plan.timeout).poll_interval(plan.poll_interval);
                 let builder = builder.hand_off(plan.hand_off);
-                let (net, rng) = (environment.net.clone(), rng.fork());
+                let (reach, rng) = (environment.reach.clone(), rng.fork());
                 let (recorder, observing) = (recorder.clone(), Arc::clone(&environment));
                 let open = async move || {
-                    let store = SimStore::connect(&net, process, rng).await?;
+                    let store = SimStore::connect(&reach, process, rng).await?;
                     Ok(Observed { store, book: Book { process, recorder, environment: observing } })
                 };
                 match builder.connect_over(&runtime, "sim", open).await {
@@ -284,7 +297,7 @@ impl lifecycle::World for World {
         match action {
             Action::Begin(index) => self.begin(index),
             Action::End(index) => self.end(index),
-            Action::Replicate => self.environment.net.replicate(),
+            Action::Replicate => self.environment.replicate(),
         }
     }
 
@@ -298,31 +311,7 @@ impl lifecycle::World for World {
     }
 
     fn left_over(&self) -> (Vec<String>, Vec<String>) {
-        let server = &self.environment.net.server;
+        let server = self.environment.server();
         (server.left_over(&self.plan), server.channels())
-    }
-}
-
-/// The environment of the workloads of one server.
-struct SimEnvironment {
-    timeline: Arc<Timeline>,
-    net: Net,
-}
-
-impl Environment for SimEnvironment {
-    fn now(&self) -> Duration {
-        self.timeline.now()
-    }
-
-    fn sleep(&self, span: Duration) -> BoxFuture<'static, ()> {
-        self.timeline.sleep(span).boxed()
-    }
-
-    fn command(&self, process: usize, command: Vec<Vec<u8>>) -> BoxFuture<'static, Option<Frame>> {
-        foreign::command(self.net.clone(), process, command).boxed()
-    }
-
-    fn drops_futures(&self, process: usize) -> bool {
-        self.net.drops_futures(process)
     }
 }

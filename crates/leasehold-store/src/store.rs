@@ -70,9 +70,7 @@ pub trait Outcomes: Send + Sync {
 
     /// Learns that another server answers for these names, or the same one over a new connection. It may not have what
     /// was granted. The store holds no lock.
-    fn replaced(&self, scope: Scope) {
-        let _ = scope;
-    }
+    fn replaced(&self, scope: Scope);
 }
 
 /// An event of a subscription.

@@ -9,9 +9,10 @@ use crate::shell::{cargo, run as run_command};
 
 /// The modes, each with its number of seeds that run twice, its number of seeds for every change, and its tenths of a
 /// given time.
-const MODES: [(&str, &str, &str, u64); 2] = [("single", "200", "20000", 8), ("quorum", "100", "2000", 2)];
+const MODES: [(&str, &str, &str, u64); 3] =
+    [("single", "200", "8000", 6), ("quorum", "100", "1500", 2), ("fleet", "100", "2500", 2)];
 
-/// Runs the share of every change, some three minutes. `--minutes n` runs as many seeds as fit into that time.
+/// Runs the share of every change, some two minutes. `--minutes n` runs as many seeds as fit into that time.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let minutes: Option<u64> = match arguments {
         [] => None,

@@ -121,7 +121,7 @@ impl Engine {
             let many = (terms.recipe().owners)(terms.units);
             let number = self.cx.next_number(many);
             let waiters = self.places.queue(queue).filter(|_| by == By::Queue);
-            let tokens = waiters.map_or(1, |queue| Tokens::to_reserve(queue));
+            let tokens = waiters.map_or(1, Tokens::to_reserve);
             Used { number, terms: Arc::clone(terms), tokens }
         });
         let (number, tokens) = (used.number, used.tokens);

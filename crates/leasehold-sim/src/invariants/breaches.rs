@@ -28,7 +28,7 @@ pub(super) struct Breaches {
 impl Breaches {
     pub(super) fn see(&mut self, event: &Event, view: &View) {
         match event {
-            Event::Fault { index, kind, begins: true } if kind.breaks_assumptions() => match kind {
+            Event::Fault { index, kind, begins: true } if view.plan.is_breach(*kind) => match kind {
                 Kind::Delete | Kind::ForceRelease => {
                     let name = Arc::clone(&view.plan.faults[*index].name);
                     if !removes_its_name(&view.plan.faults[*index]) {

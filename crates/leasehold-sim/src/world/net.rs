@@ -10,19 +10,20 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
 use fastrand::Rng;
 
 use super::executor::{Home, spawn};
-use super::server::{Outages, Server};
+use super::fleet::Fleet;
+use super::server::{self, Node, Outages, Server};
 use super::stream::{Happened, Stream, StreamId};
 use super::timeline::Timeline;
 use super::windows::{Impairment, Windows};
 use crate::fault::{Fault, Kind};
-use crate::plan::{Plan, stream};
+use crate::plan::{Plan, Shape, stream};
 use crate::wire::Witness;
 
 /// The network of a world. Clones are the same network.
@@ -35,6 +36,8 @@ pub(super) struct Inner {
     pub(super) server: Server,
     pub(super) windows: Windows,
     state: Mutex<State>,
+    /// The networks of the other servers of the fleet, whose sessions hear what this one publishes.
+    peers: OnceLock<Vec<Weak<Inner>>>,
 }
 
 pub(super) struct State {
@@ -67,20 +70,56 @@ impl Deref for Net {
 
 impl Net {
     pub(super) fn new(timeline: &Arc<Timeline>, plan: &Arc<Plan>, witness: Witness) -> Self {
+        let embedded = server::embedded(timeline, &witness);
+        let windows = Windows::new(timeline, plan.processes + plan.foreigners);
+        let server = Server::new(plan, &windows, timeline, (witness, embedded), None);
+        Self::to(timeline, plan, server, (windows, stream(plan.seed, "network")))
+    }
+
+    /// Creates the networks of the nodes of a fleet.
+    pub(super) fn of_fleet(
+        timeline: &Arc<Timeline>,
+        plan: &Arc<Plan>,
+        witness: &Witness,
+        shape: Shape,
+    ) -> (Vec<Self>, Arc<Fleet>) {
+        let embedded = server::embedded(timeline, witness);
+        let fleet = Arc::new(Fleet::new(plan, shape, timeline, &embedded));
+        let net = |number: usize| {
+            let windows = Windows::new(timeline, plan.processes + plan.foreigners);
+            let node = Node { fleet: Arc::clone(&fleet), number };
+            let stored = (witness.clone(), Arc::clone(&embedded));
+            let server = Server::new(plan, &windows, timeline, stored, Some(node));
+            Self::to(timeline, plan, server, (windows, stream(plan.seed, &format!("network {number}"))))
+        };
+        let nets: Vec<Self> = (0..fleet.nodes()).map(net).collect();
+        for (number, net) in nets.iter().enumerate() {
+            let others = nets.iter().enumerate().filter(|(other, _)| *other != number);
+            let peers = others.map(|(_, net)| Arc::downgrade(&net.0)).collect();
+            assert!(net.peers.set(peers).is_ok(), "the peers are set once");
+        }
+        (nets, fleet)
+    }
+
+    fn to(
+        timeline: &Arc<Timeline>,
+        plan: &Arc<Plan>,
+        server: Server,
+        (windows, rng): (Windows, Rng),
+    ) -> Self {
         let links = plan.processes + plan.foreigners;
-        let windows = Windows::new(timeline, links);
         let state = State {
             links: (0..links).map(|_| Link::default()).collect(),
             plan: Arc::clone(plan),
             windows: windows.clone(),
             streams: BTreeMap::new(),
             outages: Outages::default(),
-            rng: stream(plan.seed, "network"),
+            rng,
             last_stream: 0,
         };
-        let server = Server::new(plan, &windows, timeline, witness);
         let (timeline, plan) = (Arc::clone(timeline), Arc::clone(plan));
-        Self(Arc::new(Inner { timeline, plan, server, windows, state: Mutex::new(state) }))
+        let (state, peers) = (Mutex::new(state), OnceLock::new());
+        Self(Arc::new(Inner { timeline, plan, server, windows, state, peers }))
     }
 
     /// Injects a fault of this network, or of the server behind it. Faults of other kinds are the world's.
@@ -169,8 +208,18 @@ impl Net {
         self.server.replicate(&mut self.state().outages);
     }
 
+    /// Ends the sharded subscriptions to slots that the server does not serve any more.
+    pub(super) fn leave_shards(&self, which: impl Fn(&[u8]) -> bool) {
+        for stream in self.state().streams.values_mut() {
+            if let Some(session) = &mut stream.session {
+                session.leave_shards(&which);
+            }
+        }
+        self.ship();
+    }
+
     /// Ends all sessions, with the requests that the server's machine has received.
-    fn take_down(&self, back_at: Duration) {
+    pub(super) fn take_down(&self, back_at: Duration) {
         let mut state = self.state();
         state.outages.down_until = back_at;
         for id in state.streams_of(|_| true) {
@@ -213,6 +262,11 @@ impl Net {
         let link = &mut state.links[process];
         link.waker = Some(waker.clone());
         std::mem::take(&mut link.inbox)
+    }
+
+    /// Returns the networks of the other servers of the fleet.
+    pub(super) fn peers(&self) -> impl Iterator<Item = Self> {
+        self.peers.get().into_iter().flatten().filter_map(Weak::upgrade).map(Self)
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {

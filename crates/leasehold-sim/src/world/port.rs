@@ -14,12 +14,13 @@ use std::time::Duration;
 use fastrand::Rng;
 use leasehold_proto::{Applied, Call, Channel, Moment, Reply, Scope, StoreError, StoreErrorKind, engine};
 use leasehold_store::redis::wire::{CallId, ConnId, Input, Output, SubscriberId, Wire};
-use leasehold_store::redis::{ConnectOptions, ServerUrl};
-use leasehold_store::{Heard, Outcomes, Store, Submit, Subscription};
+use leasehold_store::redis::{Address, ConnectOptions, ServerUrl};
+use leasehold_store::{Confirmation, Heard, Outcomes, ShardedPubsub, Store, Submit, Subscription};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
 use super::executor::{Home, spawn};
+use super::fleet::node_of;
 use super::net::Net;
 use super::stream::{Happened, StreamId};
 use super::timeline::Sleep;
@@ -37,8 +38,27 @@ enum Recipient {
 /// The store of a process.
 pub(super) struct SimStore(Arc<Port>);
 
+/// The servers that a process can reach, and how it does.
+#[derive(Clone)]
+pub(super) struct Reach {
+    /// The network of each server, in the order of their numbers.
+    pub(super) nets: Arc<[Net]>,
+    pub(super) url: String,
+    /// The channels, if a setting decides.
+    pub(super) channels: ShardedPubsub,
+    pub(super) confirmation: Option<Confirmation>,
+}
+
+impl Reach {
+    /// Returns the reach of one server.
+    pub(super) fn one(net: &Net) -> Self {
+        let (nets, url) = (Arc::new([net.clone()]), "redis://n0".to_owned());
+        Self { nets, url, channels: ShardedPubsub::Auto, confirmation: None }
+    }
+}
+
 struct Port {
-    net: Net,
+    nets: Arc<[Net]>,
     process: usize,
     /// The number of kills of the process before this port. A port of a killed process sends nothing.
     life: u64,
@@ -47,7 +67,8 @@ struct Port {
 
 struct State {
     wire: Wire,
-    streams: BTreeMap<ConnId, StreamId>,
+    /// The streams, each with the number of its server.
+    streams: BTreeMap<ConnId, (usize, StreamId)>,
     calls: BTreeMap<CallId, Recipient>,
     /// The recipient of the outcomes of submitted calls.
     recipient: Option<Weak<dyn Outcomes>>,
@@ -68,14 +89,17 @@ struct State {
 
 impl SimStore {
     /// Returns a store that connects with its first call.
-    pub(super) fn lazy(net: &Net, process: usize, mut rng: Rng) -> Self {
+    pub(super) fn lazy(reach: &Reach, process: usize, mut rng: Rng) -> Self {
+        let net = &reach.nets[0];
         let terms = net.plan.wire;
         let options = ConnectOptions::default()
             .timeout(net.plan.timeout)
+            .sharded_pubsub(reach.channels)
+            .confirmation(reach.confirmation)
             .resp3(terms.client_has_resp3)
             .batch_rows(terms.batch_rows)
             .at_once(terms.at_once);
-        let url = ServerUrl::parse("redis://server").expect("a host's name makes a URL");
+        let url = ServerUrl::parse(&reach.url).expect("the world's URL is one");
         let state = State {
             wire: Wire::new(url, options, rng.u64(..)),
             streams: BTreeMap::new(),
@@ -91,15 +115,16 @@ impl SimStore {
             alarm: Moment::NEVER,
             rng,
         };
-        let port = Port { net: net.clone(), process, life: net.lives(process), state: Mutex::new(state) };
+        let (nets, life) = (Arc::clone(&reach.nets), net.lives(process));
+        let port = Port { nets, process, life, state: Mutex::new(state) };
         let port = Arc::new(port);
         spawn(Home::Driver(process), drive(Arc::clone(&port)));
         Self(port)
     }
 
     /// Connects, and returns the store if the first attempt succeeds.
-    pub(super) async fn connect(net: &Net, process: usize, rng: Rng) -> Result<Self, StoreError> {
-        let store = Self::lazy(net, process, rng);
+    pub(super) async fn connect(reach: &Reach, process: usize, rng: Rng) -> Result<Self, StoreError> {
+        let store = Self::lazy(reach, process, rng);
         let (tell, told) = oneshot::channel();
         store.0.change(|port, state, now| {
             state.opened = Some(tell);
@@ -199,7 +224,7 @@ async fn drive(port: Arc<Port>) {
         let Some(next) = port.poll(cx) else { return Poll::Ready(()) };
         if sleep.as_ref().is_none_or(|(at, _)| *at != next) {
             let at = Duration::from_nanos(next.as_nanos());
-            sleep = (next != Moment::NEVER).then(|| (next, port.net.timeline.sleep_until(at)));
+            sleep = (next != Moment::NEVER).then(|| (next, port.nets[0].timeline.sleep_until(at)));
         }
         if let Some((_, sleep)) = &mut sleep
             && Pin::new(sleep).poll(cx).is_ready()
@@ -225,7 +250,11 @@ impl Port {
 
     /// Does what there is to do. Returns the time of the next tick, or `None` once the store is dropped.
     fn poll(&self, cx: &Context<'_>) -> Option<Moment> {
-        let (now, happened) = (self.now(), self.net.take(self.process, cx.waker()));
+        let now = self.now();
+        let happened = self.nets.iter().enumerate().flat_map(|(node, net)| {
+            net.take(self.process, cx.waker()).into_iter().map(move |(stream, what)| ((node, stream), what))
+        });
+        let happened: Vec<_> = happened.collect();
         let mut state = self.state();
         state.waker = cx.waker().clone();
         if state.is_closed {
@@ -248,11 +277,19 @@ impl Port {
     }
 
     fn now(&self) -> Moment {
-        Moment::default() + self.net.timeline.now()
+        Moment::default() + self.nets[0].timeline.now()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the number of the server at an address.
+fn node_in(address: &Address) -> usize {
+    match address {
+        Address::Tcp { host, .. } => node_of(host).expect("the world names its servers"),
+        Address::Unix { .. } => unreachable!("no server of a world has a path"),
     }
 }
 
@@ -291,7 +328,7 @@ impl State {
     }
 
     /// Passes an event of a stream to the wire.
-    fn take(&mut self, port: &Port, now: Moment, stream: StreamId, happened: Happened) {
+    fn take(&mut self, port: &Port, now: Moment, stream: (usize, StreamId), happened: Happened) {
         // A stream that the wire has reset is unknown.
         let known = self.streams.iter().find(|(_, known)| **known == stream);
         let Some(conn) = known.map(|(conn, _)| *conn) else { return };
@@ -302,7 +339,7 @@ impl State {
                 self.step(port, now, Input::Refused(conn, io::ErrorKind::ConnectionRefused.into()));
             }
             Happened::Bytes(bytes) => {
-                port.net.server.hear(port.process);
+                port.nets[stream.0].server.hear(port.process);
                 let cut = if self.rng.u8(0..8) == 0 { self.rng.usize(0..bytes.len()) } else { 0 };
                 for read in [&bytes[..cut], &bytes[cut..]] {
                     if !read.is_empty() {
@@ -319,18 +356,21 @@ impl State {
 
     /// Steps the wire, and carries out what it says.
     fn step(&mut self, port: &Port, now: Moment, input: Input<'_>) {
-        if port.net.lives(port.process) != port.life {
+        if port.nets[0].lives(port.process) != port.life {
             return;
         }
         let mut outputs = Vec::new();
         self.wire.step(now, input, &mut outputs);
         for output in outputs {
             match output {
-                Output::Dial(conn, ..) => drop(self.streams.insert(conn, port.net.dial(port.process))),
+                Output::Dial(conn, address, _) => {
+                    let node = node_in(&address);
+                    self.streams.insert(conn, (node, port.nets[node].dial(port.process)));
+                }
                 Output::Write(conn) => self.write(port, now, conn),
                 Output::Reset(conn) => {
-                    if let Some(stream) = self.streams.remove(&conn) {
-                        port.net.hang_up(stream);
+                    if let Some((node, stream)) = self.streams.remove(&conn) {
+                        port.nets[node].hang_up(stream);
                     }
                 }
                 Output::Opened(outcome) => {
@@ -355,9 +395,9 @@ impl State {
 
     /// Writes the bytes of a connection, as far as its stream takes them.
     fn write(&mut self, port: &Port, now: Moment, conn: ConnId) {
-        while let Some(stream) = self.streams.get(&conn).copied() {
+        while let Some((node, stream)) = self.streams.get(&conn).copied() {
             let bytes = self.wire.unwritten(conn);
-            let count = if bytes.is_empty() { 0 } else { port.net.write(stream, bytes) };
+            let count = if bytes.is_empty() { 0 } else { port.nets[node].write(stream, bytes) };
             if count == 0 {
                 return;
             }

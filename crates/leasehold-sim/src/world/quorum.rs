@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use super::executor::{Executor, Home, spawn};
 use super::net::Net;
-use super::port::SimStore;
+use super::port::{Reach, SimStore};
 use super::runtime::SimRuntime;
 use super::timeline::Timeline;
 use super::windows::Impairment;
@@ -107,7 +107,7 @@ impl World {
                 jumped: Arc::new(Notify::new()),
             };
             let wire = stream(plan.seed ^ incarnation ^ ((node as u64) << 16), "wire");
-            let store = SimStore::lazy(net, process, wire);
+            let store = SimStore::lazy(&Reach::one(net), process, wire);
             let builder = Client::builder().timeout(plan.timeout).poll_interval(plan.poll_interval);
             let builder = builder.hand_off(plan.hand_off);
             async move { builder.connect_over(&runtime, "node", async move || Ok(store)).await }

@@ -2,6 +2,7 @@
 //!
 //! Invariant: a command executes at one instant, and its messages go only to the sessions of that instant.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,12 +12,26 @@ use leasehold_store::embedded::{
     self, Condition, ConnectionHook, Database, Executed, Frame, Message, Session,
 };
 
+use super::fleet::Fleet;
 use super::timeline::Timeline;
 use super::windows::{Impairment, Windows};
 use crate::history::By;
-use crate::plan::{Plan, stream};
+use crate::plan::{Plan, Shape, stream};
 use crate::primitive::delete;
 use crate::wire::{Decoded, Witness, is_script};
+
+/// The place of a server in its fleet.
+#[derive(Clone)]
+pub(super) struct Node {
+    pub(super) fleet: Arc<Fleet>,
+    pub(super) number: usize,
+}
+
+/// Creates the database of a server, which runs by the clock of its witness.
+pub(super) fn embedded(timeline: &Arc<Timeline>, witness: &Witness) -> Arc<embedded::Server> {
+    let (says, time) = (witness.clone(), Arc::clone(timeline));
+    Arc::new(embedded::Server::new(move || says.now_ms(time.now())))
+}
 
 pub(super) struct Server {
     embedded: Arc<embedded::Server>,
@@ -33,9 +48,13 @@ pub(super) struct Outages {
 }
 
 impl Server {
-    pub(super) fn new(plan: &Plan, windows: &Windows, timeline: &Arc<Timeline>, witness: Witness) -> Self {
-        let (says, time) = (witness.clone(), Arc::clone(timeline));
-        let embedded = Arc::new(embedded::Server::new(move || says.now_ms(time.now())));
+    pub(super) fn new(
+        plan: &Plan,
+        windows: &Windows,
+        timeline: &Arc<Timeline>,
+        (witness, embedded): (Witness, Arc<embedded::Server>),
+        node: Option<Node>,
+    ) -> Self {
         let shared = Shared {
             timeline: Arc::clone(timeline),
             witness,
@@ -43,13 +62,14 @@ impl Server {
             windows: windows.clone(),
             rng: Mutex::new(stream(plan.seed, "repeats")),
             repeats: Mutex::default(),
+            node,
         };
         Self { embedded, shared: Arc::new(shared) }
     }
 
     /// Begins a session with a process.
     pub(super) fn session(&self, process: usize, offers_resp3: bool) -> Session<Visit> {
-        let visit = Visit { process, server: Arc::clone(&self.shared) };
+        let visit = Visit { process, server: Arc::clone(&self.shared), asking: AtomicBool::new(false) };
         let session = Session::new(Arc::clone(&self.embedded), visit);
         if offers_resp3 { session.offering_resp3() } else { session }
     }
@@ -157,6 +177,8 @@ impl Server {
 pub(super) struct Visit {
     pub(super) process: usize,
     server: Arc<Shared>,
+    /// True between an `ASKING` and the command behind it.
+    asking: AtomicBool,
 }
 
 /// The state that the server shares with its sessions.
@@ -169,6 +191,8 @@ struct Shared {
     rng: Mutex<Rng>,
     /// The commands that the network will deliver again.
     repeats: Mutex<Vec<(usize, Vec<Vec<u8>>)>>,
+    /// The place in the fleet, if there is one.
+    node: Option<Node>,
 }
 
 impl Shared {
@@ -179,6 +203,14 @@ impl Shared {
 }
 
 impl ConnectionHook for Visit {
+    fn intercept(&self, command: &[Vec<u8>]) -> Option<Frame> {
+        let Node { fleet, number } = self.server.node.as_ref()?;
+        let mut asking = self.asking.load(Ordering::Relaxed);
+        let reply = fleet.answer(*number, command, &mut asking);
+        self.asking.store(asking, Ordering::Relaxed);
+        reply
+    }
+
     fn execute(&self, database: &mut Database, _now_ms: u64, command: &[Vec<u8>]) -> Executed {
         let Shared { timeline, witness, processes, windows, repeats, .. } = &*self.server;
         let (now, process) = (timeline.now(), self.process);
@@ -198,7 +230,13 @@ impl ConnectionHook for Visit {
         executed
     }
 
-    fn lets_through(&self, _message: &Message) -> bool {
-        !self.server.windows.holds(self.process, Impairment::MessagesLost)
+    fn mode(&self) -> &'static str {
+        let is_cluster = self.server.node.as_ref().is_some_and(|node| node.fleet.shape == Shape::Cluster);
+        if is_cluster { "cluster" } else { "standalone" }
+    }
+
+    fn lets_through(&self, message: &Message) -> bool {
+        let reaches = self.server.node.as_ref().is_none_or(|node| node.fleet.hears(node.number, message));
+        reaches && !self.server.windows.holds(self.process, Impairment::MessagesLost)
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread;
 
 use leasehold_proto::engine::CallId;
-use leasehold_proto::{Applied, Reply, StoreError, StoreErrorKind};
+use leasehold_proto::{Applied, Reply, Scope, StoreError, StoreErrorKind};
 use leasehold_store::{Outcomes, Store, Submit};
 use leasehold_testkit::servers::RedisServer;
 
@@ -25,6 +25,8 @@ impl Outcomes for Passing {
             let _ = self.0.lock().unwrap().send(outcome);
         }
     }
+
+    fn replaced(&self, _: Scope) {}
 }
 
 fn passing() -> (Arc<dyn Outcomes>, Receiver<Outcome>) {
@@ -118,6 +120,8 @@ impl Outcomes for Chain {
             }
         }
     }
+
+    fn replaced(&self, _: Scope) {}
 }
 
 #[tokio::test(flavor = "multi_thread")]

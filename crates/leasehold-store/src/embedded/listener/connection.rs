@@ -80,6 +80,10 @@ impl<W: ConnectionHook> Connection<W> {
     }
 
     fn obey(&mut self, words: &[Vec<u8>]) -> Then {
+        if let Some(reply) = self.hook.intercept(words) {
+            self.say(&reply);
+            return Then::Go;
+        }
         let name = words[0].to_ascii_lowercase();
         match name.as_slice() {
             b"quit" => {
@@ -100,7 +104,7 @@ impl<W: ConnectionHook> Connection<W> {
             b"sunsubscribe" => self.unsubscribe(SubscriptionKind::Shard, &words[1..]),
             b"hello" if self.offers_resp3 && words.len() == 2 && words[1] == b"3" => {
                 self.resp3.store(true, Ordering::Relaxed);
-                let _ = self.outbox.send(HELLO_3.to_vec());
+                let _ = self.outbox.send(hello_3(self.hook.mode()));
             }
             _ if self.speaks_resp3() => self.execute(words),
             b"ping" if !self.subscriptions.is_empty() && words.len() <= 2 => {
@@ -168,6 +172,18 @@ impl<W: ConnectionHook> Connection<W> {
         }
     }
 
+    /// Ends the subscriptions of these sharded channels, and tells the peer, as a node does whose slots have moved.
+    pub(super) fn leave_shards(&mut self, which: impl Fn(&[u8]) -> bool) {
+        let is_left = |(kind, channel): &&(SubscriptionKind, Vec<u8>)| {
+            *kind == SubscriptionKind::Shard && which(channel)
+        };
+        let left: Vec<Vec<u8>> =
+            self.subscriptions.keys().filter(is_left).map(|(_, channel)| channel.clone()).collect();
+        if !left.is_empty() {
+            self.unsubscribe(SubscriptionKind::Shard, &left);
+        }
+    }
+
     /// Returns the count in a confirmation, with shards counted by themselves, and channels and patterns together.
     fn count(&self, kind: SubscriptionKind) -> usize {
         let same =
@@ -209,9 +225,12 @@ impl<W> Drop for Connection<W> {
     }
 }
 
-/// The reply to `HELLO 3`, a map.
-const HELLO_3: &[u8] = b"%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$5\r\nproto\r\n:3\r\n\
-    $2\r\nid\r\n:1\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n";
+/// Returns the reply to `HELLO 3`, a map.
+fn hello_3(mode: &str) -> Vec<u8> {
+    let begin = "%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$5\r\nproto\r\n:3\r\n$2\r\nid\r\n:1\r\n";
+    let end = "$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n";
+    format!("{begin}$4\r\nmode\r\n${}\r\n{mode}\r\n{end}", mode.len()).into_bytes()
+}
 
 /// Returns the bytes of a message or confirmation, which RESP3 sends as a push.
 fn pushed(frame: &Frame, resp3: bool) -> Vec<u8> {

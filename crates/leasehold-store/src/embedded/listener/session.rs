@@ -52,6 +52,11 @@ impl<W: ConnectionHook> Session<W> {
         true
     }
 
+    /// Ends the subscriptions of these sharded channels, and tells the peer, as a node does whose slots have moved.
+    pub fn leave_shards(&mut self, which: impl Fn(&[u8]) -> bool) {
+        self.connection.leave_shards(which);
+    }
+
     /// Returns the next bytes for the peer: a reply or a message.
     pub fn next_output(&mut self) -> Option<Vec<u8>> {
         self.letters.try_recv().ok()
@@ -119,6 +124,17 @@ mod tests {
             ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n:1\r\n"
         );
         assert_eq!(say(&mut session, &["PING"], 3), "+PONG\r\n");
+    }
+
+    #[test]
+    fn a_session_ends_the_sharded_subscriptions_of_slots_that_have_moved() {
+        let server = Arc::new(Server::new(|| 0));
+        let mut session = session(&server);
+        say(&mut session, &["SSUBSCRIBE", "here", "there"], 3);
+        session.leave_shards(|channel| channel == b"there");
+        assert_eq!(outputs(&mut session), "*3\r\n$12\r\nsunsubscribe\r\n$5\r\nthere\r\n:1\r\n");
+        session.leave_shards(|channel| channel == b"there");
+        assert_eq!(outputs(&mut session), "");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::task::Poll;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, join_all, select};
-use leasehold_proto::{Script, engine};
+use leasehold_proto::{Scope, Script, engine};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex};
 use tokio::sync::Semaphore;
 use tokio::task::yield_now;
@@ -270,6 +270,8 @@ struct Nowhere;
 
 impl Outcomes for Nowhere {
     fn take(&self, _: Vec<(engine::CallId, Result<Reply, StoreError>)>) {}
+
+    fn replaced(&self, _: Scope) {}
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@
 //! inputs. An acquire and a release make two scripts. The script of a batch contains theirs as functions
 //! (docs/protocol.md#194-batches), so no recipe knows of batches.
 
-use leasehold_proto::{Call, Reply, Script};
+use leasehold_proto::{Call, Reply, Script, Verb};
 
 use super::deadline::Deadline;
 use super::ids::CallId;
@@ -34,6 +34,12 @@ pub(super) struct PendingCall {
 }
 
 impl PendingCall {
+    /// Returns true if the call counts only once replicas have acknowledged its effect. A release needs none: what comes
+    /// back after it ends with its lease.
+    pub(super) fn needs_replicas(&self) -> bool {
+        matches!(self.call.verb(), Verb::Acquire | Verb::Renew | Verb::HandOff | Verb::Adjust)
+    }
+
     pub(super) fn new(id: CallId, call: Call, deadline: Deadline) -> Self {
         Self { id, call: Box::new(call), deadline, is_abandoned: false, redirections: 0, asks: false }
     }

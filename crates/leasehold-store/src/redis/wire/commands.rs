@@ -113,12 +113,6 @@ impl Commands {
         }
     }
 
-    /// Returns the number of calls that wait for their group, for the choice between two parts.
-    pub(super) fn waiting(&self) -> usize {
-        let is_busy = self.connections.current().is_some_and(|current| !current.pipeline.is_empty());
-        self.queue.len() + usize::from(is_busy)
-    }
-
     /// Writes the calls of the queue, as far as there is room. Connects if there is no connection.
     pub(super) fn flush(&mut self, step: &mut Step<'_>) {
         if self.queue.is_empty() {
@@ -132,7 +126,7 @@ impl Commands {
             connection.send_own(Form::Count, &["INFO", "replication"], step.now + step.server.limit());
             return connection.outgoing.announce(step, connection.id);
         }
-        let mut until = Moment::NEVER;
+        let (mut until, mut needs_replicas) = (Moment::NEVER, false);
         let (facts, publish) = (step.server.facts(), step.server.channels().publish());
         loop {
             let room = connection.pipeline.room();
@@ -143,13 +137,14 @@ impl Commands {
             for row in rows.as_mut_slice() {
                 row.call.set_arg("publish", publish);
                 until = until.min(row.deadline.sent(None));
+                needs_replicas |= row.needs_replicas();
                 if row.call.verb() == Verb::HandOff {
                     row.call.set_arg("numsub", facts.map_or("", ServerFacts::numsub));
                 }
             }
             connection.send(step.now, rows, facts);
         }
-        if let Some(group) = &mut self.group {
+        if let Some(group) = self.group.as_mut().filter(|_| needs_replicas) {
             let wait = group.begin(until);
             connection.send_own(Form::Wait, &wait.each_ref().map(String::as_str), until);
         }
@@ -248,8 +243,7 @@ impl Commands {
 
     fn opened(&mut self, step: &mut Step<'_>, opened: Opened) {
         self.report(step, opened.greeted.greeting.clone());
-        // The plain connection of the server reports for all.
-        let again = std::mem::replace(&mut self.has_opened, true) && self.group.is_none();
+        let again = std::mem::replace(&mut self.has_opened, true);
         step.report(Report::Opened { channels: step.server.facts().map(|facts| facts.channels), again });
         self.connections.set_current(CommandConnection::new(opened));
     }

@@ -6,8 +6,9 @@
 //! # How it works
 //! `WAIT` answers for everything that its own connection has written before it, and keeps the connection until then. So
 //! the calls that come while a group is on its way gather for the next one, and a group costs one round trip to the
-//! replicas, however many calls it has. A call that was not executed goes out of the group at once. A script that the
-//! server has forgotten is sent again behind `WAIT`, so another `WAIT` follows it.
+//! replicas, however many calls it has. A call that was not executed, or that needs no replicas, goes out of the group at
+//! once, and a group of such calls has no `WAIT`. A script that the server has forgotten is sent again behind `WAIT`, so
+//! another `WAIT` follows it.
 
 use std::time::Duration;
 
@@ -87,13 +88,13 @@ impl Group {
         ["WAIT".to_owned(), self.wanted.to_string(), within.to_string()]
     }
 
-    /// Keeps the calls that were executed. Returns the outcomes of the others.
+    /// Keeps the calls that were executed and need replicas. Returns the outcomes of the others.
     pub(super) fn keep(&mut self, outcomes: Vec<Outcome>) -> Vec<Outcome> {
         let mut others = Vec::new();
         for (call, outcome) in outcomes {
             match outcome {
-                Ok(reply) => self.executed.push((call, reply)),
-                Err(_) => others.push((call, outcome)),
+                Ok(reply) if call.needs_replicas() => self.executed.push((call, reply)),
+                _ => others.push((call, outcome)),
             }
         }
         others

@@ -213,6 +213,11 @@ impl Driver {
         self.submit(set(value), timeout)
     }
 
+    /// Submits a call on another key.
+    pub(super) fn set_at(&mut self, key: &str, value: impl std::fmt::Display) -> u64 {
+        self.submit(Call::of(&SET).key("key", key).arg("value", value), LONG)
+    }
+
     pub(super) fn subscribe(&mut self, id: u64, channel: &str) {
         self.input(Input::Subscribe(SubscriberId(id), Channel::new(channel)));
     }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use leasehold_proto::{Applied, Call, Moment, StoreErrorKind, Verb};
+use leasehold_proto::{Applied, Call, Moment, StoreErrorKind};
 
 use super::batch::PendingCall;
 use super::commands::Commands;
@@ -24,7 +24,7 @@ use crate::redis::error::Failure;
 pub(super) struct Node {
     pub(super) server: Server,
     commands: Commands,
-    /// The two parts that take turns with the calls which replicas confirm, if the client wants that.
+    /// The two parts that share the slots, if replicas confirm the calls.
     confirmed: Vec<Commands>,
     subscriptions: Subscriptions,
     query: Query,
@@ -105,12 +105,12 @@ impl Parts<'_> {
         self.take(PendingCall::new(id, call, deadline));
     }
 
-    /// Takes a call, which may come from another server that has not run it.
+    /// Takes a call, which may come from another server that has not run it. The calls on a name share a connection, since
+    /// an attempt must not overtake the release before it.
     pub(super) fn take(&mut self, call: PendingCall) {
-        let needs_confirmation =
-            matches!(call.call.verb(), Verb::Acquire | Verb::Renew | Verb::HandOff | Verb::Adjust);
-        let part = self.confirmed.iter_mut().min_by_key(|part| part.waiting());
-        part.filter(|_| needs_confirmation).unwrap_or(self.commands).take(&mut self.step, call);
+        let parts = self.confirmed.len().max(1);
+        let part = usize::from(call.call.slot().unwrap_or_default()) % parts;
+        self.confirmed.get_mut(part).unwrap_or(self.commands).take(&mut self.step, call);
     }
 
     /// Notes that the submitter of a call has left. Returns true if the call is here.

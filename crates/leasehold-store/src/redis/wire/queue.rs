@@ -43,10 +43,6 @@ impl Queue {
         Self { places: VecDeque::new(), calls: 0, timer: Moment::NEVER }
     }
 
-    pub(super) const fn len(&self) -> usize {
-        self.calls
-    }
-
     pub(super) const fn is_empty(&self) -> bool {
         self.calls == 0
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_proto::{Applied, Reply, StoreErrorKind as Kind};
+use leasehold_proto::{Applied, Channel, Reply, StoreErrorKind as Kind};
 
 use crate::confirm::{Confirm, Confirmation};
 use crate::redis::connect::ConnectOptions;
@@ -48,42 +48,58 @@ fn a_call_that_too_few_replicas_acknowledged_is_unconfirmed() {
     assert!(text.starts_with("1 of 2 replicas acknowledged"), "{text}");
 }
 
+/// A key of the other half of the slots than `k`.
+fn other() -> &'static str {
+    let slot = |key: &str| Channel::new(key).slot() % 2;
+    ["a", "b", "c", "d"].into_iter().find(|key| slot(key) != slot("k")).unwrap()
+}
+
 #[test]
-fn calls_gather_while_two_groups_are_on_their_way() {
+fn calls_gather_while_the_group_of_their_half_of_the_slots_is_on_its_way() {
     let (mut driver, first) = driver(Confirm::AtLeast(1));
     driver.commands(first);
-    driver.set(1, LONG);
+    driver.set_at(other(), 1);
     let second = driver.accept();
     driver.says(second, "+PONG\r\n");
-    assert_eq!(driver.commands(second)[1..], ["EVAL 1 k 1", "WAIT 1 500"]);
-    for value in 2..=5 {
+    assert_eq!(driver.commands(second)[1..], [&format!("EVAL 1 {} 1", other()), "WAIT 1 500"]);
+    for value in 2..=4 {
         driver.set(value, LONG);
     }
     assert!(driver.commands(first).is_empty() && driver.commands(second).is_empty());
     driver.says(first, ":0\r\n:1\r\n");
     let sent = driver.commands(first);
-    assert_eq!(
-        sent,
-        ["EVAL 2 k k 11 1 0 2 4", "WAIT 1 500"],
-        "half of the calls wait for the other connection"
-    );
-    driver.says(first, "*2\r\n:2\r\n:4\r\n");
+    assert_eq!(sent, ["EVAL 3 k k k 111 1 0 2 3 4", "WAIT 1 500"]);
     driver.says(second, ":1\r\n:1\r\n");
-    assert_eq!(driver.commands(second), ["EVAL 2 k k 11 1 0 3 5", "WAIT 1 500"]);
-    driver.says(second, "*2\r\n:3\r\n:5\r\n:1\r\n");
-    driver.says(first, ":1\r\n");
+    driver.says(first, "*3\r\n:2\r\n:3\r\n:4\r\n:1\r\n");
     let ids: Vec<u64> =
         driver.outcomes().into_iter().map(|(id, outcome)| outcome.map(|_| id).unwrap()).collect();
-    assert_eq!(ids, [1, 2, 4, 6, 3, 5]);
+    assert_eq!(ids, [1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn an_attempt_does_not_overtake_the_release_before_it() {
+    let (mut driver, id) = driver(Confirm::AtLeast(1));
+    driver.says(id, ":0\r\n:1\r\n");
+    driver.taken(id);
+    driver.submit(delete(1), LONG);
+    driver.set(2, LONG);
+    assert_eq!(driver.commands(id), ["EVAL 1 k 1"], "a group of releases waits for no replica");
+    driver.says(id, ":1\r\n");
+    assert_eq!(driver.commands(id), ["EVALSHA 1 k 2", "WAIT 1 500"]);
 }
 
 #[test]
 fn a_release_waits_for_no_replica() {
     let (mut driver, id) = driver(Confirm::AtLeast(1));
-    let plain = *driver.streams.keys().next().unwrap();
-    driver.taken(id);
     driver.submit(delete(1), LONG);
-    assert_eq!(driver.commands(plain), ["EVAL 1 k 1"]);
+    driver.set(2, LONG);
+    driver.says(id, ":0\r\n:1\r\n");
+    driver.outcomes();
+    driver.taken(id);
+    driver.says(id, "*2\r\n:1\r\n:7\r\n");
+    assert_eq!(driver.outcomes(), [(2, Ok(Reply::Int(1)))]);
+    driver.says(id, ":1\r\n");
+    assert_eq!(driver.outcomes(), [(3, Ok(Reply::Int(7)))]);
 }
 
 #[test]

@@ -1,0 +1,165 @@
+//! The environment of the workloads: the networks of the servers, and their roles in a fleet.
+//!
+//! Invariant: the roles change only by the faults of the plan.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use leasehold_store::embedded::Frame;
+use leasehold_store::{Confirm, Confirmation, ShardedPubsub};
+
+use super::executor::{Home, spawn};
+use super::fleet::{Fleet, SERVERS, slot_of};
+use super::foreign;
+use super::net::Net;
+use super::port::Reach;
+use super::server::Server;
+use super::timeline::Timeline;
+use crate::environment::Environment;
+use crate::fault::{Fault, Kind};
+use crate::plan::{Plan, Shape};
+use crate::schedule::replicated_at;
+use crate::wire::Witness;
+
+/// The environment of the workloads of one server, or of one fleet.
+pub(super) struct SimEnvironment {
+    pub(super) timeline: Arc<Timeline>,
+    pub(super) reach: Reach,
+    fleet: Option<Arc<Fleet>>,
+}
+
+impl SimEnvironment {
+    pub(super) fn new(timeline: &Arc<Timeline>, plan: &Arc<Plan>, witness: Witness) -> Self {
+        let timeline = Arc::clone(timeline);
+        let Some(terms) = plan.fleet else {
+            let reach = Reach::one(&Net::new(&timeline, plan, witness));
+            return Self { timeline, reach, fleet: None };
+        };
+        let (nets, fleet) = Net::of_fleet(&timeline, plan, &witness, terms.shape);
+        let confirmation = Confirmation::new(Confirm::all(1), plan.timeout / 3);
+        let reach = Reach {
+            nets: nets.into(),
+            url: fleet.url(),
+            channels: if terms.shape == Shape::Cluster { ShardedPubsub::On } else { ShardedPubsub::Off },
+            confirmation: terms.confirms.then_some(confirmation),
+        };
+        Self { timeline, reach, fleet: Some(fleet) }
+    }
+
+    /// Returns the server, or any server of the fleet, whose data is that of all.
+    pub(super) fn server(&self) -> &Server {
+        &self.reach.nets[0].server
+    }
+
+    /// Returns the network that a fault affects.
+    pub(super) fn net_of(&self, fault: &Fault) -> &Net {
+        &self.reach.nets[self.node_of(fault)]
+    }
+
+    fn node_of(&self, fault: &Fault) -> usize {
+        usize::try_from(fault.chance % self.reach.nets.len() as u64).unwrap_or_default()
+    }
+
+    pub(super) fn are_on_one_net(&self, one: &Fault, other: &Fault) -> bool {
+        self.node_of(one) == self.node_of(other)
+    }
+
+    pub(super) fn replicate(&self) {
+        match &self.fleet {
+            Some(fleet) => fleet.replicate(),
+            None => self.reach.nets[0].replicate(),
+        }
+    }
+
+    /// Changes the roles of the servers.
+    pub(super) fn change(&self, fault: &Fault) {
+        let Some(fleet) = &self.fleet else {
+            return self.reach.nets[0].fail_over(replicated_at(fault), fault.ends());
+        };
+        let slot = slot_of(fault.name.as_bytes());
+        let (from, to) = (fleet.owner(slot), self.successor(fault));
+        match fault.kind {
+            Kind::Migration => fleet.begin_move(slot, to),
+            Kind::ReplicasAway => fleet.connect_replicas(0),
+            _ => {
+                if fault.kind == Kind::Failover {
+                    fleet.promote_stale();
+                }
+                let learned = fleet.switch(from, to, fault.ends());
+                self.leave(from, fault);
+                self.announce(fleet, &learned);
+            }
+        }
+    }
+
+    pub(super) fn end_change(&self, fault: &Fault) {
+        let Some(fleet) = &self.fleet else { return };
+        if fault.kind == Kind::ReplicasAway {
+            return fleet.connect_replicas(1);
+        }
+        let slot = slot_of(fault.name.as_bytes());
+        let from = fleet.owner(slot);
+        let learned_by = self.timeline.now() + Duration::from_millis(fault.chance % 500);
+        if let Some(to) = fleet.receiver(slot) {
+            fleet.give(slot, to, learned_by);
+            self.leave_shards(fleet, from);
+        }
+    }
+
+    /// Returns the server that gets what another one served.
+    fn successor(&self, fault: &Fault) -> usize {
+        let owner = self.fleet.as_ref().map_or(0, |fleet| fleet.owner(slot_of(fault.name.as_bytes())));
+        let steps = usize::try_from(fault.chance / 7 % (SERVERS as u64 - 1)).unwrap_or_default();
+        (owner + 1 + steps) % SERVERS
+    }
+
+    /// Lets the former master end, freeze, or go on as a replica.
+    fn leave(&self, from: usize, fault: &Fault) {
+        let net = &self.reach.nets[from];
+        match fault.chance / 100 % 3 {
+            0 => net.take_down(fault.ends()),
+            1 => net.freeze(fault.ends()),
+            _ => {}
+        }
+        if let Some(fleet) = &self.fleet {
+            self.leave_shards(fleet, from);
+        }
+    }
+
+    fn leave_shards(&self, fleet: &Fleet, from: usize) {
+        self.reach.nets[from].leave_shards(|channel| fleet.owner(slot_of(channel)) != from);
+    }
+
+    /// Lets each sentinel tell of the new master once it knows.
+    fn announce(&self, fleet: &Arc<Fleet>, learned: &[Duration]) {
+        for sentinel in fleet.sentinels() {
+            let (fleet, timeline, at) = (Arc::clone(fleet), Arc::clone(&self.timeline), learned[sentinel]);
+            let net = self.reach.nets[sentinel].clone();
+            spawn(Home::World, async move {
+                timeline.sleep_until(at).await;
+                fleet.announce(sentinel);
+                net.ship();
+            });
+        }
+    }
+}
+
+impl Environment for SimEnvironment {
+    fn now(&self) -> Duration {
+        self.timeline.now()
+    }
+
+    fn sleep(&self, span: Duration) -> BoxFuture<'static, ()> {
+        self.timeline.sleep(span).boxed()
+    }
+
+    fn command(&self, process: usize, command: Vec<Vec<u8>>) -> BoxFuture<'static, Option<Frame>> {
+        foreign::command(self.reach.nets[0].clone(), process, command).boxed()
+    }
+
+    fn drops_futures(&self, process: usize) -> bool {
+        self.reach.nets[0].drops_futures(process)
+    }
+}

@@ -254,7 +254,7 @@ impl Fleet {
                 *asking = true;
                 Some(Frame::ok())
             }
-            (_, ["wait", ..]) => Some(Frame::Int(self.wait())),
+            (_, ["wait", ..]) => Some(self.wait(node)),
             (_, ["info", "replication"]) => Some(Frame::bulk(self.replication())),
             (_, ["eval" | "evalsha", _, count, ..]) => {
                 let count = count.parse().unwrap_or_default();
@@ -351,12 +351,15 @@ impl Fleet {
     }
 
     /// Lets the connected replica catch up, and returns the number of replicas that have all writes.
-    fn wait(&self) -> i64 {
+    fn wait(&self, node: usize) -> Frame {
+        if self.shape == Shape::Sentinel && self.owner(0) != node {
+            return Frame::Error("ERR WAIT cannot be used with replica instances.".into());
+        }
         let replicas = self.state().replicas;
         if replicas > 0 {
             self.replicate();
         }
-        replicas
+        Frame::Int(replicas)
     }
 
     fn replication(&self) -> String {

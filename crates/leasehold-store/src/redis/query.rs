@@ -4,15 +4,15 @@ use std::future::poll_fn;
 use std::io;
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
 use std::sync::Arc;
-use std::time::Duration;
 
 use leasehold_proto::{Applied, StoreError, StoreErrorKind, Verb};
 use tokio::io::ReadBuf;
 
+use super::connect::ConnectOptions;
 use super::error::Failure;
 use super::socket::{Dial, RealSockets, Socket};
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-use super::tls::{Encrypted, Tls};
+use super::tls::Encrypted;
 use super::url::{Address, ServerUrl, Servers};
 use super::wire::{Answer, Conversation};
 use crate::tokio_runtime::within;
@@ -23,35 +23,38 @@ const READ: usize = 4 << 10;
 /// Asks a server these commands over a connection of their own, and closes it. The answers are in the order of the
 /// commands. A command that the server refuses has an [`Answer::Error`].
 ///
-/// The connection is encrypted and logs in as the URL says, and it trusts what the operating system trusts. A sentinel of the URL gets the login of the sentinels.
+/// The connection is encrypted and logs in as the URL says, with the certificates and rules of the options. A sentinel of
+/// the URL gets the login of the sentinels.
 ///
 /// # Errors
-/// Fails if the server cannot be reached, refuses the login, or does not answer within `limit`.
+/// Fails if the server cannot be reached, refuses the login, or does not answer within the timeout of the options.
 pub async fn query(
     url: &ServerUrl,
     address: &Address,
     commands: &[&[&str]],
-    limit: Duration,
+    options: &ConnectOptions,
 ) -> Result<Vec<Answer>, StoreError> {
     let of_connect = |failure: Failure| failure.of_connect().during(Verb::Connect, "".into());
     let is_sentinel =
         matches!(url.servers(), Servers::Sentinel { sentinels, .. } if sentinels.contains(address));
     let asking = async {
-        let socket = dial(url, address, limit).await.map_err(Failure::unreachable)?;
+        let socket = dial(url, address, options).await.map_err(Failure::unreachable)?;
         converse(socket, Conversation::begin(url, is_sentinel, commands)).await
     };
     let timed_out = || Failure::new(StoreErrorKind::Timeout, Applied::No);
-    within(limit, asking).await.unwrap_or_else(|| Err(timed_out())).map_err(of_connect)
+    within(options.timeout, asking).await.unwrap_or_else(|| Err(timed_out())).map_err(of_connect)
 }
 
 /// Opens a stream, encrypted if the URL says so, because the first command may be the password.
-async fn dial(url: &ServerUrl, address: &Address, limit: Duration) -> io::Result<Socket> {
+async fn dial(url: &ServerUrl, address: &Address, options: &ConnectOptions) -> io::Result<Socket> {
     url.served().map_err(io::Error::other)?;
     #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
     if url.tls() {
-        return Encrypted::new(Arc::new(RealSockets), Tls::new()).dial(address, limit).await;
+        return Encrypted::new(Arc::new(RealSockets), options.tls.clone())
+            .dial(address, options.timeout)
+            .await;
     }
-    RealSockets.dial(address, limit).await
+    RealSockets.dial(address, options.timeout).await
 }
 
 /// Writes the commands and reads the answers.

@@ -7,11 +7,14 @@ use crate::common::{
 };
 use leasehold_proto::{Applied, Channel, StoreError, StoreErrorKind as Kind};
 use leasehold_store::Store;
-use leasehold_store::redis::{ConnectOptions, Redis, Tls, TlsProvider};
+use leasehold_store::redis::wire::Answer;
+use leasehold_store::redis::{Address, ConnectOptions, Redis, ServerUrl, Servers, Tls, TlsProvider, query};
 use leasehold_testkit::certificates::{Authority, Identity};
 use leasehold_testkit::contract::{reentrant, store};
 use leasehold_testkit::servers::{RedisServer, TlsServer};
 use leasehold_testkit::wait::eventually;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
 
 const NAMES: [&str; 2] = ["localhost", "127.0.0.1"];
 
@@ -156,4 +159,38 @@ async fn a_dropped_store_closes_its_encrypted_connections() {
     assert_eq!(clients(&server), 1);
     drop(redis);
     eventually(LIMIT, "the connection is closed", || clients(&server) == 0);
+}
+
+#[tokio::test]
+async fn a_query_is_encrypted_and_trusts_what_the_options_say() {
+    let (authority, server) = started();
+    let url: ServerUrl = server.tls_url().parse().unwrap();
+    let Servers::One(address) = url.servers() else { panic!("{url} has one server") };
+    let trusting = ConnectOptions::default().timeout(LIMIT).tls(Tls::new().ca_file(authority.file()));
+    let answers = query(&url, address, &[&["ECHO", "one"]], &trusting).await.unwrap();
+    assert_eq!(answers, [Answer::Text("one".into())]);
+    let error =
+        query(&url, address, &[&["PING"]], &ConnectOptions::default().timeout(LIMIT)).await.unwrap_err();
+    assert_eq!(error.kind, Kind::Certificate);
+}
+
+/// Regression test of a query that dialed `rediss://` in plain text.
+#[tokio::test]
+async fn a_query_over_tls_sends_no_password_to_a_server_without_tls() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let url: ServerUrl = format!("rediss://:canary-5b1d@localhost:{port}").parse().unwrap();
+    let address = Address::Tcp { host: "127.0.0.1".into(), port };
+    let received = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut bytes = vec![0; 4096];
+        let count = stream.read(&mut bytes).await.unwrap();
+        bytes.truncate(count);
+        bytes
+    };
+    let options = ConnectOptions::default().timeout(LIMIT);
+    let (bytes, answers) = tokio::join!(received, query(&url, &address, &[&["PING"]], &options));
+    answers.unwrap_err();
+    assert_eq!(bytes.first(), Some(&0x16), "a TLS handshake comes first");
+    assert!(!bytes.windows(6).any(|part| part == b"canary"));
 }

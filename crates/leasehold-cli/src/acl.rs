@@ -14,3 +14,8 @@ pub(crate) fn parse_primitive(name: &str) -> Result<&'static Primitive, String> 
 pub(crate) fn parse_prefix(prefix: &str) -> Result<Names, String> {
     Names::behind(prefix).ok_or_else(|| "a prefix has no spaces and no control characters".to_owned())
 }
+
+/// Reads the beginning of names, as text.
+pub(crate) fn checked_prefix(prefix: &str) -> Result<String, String> {
+    parse_prefix(prefix).map(|_| prefix.to_owned())
+}

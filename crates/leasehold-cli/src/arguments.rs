@@ -33,6 +33,9 @@ pub(crate) enum Verb {
     /// Print the smallest rights of a server's user
     #[command(after_help = RIGHTS)]
     Acl(Acl),
+    /// Examine the servers that keep the locks
+    #[command(after_help = EXAMINED)]
+    Doctor(Doctor),
     #[command(name = exec::VERB, hide = true)]
     Exec(exec::Arguments),
     #[command(name = watcher::VERB, hide = true)]
@@ -118,6 +121,56 @@ Examples:
   leasehold acl --prefix app: --primitives lock,rw
   leasehold acl --prefix app: --cluster
   leasehold acl --prefix app: --primitives lock --sentinel";
+
+const EXAMINED: &str = "\
+Each server of the configuration is asked for its settings and its state: a single server, the masters and replicas behind
+sentinels, the nodes of a cluster, or the servers of a quorum. Each check says what was found, why it matters for locks,
+and what to run. A question that the user may not ask is reported as unknown. The rights of `leasehold acl` are enough to run it.
+
+Nothing is changed. The scripts of a lock are timed on scratch names PREFIXleasehold:doctor:PID:N, which are deleted again.
+
+Exit codes:
+   0  every check passed
+   1  a check warns, or could not be made
+   2  a check failed, or a server does not answer
+  64  wrong arguments, address or configuration
+  71  the system refused a resource
+
+Examples:
+  LEASEHOLD_URL=redis://redis.example.org leasehold doctor
+  leasehold doctor --url redis+sentinel://s1,s2,s3/orders --prefix app: --primitives lock,rw
+  leasehold doctor --config /etc/orders/leasehold.toml --json";
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// The servers [default: configured, else redis://127.0.0.1:6379]
+    #[arg(long)]
+    pub(crate) url: Option<Address>,
+
+    /// Read this file: TOML, YAML or JSON, chosen by its extension. Later files win
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Vec<PathBuf>,
+
+    /// Trust this CA in place of the system's, for rediss://
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
+
+    /// The beginning of the names that the user may lock, and of the scratch names
+    #[arg(long, default_value = "", hide_default_value = true, value_parser = acl::checked_prefix)]
+    pub(crate) prefix: String,
+
+    /// The primitives whose rights are checked, separated by commas [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = acl::parse_primitive)]
+    pub(crate) primitives: Vec<&'static Primitive>,
+
+    /// How long one exchange with a server may take
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse_bound)]
+    pub(crate) timeout: Duration,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct Acl {

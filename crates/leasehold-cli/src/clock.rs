@@ -48,6 +48,12 @@ pub(crate) fn boot() -> Duration {
     clock_gettime(CLOCK).map(Duration::from).expect("the system has this clock")
 }
 
+/// Returns the time of day in milliseconds since 1970, for comparison with the clock of a server. Nothing waits by it.
+pub(crate) fn wall_ms() -> i64 {
+    let time = clock_gettime(ClockId::CLOCK_REALTIME).map(Duration::from).unwrap_or_default();
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
 /// A descriptor that becomes readable at a time of [`boot`], also when the machine was suspended before that time. A
 /// poll's own timeout stops in suspend. Systems without such a timer use the poll's timeout.
 #[derive(Debug)]

@@ -4,4 +4,5 @@
 
 pub(crate) mod acl;
 pub(crate) mod config;
+pub(crate) mod doctor;
 pub(crate) mod run;

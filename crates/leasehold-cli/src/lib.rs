@@ -26,6 +26,7 @@ mod child;
 mod clock;
 mod command;
 mod deadline;
+mod doctor;
 mod duration;
 mod exec;
 mod exit;
@@ -52,6 +53,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Verb::Run(run) => ExitCode::from(command::run::run(&run)),
         Verb::Config(config) => ExitCode::from(command::config::run(&config)),
         Verb::Acl(acl) => ExitCode::from(command::acl::run(&acl)),
+        Verb::Doctor(doctor) => ExitCode::from(command::doctor::run(&doctor)),
         Verb::Exec(exec) => ExitCode::from(exec::exec(&exec)),
         Verb::Watch => watcher::watch(),
     }

@@ -3,9 +3,12 @@
 //! Invariant: a command and a service that read the same files and variables lock the same keys of the same server, on
 //! the same terms. The command refuses a setting that it cannot honor.
 
+use std::path::PathBuf;
+
 use anyhow::anyhow;
 use leasehold::config::{Config, ConfigBuilder, ConfigError};
 
+use crate::address::Address;
 use crate::arguments::Run;
 use crate::exit::Failure;
 use crate::kind::Kind;
@@ -28,6 +31,15 @@ pub(crate) fn read(arguments: &Run) -> Result<Settings, Failure> {
     Ok(settings)
 }
 
+/// Reads the servers of a configuration: files, the environment, and the URL on top.
+pub(crate) fn servers(files: &[PathBuf], url: Option<&Address>) -> Result<Config, Failure> {
+    let settings = with_default(|| named(files, url).environment()).map_err(Failure::usage)?;
+    if settings.config.is_in_process() {
+        return Err(Failure::usage(anyhow!("memory:// has no server; name one, such as {DEFAULT}")));
+    }
+    Ok(settings.config)
+}
+
 /// Builds the configuration, with the default server if no source names one.
 fn with_default(sources: impl Fn() -> ConfigBuilder) -> Result<Settings, ConfigError> {
     match sources().build() {
@@ -41,10 +53,7 @@ fn with_default(sources: impl Fn() -> ConfigBuilder) -> Result<Settings, ConfigE
 
 /// Returns the files and the options, which have the names of their keys in the section of the lock's kind.
 fn sources(arguments: &Run) -> ConfigBuilder {
-    let mut builder = arguments.config.iter().fold(Config::builder(), ConfigBuilder::file);
-    if let Some(url) = &arguments.url {
-        builder = builder.argument("--url", "url", url.expose());
-    }
+    let mut builder = named(&arguments.config, arguments.url.as_ref());
     let section = Kind::of(&arguments.kind).section();
     for (option, key, value) in [
         ("--lease", "watchdog", arguments.lease),
@@ -56,6 +65,15 @@ fn sources(arguments: &Run) -> ConfigBuilder {
         }
     }
     builder
+}
+
+/// Returns the files, and the URL on top.
+fn named(files: &[PathBuf], url: Option<&Address>) -> ConfigBuilder {
+    let builder = files.iter().fold(Config::builder(), ConfigBuilder::file);
+    match url {
+        Some(url) => builder.argument("--url", "url", url.expose()),
+        None => builder,
+    }
 }
 
 /// Refuses a quorum. Refuses a server in the memory of this process, because each command would have a server of its

@@ -122,6 +122,26 @@ impl Config {
         }
     }
 
+    /// Returns the URLs of the servers, with their passwords, for tools that examine the servers. A quorum has several.
+    /// The `Display` of a configuration masks
+    /// the passwords, and this method does not.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// let config = leasehold::config::Config::builder().url("redis://:secret@h").build()?;
+    /// assert_eq!(config.expose_urls().collect::<Vec<_>>(), ["redis://:secret@h"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn expose_urls(&self) -> impl Iterator<Item = &str> {
+        let urls = match &self.servers {
+            Servers::One(url) => std::slice::from_ref(url),
+            Servers::Quorum(urls) => urls,
+        };
+        urls.iter().map(Url::expose)
+    }
+
     /// Connects to the server.
     ///
     /// # Errors

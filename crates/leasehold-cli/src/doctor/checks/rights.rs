@@ -1,0 +1,52 @@
+//! The rights of the user.
+
+use crate::doctor::facts::{Facts, Known, Rights};
+use crate::doctor::finding::{Check, Finding};
+
+const RIGHTS: Check = Check {
+    name: "rights",
+    why: "a script that lacks a right fails half-way through, or its waiters are not woken",
+    assumption: None,
+};
+/// The beginning of the only rules without which every promise still holds.
+const OPTIONAL: &str = "+pubsub|";
+
+pub(super) fn check(facts: &Facts) -> Vec<Finding> {
+    let finding = match &facts.rights {
+        Known::Answered(Rights { user, missing }) if missing.is_empty() => {
+            RIGHTS.pass(format!("the user {user} lacks no right"))
+        }
+        Known::Answered(Rights { user, missing }) => {
+            let found = format!("the user {user} lacks {}", missing.join(" "));
+            if missing.iter().all(|rule| rule.starts_with(OPTIONAL)) {
+                RIGHTS.warn(found, facts.acl_line.clone())
+            } else {
+                RIGHTS.fail(found, facts.acl_line.clone())
+            }
+        }
+        gap => RIGHTS.unknown(gap.gap("ACL WHOAMI and ACL DRYRUN"), facts.acl_line.clone()),
+    };
+    vec![finding]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{denied, healthy};
+    use super::*;
+    use crate::doctor::finding::Verdict;
+
+    #[test]
+    fn missing_rights_are_named_with_the_line_that_gives_them() {
+        let lacking = |missing: &[&str]| {
+            let missing = missing.iter().map(|rule| (*rule).to_owned()).collect();
+            let rights = Known::Answered(Rights { user: "me".into(), missing });
+            check(&Facts { rights, ..healthy() }).remove(0)
+        };
+        assert_eq!(lacking(&[]).verdict, Verdict::Pass);
+        assert_eq!(lacking(&["+pubsub|numsub"]).verdict, Verdict::Warn);
+        let failed = lacking(&["+pubsub|numsub", "~app:*"]);
+        assert_eq!(failed.verdict, Verdict::Fail);
+        assert!(failed.found.contains("~app:*") && failed.run.unwrap().starts_with("ACL SETUSER"));
+        assert_eq!(check(&denied())[0].verdict, Verdict::Unknown);
+    }
+}

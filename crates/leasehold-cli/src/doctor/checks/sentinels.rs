@@ -1,0 +1,132 @@
+//! The sentinels: their number, their quorum, and their agreement about the master.
+
+use std::collections::BTreeSet;
+
+use crate::doctor::facts::{Fleet, SentinelFacts};
+use crate::doctor::finding::{Check, Finding};
+
+const QUORUM: Check = Check {
+    name: "sentinel-quorum",
+    why: "no failover happens without the quorum and a majority of the sentinels, so a dead master stays dead",
+    assumption: Some("A6"),
+};
+const AGREEMENT: Check = Check {
+    name: "sentinel-agreement",
+    why: "sentinels that name different masters send clients to different servers, and both grant the same locks",
+    assumption: Some("A6"),
+};
+const ANSWERS: Check =
+    Check { name: "sentinel", why: "clients find the master by the sentinels", assumption: None };
+
+pub(super) fn check(fleet: &Fleet) -> Vec<Finding> {
+    if fleet.sentinels.is_empty() {
+        return Vec::new();
+    }
+    let mut findings: Vec<_> = fleet.sentinels.iter().map(answers).collect();
+    findings.push(quorum(fleet).on(&fleet.url));
+    findings.push(agreement(fleet).on(&fleet.url));
+    findings
+}
+
+fn answers(sentinel: &SentinelFacts) -> Finding {
+    let run = "SENTINEL MASTER, and the rights of the sentinels' user (`leasehold acl --sentinel`)";
+    let finding = match &sentinel.master {
+        Err(reason) => ANSWERS.fail(reason.clone(), "start the sentinel, or correct the URL"),
+        Ok(known) => match (known.answered(), sentinel.master_address()) {
+            (Some(fields), Some((host, port))) => {
+                let flags = fields.get("flags").map_or("", String::as_str);
+                let found = format!("the master is {host}:{port} ({flags})");
+                if flags.contains("down") {
+                    ANSWERS.fail(found, "SENTINEL FAILOVER, or start the master")
+                } else {
+                    ANSWERS.pass(found)
+                }
+            }
+            _ => ANSWERS.fail(known.gap("SENTINEL MASTER of this service"), run),
+        },
+    };
+    finding.on(&sentinel.node)
+}
+
+fn quorum(fleet: &Fleet) -> Finding {
+    let quorum = fleet.sentinels.iter().filter_map(|sentinel| sentinel.number("quorum")).max();
+    let others = |sentinel: &SentinelFacts| sentinel.number("num-other-sentinels");
+    let total = fleet.sentinels.iter().filter_map(others).max().map(|others| others + 1);
+    let (Some(quorum), Some(total)) = (quorum, total) else {
+        return QUORUM.unknown("no sentinel answers SENTINEL MASTER", "SENTINEL CKQUORUM");
+    };
+    let found = format!("{total} sentinels, quorum {quorum}");
+    let majority = total / 2 + 1;
+    let answered = fleet.sentinels.iter().filter(|sentinel| sentinel.fields().is_some()).count();
+    let silent = (fleet.sentinels.len() - answered) as u64;
+    if quorum > total || total.saturating_sub(silent) < quorum.max(majority) {
+        return QUORUM.fail(
+            format!("{found}, {silent} of the URL do not answer"),
+            "start the sentinels that are down, or SENTINEL SET the quorum",
+        );
+    }
+    match total {
+        3.. => QUORUM.pass(found),
+        _ => QUORUM.warn(
+            format!("{found}; the loss of one ends all failovers"),
+            "run at least three sentinels on separate hosts",
+        ),
+    }
+}
+
+fn agreement(fleet: &Fleet) -> Finding {
+    let named: BTreeSet<_> = fleet.sentinels.iter().filter_map(SentinelFacts::master_address).collect();
+    let names: Vec<_> = named.iter().map(|(host, port)| format!("{host}:{port}")).collect();
+    match names.as_slice() {
+        [] => AGREEMENT.unknown("no sentinel names a master", "SENTINEL MASTER"),
+        [master] => AGREEMENT.pass(format!("all name {master}")),
+        _ => AGREEMENT
+            .fail(format!("they name {}", names.join(" and ")), "SENTINEL RESET on the outdated ones"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{fields, verdict};
+    use super::*;
+    use crate::doctor::facts::Known;
+    use crate::doctor::finding::Verdict;
+
+    fn sentinel(port: &str, quorum: &str, others: &str) -> SentinelFacts {
+        let of = [("ip", "10.0.0.1"), ("port", port), ("quorum", quorum), ("num-other-sentinels", others)];
+        SentinelFacts { node: "s:1".into(), master: Ok(Known::Answered(fields(&of))) }
+    }
+
+    fn of(sentinels: Vec<SentinelFacts>) -> Vec<Finding> {
+        let (nodes, unreachable) = (Vec::new(), Vec::new());
+        check(&Fleet { url: String::new(), sentinels, nodes, unreachable, is_map_unknown: false })
+    }
+
+    fn silent() -> SentinelFacts {
+        SentinelFacts { node: "s:2".into(), master: Err("refused".into()) }
+    }
+
+    #[test]
+    fn the_quorum_must_be_reachable() {
+        let good = || sentinel("1", "2", "2");
+        let of = |sentinels| verdict(&of(sentinels), "sentinel-quorum");
+        assert_eq!(of(vec![good(), good(), silent()]), Verdict::Pass);
+        assert_eq!(of(vec![good(), silent(), silent()]), Verdict::Fail);
+        assert_eq!(of(vec![sentinel("1", "4", "2")]), Verdict::Fail);
+        assert_eq!(of(vec![sentinel("1", "1", "1")]), Verdict::Warn);
+        assert_eq!(of(vec![silent()]), Verdict::Unknown);
+    }
+
+    #[test]
+    fn sentinels_must_name_one_master() {
+        let of = |sentinels| verdict(&of(sentinels), "sentinel-agreement");
+        assert_eq!(of(vec![sentinel("1", "2", "2"), sentinel("1", "2", "2")]), Verdict::Pass);
+        assert_eq!(of(vec![sentinel("1", "2", "2"), sentinel("2", "2", "2")]), Verdict::Fail);
+    }
+
+    #[test]
+    fn a_sentinel_that_refuses_the_question_fails() {
+        let denied = SentinelFacts { node: "s:1".into(), master: Ok(Known::Denied) };
+        assert_eq!(verdict(&of(vec![denied]), "sentinel"), Verdict::Fail);
+    }
+}

@@ -1,0 +1,122 @@
+//! The rights that a user lacks, by `ACL DRYRUN` over the rules of a user with the smallest rights.
+
+use leasehold_store::redis::wire::Answer;
+
+use super::facts::{Known, Rights};
+
+/// The largest number of arguments to try for a command. `ACL DRYRUN` refuses a wrong number of them.
+const ARGUMENTS_MAX: usize = 6;
+
+/// The questions about one rule, any of which may have the right number of arguments.
+#[derive(Debug)]
+pub(crate) struct Question {
+    rule: String,
+    commands: Vec<Vec<String>>,
+}
+
+/// Returns the questions about the rules, which are in the notation of `ACL SETUSER`.
+pub(crate) fn questions(rules: &str) -> Vec<Question> {
+    let words: Vec<&str> = rules.split_whitespace().collect();
+    let sample = |sign| words.iter().find_map(|word| word.strip_prefix(sign)).map(sampled);
+    let (key, channel) = (sample('~').unwrap_or_default(), sample('&').unwrap_or_default());
+    let publish = if words.contains(&"+spublish") { "spublish" } else { "publish" };
+    let of_rule = |word: &&str| {
+        let commands = match word.split_at_checked(1)? {
+            ("+", command) => of_command(command, &key, &channel),
+            ("~", pattern) => vec![words_of(&["del", &sampled(pattern)])],
+            ("&", pattern) => vec![words_of(&[publish, &sampled(pattern), ""])],
+            _ => return None,
+        };
+        Some(Question { rule: (*word).to_owned(), commands })
+    };
+    words.iter().filter_map(of_rule).collect()
+}
+
+/// Returns a name that matches the pattern.
+fn sampled(pattern: &str) -> String {
+    let mut sample = String::new();
+    let mut letters = pattern.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => sample.extend(letters.next()),
+            '*' => sample.push_str("doctor"),
+            letter => sample.push(letter),
+        }
+    }
+    sample
+}
+
+fn of_command(command: &str, key: &str, channel: &str) -> Vec<Vec<String>> {
+    let name: Vec<&str> = command.split('|').collect();
+    let argument = match command {
+        "eval" | "evalsha" => return vec![words_of(&[command, "", "1", key])],
+        _ if command.ends_with("publish") || command.ends_with("subscribe") => channel,
+        _ => key,
+    };
+    let with = |count| words_of(&[name.as_slice(), &vec![argument; count]].concat());
+    (0..=ARGUMENTS_MAX).map(with).collect()
+}
+
+fn words_of(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// Returns all commands to ask as this user.
+pub(crate) fn commands<'a>(user: &'a str, questions: &'a [Question]) -> Vec<Vec<&'a str>> {
+    let commands = questions.iter().flat_map(|question| &question.commands);
+    let dry = |words: &'a Vec<String>| {
+        ["acl", "dryrun", user].into_iter().chain(words.iter().map(String::as_str)).collect()
+    };
+    commands.map(dry).collect()
+}
+
+/// Reads the answers to [`commands`].
+pub(crate) fn read(user: &str, questions: &[Question], answers: Vec<Answer>) -> Known<Rights> {
+    let mut answers = answers.into_iter();
+    let mut missing = Vec::new();
+    for question in questions {
+        let own: Vec<_> = answers.by_ref().take(question.commands.len()).collect();
+        if own.iter().any(|answer| matches!(answer, Answer::Error(text) if text.starts_with("NOPERM"))) {
+            return Known::Denied;
+        }
+        let is_allowed = own.iter().any(|answer| matches!(answer, Answer::Text(text) if text == "OK"));
+        let is_refused =
+            own.iter().any(|answer| matches!(answer, Answer::Text(text) if text.contains("no permissions")));
+        match (is_allowed, is_refused) {
+            (true, _) => {}
+            (false, true) => missing.push(question.rule.clone()),
+            (false, false) => return Known::Missing,
+        }
+    }
+    Known::Answered(Rights { user: user.to_owned(), missing })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Answer {
+        Answer::Text(text.to_owned())
+    }
+
+    #[test]
+    fn a_rule_is_missing_if_no_form_of_it_is_allowed() {
+        let questions = questions("resetkeys -@all +evalsha ~app:* &c:{app:*}");
+        let rules: Vec<_> = questions.iter().map(|question| question.rule.as_str()).collect();
+        assert_eq!(rules, ["+evalsha", "~app:*", "&c:{app:*}"]);
+        let asked = commands("me", &questions);
+        assert_eq!(asked[0], ["acl", "dryrun", "me", "evalsha", "", "1", "app:doctor"]);
+        assert_eq!(asked[2], ["acl", "dryrun", "me", "publish", "c:{app:doctor}", ""]);
+        let refused = "User me has no permissions to access the 'app:doctor' key";
+        let rights = read("me", &questions, vec![text("OK"), text(refused), text("OK")]);
+        assert_eq!(rights.answered().unwrap().missing, ["~app:*"]);
+    }
+
+    #[test]
+    fn no_rights_to_ask_and_no_such_command_are_told_apart() {
+        let questions = questions("+evalsha");
+        let error = |text: &str| vec![Answer::Error(text.to_owned())];
+        assert_eq!(read("me", &questions, error("NOPERM no")), Known::Denied);
+        assert_eq!(read("me", &questions, error("ERR unknown subcommand")), Known::Missing);
+    }
+}

@@ -144,6 +144,8 @@ pub enum StoreErrorKind {
     AuthenticationRequired,
     /// The certificate of the server or of the client is not valid for the other side, or cannot be read.
     Certificate,
+    /// The file or the provider of the client's credentials gave none.
+    Credentials,
     /// The server takes no more clients.
     TooManyClients,
     /// `WRONGTYPE`: a key of another type has the lock's name. The key was not touched.
@@ -197,6 +199,7 @@ impl StoreErrorKind {
             Self::AuthenticationFailed => "the server refused the user or password",
             Self::AuthenticationRequired => "the server requires a password",
             Self::Certificate => "the connection has no valid certificate",
+            Self::Credentials => "the client has no credentials for the server",
             Self::TooManyClients => "the server has its maximum number of clients",
             Self::WrongType => "a key of another type has this name; that key is unchanged",
             Self::Malformed => "the reply has an unexpected form",

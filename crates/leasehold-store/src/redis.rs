@@ -12,6 +12,7 @@
 mod breach;
 mod channels;
 mod connect;
+mod credentials_provider;
 mod driver;
 mod error;
 mod query;
@@ -27,6 +28,7 @@ mod url;
 pub mod wire;
 
 pub use connect::{AddressMap, ConnectOptions};
+pub use credentials_provider::{CredentialsFile, CredentialsProvider, CredentialsSource, ProviderError};
 pub use query::query;
 pub use socket::{Dial, Socket};
 pub use standalone::Redis;

@@ -209,10 +209,12 @@ pub(crate) fn pause(span: Duration) -> impl Future<Output = ()> + Send {
     tokio::time::sleep(span)
 }
 
-#[cfg(feature = "redis")]
-pub(crate) use self::work::{Instant, Task, after, current, pause_until, random, spawn, spawn_on, within};
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-pub(crate) use self::work::{off_thread, until};
+pub(crate) use self::work::until;
+#[cfg(feature = "redis")]
+pub(crate) use self::work::{
+    Instant, Task, after, current, off_thread, pause_until, random, spawn, spawn_on, within,
+};
 
 /// The helpers of the Redis store besides a pause.
 #[cfg(feature = "redis")]
@@ -240,7 +242,6 @@ mod work {
     ///
     /// # Errors
     /// Fails when the work panics, or the runtime ends.
-    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
     pub(crate) async fn off_thread<T: Send + 'static>(
         work: impl FnOnce() -> T + Send + 'static,
     ) -> std::io::Result<T> {

@@ -197,6 +197,11 @@ pub mod terms;
 
 #[doc(inline)]
 pub use any_error::Error;
+#[cfg(feature = "redis")]
+#[doc(inline)]
+pub use client::connect::{
+    Address, ByteStream, Credentials, CredentialsFile, CredentialsProvider, Dial, ProviderError, Socket,
+};
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
 pub use client::connect::{Tls, TlsProvider};
 #[doc(inline)]

@@ -367,6 +367,7 @@ impl State {
                     let node = node_in(&address);
                     self.streams.insert(conn, (node, port.nets[node].dial(port.process)));
                 }
+                Output::Login => unreachable!("the simulator's clients have no provider of credentials"),
                 Output::Write(conn) => self.write(port, now, conn),
                 Output::Reset(conn) => {
                     if let Some((node, stream)) = self.streams.remove(&conn) {

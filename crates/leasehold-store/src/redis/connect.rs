@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use super::credentials_provider::{CredentialsProvider, CredentialsSource};
+use super::socket::{Dial, RealSockets};
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
 use super::tls::Tls;
 use super::url::Address;
@@ -43,6 +45,10 @@ pub struct ConnectOptions {
     pub confirmation: Option<Confirmation>,
     /// The translation of the addresses that sentinels and clusters announce, or `None`, the default.
     pub address_map: Option<AddressMap>,
+    /// The source of the login, or `None`, the default, for that of the URL. Sentinels have the login of the URL.
+    pub credentials: Option<CredentialsSource>,
+    /// The transport, or `None`, the default, for the sockets of the operating system.
+    pub dialer: Option<Arc<dyn Dial>>,
     /// The certificates and rules of encrypted connections, which a URL with `rediss` asks for.
     #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
     pub tls: Tls,
@@ -77,6 +83,8 @@ impl Default for ConnectOptions {
             callers: None,
             confirmation: None,
             address_map: None,
+            credentials: None,
+            dialer: None,
             #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
             tls: Tls::new(),
         }
@@ -103,6 +111,18 @@ impl ConnectOptions {
     #[must_use]
     pub fn address_map(mut self, map: Option<AddressMap>) -> Self {
         self.address_map = map;
+        self
+    }
+
+    /// Returns the transport.
+    pub(super) fn dialer(&mut self) -> Arc<dyn Dial> {
+        self.dialer.take().unwrap_or_else(|| Arc::new(RealSockets))
+    }
+
+    /// Sets the source of the login, which replaces that of the URL.
+    #[must_use]
+    pub fn credentials(mut self, provider: impl CredentialsProvider) -> Self {
+        self.credentials = Some(CredentialsSource::new(provider));
         self
     }
 

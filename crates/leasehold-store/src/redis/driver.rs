@@ -32,15 +32,27 @@ use tokio::task::yield_now;
 
 use self::carrier::Carrier;
 use self::deliveries::{Deliveries, Outcome};
-use self::state::{Recipient, State};
+use self::state::{Dialed, Recipient, State};
+use super::credentials_provider::CredentialsSource;
 use super::socket::{Dial, Socket};
-use super::url::Address;
+use super::url::Credentials;
 use super::wire::{CallId, ConnId, Input, SubscriberId, Wire};
 use crate::store::{Heard, Outcomes, Submit};
 use crate::tokio_runtime::{Instant, Task, after, pause_until, spawn_on};
 
 /// A dial under way.
-type Dialing = (ConnId, BoxFuture<'static, std::io::Result<Socket>>);
+type Dialing = (ConnId, BoxFuture<'static, std::io::Result<(Socket, Option<Credentials>)>>);
+
+/// A request to the provider of the credentials.
+type AskingForCredentials = BoxFuture<'static, std::io::Result<Credentials>>;
+
+/// The work of the link's own task besides its streams.
+#[derive(Default)]
+struct Tasks {
+    dialing: Vec<Dialing>,
+    /// The request for credentials that no dial has made.
+    login: Option<AskingForCredentials>,
+}
 
 /// The size of a read.
 const READ: usize = 16 << 10;
@@ -49,14 +61,22 @@ const READ: usize = 16 << 10;
 pub(super) struct Link {
     state: Mutex<State>,
     dialer: Arc<dyn Dial>,
+    /// The provider of the credentials, and the time that it has.
+    credentials: Option<(CredentialsSource, Duration)>,
     /// The zero of the wire's clock.
     begin: Instant,
 }
 
 impl Link {
     /// Creates the link of a wire, whose own task is to run on this runtime.
-    pub(super) fn new(wire: Wire, dialer: Arc<dyn Dial>, runtime: Handle) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::new(State::new(wire, runtime)), dialer, begin: after(Duration::ZERO) })
+    pub(super) fn new(
+        wire: Wire,
+        dialer: Arc<dyn Dial>,
+        credentials: Option<(CredentialsSource, Duration)>,
+        runtime: Handle,
+    ) -> Arc<Self> {
+        let state = Mutex::new(State::new(wire, runtime));
+        Arc::new(Self { state, dialer, credentials, begin: after(Duration::ZERO) })
     }
 
     /// Connects, and returns the outcome of the first attempt.
@@ -158,13 +178,13 @@ impl Submit for Link {
 /// Drives a link until it is dropped.
 pub(super) async fn drive(link: Arc<Link>) {
     let _ends = Ends(&link);
-    let mut dialing: Vec<Dialing> = Vec::new();
+    let mut tasks = Tasks::default();
     let mut buffer = vec![0; READ];
     loop {
         let mut alarm = None;
         poll_fn(|cx| {
             loop {
-                let next = link.poll(cx, &mut dialing, &mut buffer);
+                let next = link.poll(cx, &mut tasks, &mut buffer);
                 if alarm.as_ref().is_none_or(|(at, _)| *at != next) {
                     alarm = Some((next, link.instant(next).map(|at| Box::pin(pause_until(at)))));
                 }
@@ -184,11 +204,11 @@ pub(super) async fn drive(link: Arc<Link>) {
         // Replies that arrived while this thread stood still are read first.
         let mut others = pin!(others_run());
         poll_fn(|cx| {
-            let _ = link.poll(cx, &mut dialing, &mut buffer);
+            let _ = link.poll(cx, &mut tasks, &mut buffer);
             others.as_mut().poll(cx)
         })
         .await;
-        poll_fn(|cx| Poll::Ready(link.poll(cx, &mut dialing, &mut buffer))).await;
+        poll_fn(|cx| Poll::Ready(link.poll(cx, &mut tasks, &mut buffer))).await;
         link.change(|state, now, deliveries| {
             state.alarm = Moment::NEVER;
             state.step(now, Input::Tick, deliveries);
@@ -237,15 +257,27 @@ async fn others_run() {
 
 impl Link {
     /// Dials, reads and flushes. Returns the time of the next tick.
-    fn poll(&self, cx: &mut Context<'_>, dialing: &mut Vec<Dialing>, buffer: &mut [u8]) -> Moment {
-        let (dials, resets) = {
+    fn poll(&self, cx: &mut Context<'_>, tasks: &mut Tasks, buffer: &mut [u8]) -> Moment {
+        let Tasks { dialing, login } = tasks;
+        let (dials, resets, wants_login) = {
             let mut state = self.state();
             state.own.begin(cx);
             let dials = std::mem::take(&mut state.dials);
-            state.dialing.extend(dials.iter().map(|(id, ..)| *id));
-            (dials, std::mem::take(&mut state.resets))
+            state.dialing.extend(dials.iter().map(|dial| dial.id));
+            let wants_login = std::mem::take(&mut state.wants_login);
+            (dials, std::mem::take(&mut state.resets), wants_login)
         };
-        dialing.extend(dials.into_iter().map(|(id, address, limit)| (id, self.dial(address, limit))));
+        if wants_login {
+            *login = self.ask_for_credentials();
+        }
+        let credentials = login.as_mut().and_then(|asking| match asking.as_mut().poll(cx) {
+            Poll::Ready(answer) => Some(answer),
+            Poll::Pending => None,
+        });
+        if credentials.is_some() {
+            *login = None;
+        }
+        dialing.extend(dials.into_iter().map(|dialed| (dialed.id, self.dial(dialed))));
         dialing.retain(|(id, _)| !resets.contains(id));
         let mut dialed = Vec::new();
         dialing.retain_mut(|(id, dial)| match dial.as_mut().poll(cx) {
@@ -256,6 +288,9 @@ impl Link {
             Poll::Pending => true,
         });
         self.change(|state, now, deliveries| {
+            if let Some(credentials) = credentials {
+                state.step(now, Input::Login(credentials), deliveries);
+            }
             for (id, outcome) in dialed {
                 state.dialed(now, id, outcome, deliveries);
             }
@@ -267,7 +302,7 @@ impl Link {
             }
             state.step(now, Input::Flush, deliveries);
             state.lend(now, deliveries);
-            state.own.is_awake = !(state.dials.is_empty() && state.resets.is_empty());
+            state.own.is_awake = !(state.dials.is_empty() && state.resets.is_empty()) || state.wants_login;
             // The alarm moves to an earlier time only. Most timers are gone before they are due, and an alarm that fires
             // in vain once in a while costs less than a new alarm for each call.
             state.alarm = state.alarm.min(state.timer());
@@ -275,9 +310,26 @@ impl Link {
         })
     }
 
-    fn dial(&self, address: Address, limit: Duration) -> BoxFuture<'static, std::io::Result<Socket>> {
+    /// Asks for credentials if the connection needs them, and opens its stream.
+    fn dial(
+        &self,
+        Dialed { address, limit, wants_login, .. }: Dialed,
+    ) -> BoxFuture<'static, std::io::Result<(Socket, Option<Credentials>)>> {
         let dialer = Arc::clone(&self.dialer);
-        Box::pin(async move { dialer.dial(&address, limit).await })
+        let login = wants_login.then(|| self.ask_for_credentials()).flatten();
+        Box::pin(async move {
+            let login = match login {
+                Some(asking) => Some(asking.await?),
+                None => None,
+            };
+            Ok((dialer.dial(&address, limit).await?, login))
+        })
+    }
+
+    /// Asks the provider of the credentials, if there is one.
+    fn ask_for_credentials(&self) -> Option<AskingForCredentials> {
+        let (source, limit) = self.credentials.clone()?;
+        Some(Box::pin(async move { source.ask(limit).await }))
     }
 }
 

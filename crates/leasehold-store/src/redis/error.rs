@@ -10,6 +10,7 @@ use std::sync::Arc;
 use leasehold_proto::{Applied, StoreError, StoreErrorKind, Verb};
 
 use super::breach::Breach;
+use super::credentials_provider::CredentialsFault;
 use super::tls_fault::TlsFault;
 use crate::server_error::{ServerText, classify};
 use Applied::No;
@@ -93,7 +94,11 @@ impl Failure {
 
     /// Returns the failure of an attempt that made no connection.
     pub(super) fn unreachable(error: io::Error) -> Self {
-        let kind = TlsFault::inside(&error).map_or(Kind::Unreachable, TlsFault::kind);
+        let kind = match TlsFault::inside(&error) {
+            Some(fault) => fault.kind(),
+            None if CredentialsFault::is_inside(&error) => Kind::Credentials,
+            None => Kind::Unreachable,
+        };
         Self { cause: Some(Cause::Io(Arc::new(error))), ..Self::new(kind, No) }
     }
 

@@ -106,21 +106,65 @@ impl fmt::Debug for Socket {
     }
 }
 
-/// The services that a Redis store needs from its environment: streams to its server, and randomness.
+/// A transport: it opens a stream of bytes to the address of a server, for example through a tunnel, to a vsock, or by the
+/// connector of a cloud. Encryption, the login and everything else are above it.
 ///
-/// [`Redis::connect`](super::Redis::connect) uses the services of the operating system. Simulators and fuzzers bring
-/// their own implementation, which makes a run repeatable, because the store's only other source of nondeterminism is
-/// the clock of its tokio runtime.
+/// The client opens two streams for each server, one for commands and one for subscriptions, and short ones to find the
+/// servers of a fleet. It shares them with nobody, because a call that runs out of time closes its stream.
+///
+/// # Closing
+/// The client closes a stream by dropping it. Over TCP, the client's own transport sends a reset, so that bytes which the
+/// server's machine has not received are gone. A transport without a reset may deliver them later: an acquire that timed
+/// out can then take the lock after its caller has left. The client asks the server to undo that acquire, but over
+/// another stream, so the late call can arrive after its undo. The lock is then taken until its lease ends, though
+/// nobody holds it. No lock is granted twice by that. So let the drop end the stream at once, and discard what was not
+/// delivered. Also let a stream whose peer is silent end with an error, as TCP's keepalive does. Otherwise only a call that
+/// runs out of time ends it.
+///
+/// # Determinism
+/// Simulators and fuzzers bring a dialer too, which makes a run repeatable, because the store's only other source of
+/// nondeterminism is the clock of its tokio runtime.
+///
+/// # Examples
+/// ```
+/// use std::future::Future;
+/// use std::io;
+/// use std::pin::Pin;
+/// use std::time::Duration;
+///
+/// use leasehold_store::redis::{Address, Dial, Socket};
+///
+/// /// All servers are behind one socket of a tunnel.
+/// #[derive(Debug)]
+/// struct Tunnel;
+///
+/// impl Dial for Tunnel {
+///     fn dial<'a>(
+///         &'a self,
+///         address: &'a Address,
+///         _limit: Duration,
+///     ) -> Pin<Box<dyn Future<Output = io::Result<Socket>> + Send + 'a>> {
+///         Box::pin(async move {
+///             println!("to {address}");
+///             Ok(Socket::new(tokio::net::UnixStream::connect("/run/tunnel.sock").await?))
+///         })
+///     }
+/// }
+/// ```
 pub trait Dial: fmt::Debug + Send + Sync + 'static {
-    /// Opens a stream. The caller gives up after `limit` by dropping the future.
+    /// Opens a stream. The caller gives up after `limit` by dropping the future. It runs on the thread of the client,
+    /// which has a tokio runtime and renews the locks, so it must not block.
     ///
-    /// Dropping the stream must close it, and should discard the bytes that were written and not delivered by then,
-    /// because a call must not reach the server long after its connection was closed.
+    /// # Errors
+    /// The attempt to connect has failed, and the client tries again after a pause of up to half a second, as long as
+    /// calls want the server.
     fn dial<'a>(&'a self, address: &'a Address, limit: Duration) -> BoxFuture<'a, io::Result<Socket>>;
 
     /// Returns a random number, which decides the jitter of the store's pauses, so that clients that failed together do
     /// not come back together.
-    fn seed(&self) -> u64;
+    fn seed(&self) -> u64 {
+        random()
+    }
 }
 
 /// The operating system's sockets and random numbers.
@@ -130,10 +174,6 @@ pub(super) struct RealSockets;
 impl Dial for RealSockets {
     fn dial<'a>(&'a self, address: &'a Address, limit: Duration) -> BoxFuture<'a, io::Result<Socket>> {
         dial(address, limit).boxed()
-    }
-
-    fn seed(&self) -> u64 {
-        random()
     }
 }
 

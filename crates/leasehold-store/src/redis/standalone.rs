@@ -11,7 +11,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::connect::ConnectOptions;
 use super::driver::{Link, carry_on, drive};
-use super::socket::{Dial, RealSockets};
+use super::socket::Dial;
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
 use super::tls::{Encrypted, Tls};
 use super::url::{ServerUrl, UrlError};
@@ -38,8 +38,9 @@ impl Redis {
     /// Fails with `StoreErrorKind::Unreachable` when the address does not answer, `Timeout` when a peer accepts and
     /// stays silent, `Malformed` when the peer is no Redis, `AuthenticationRequired`, `AuthenticationFailed`,
     /// `TooManyClients`, `Loading` or another kind that the server's answer has. No error repeats the password.
-    pub async fn connect(url: &ServerUrl, options: ConnectOptions) -> Result<Self, StoreError> {
-        Self::connect_through(url, options, Arc::new(RealSockets)).await
+    pub async fn connect(url: &ServerUrl, mut options: ConnectOptions) -> Result<Self, StoreError> {
+        let dialer = options.dialer();
+        Self::connect_through(url, options, dialer).await
     }
 
     /// Creates a store that connects at its first call. That call reports a failure, and the next call tries again.
@@ -48,8 +49,9 @@ impl Redis {
     ///
     /// # Errors
     /// Fails for servers that this version does not serve.
-    pub fn lazy(url: &ServerUrl, options: ConnectOptions) -> Result<Self, StoreError> {
-        Self::lazy_through(url, options, Arc::new(RealSockets))
+    pub fn lazy(url: &ServerUrl, mut options: ConnectOptions) -> Result<Self, StoreError> {
+        let dialer = options.dialer();
+        Self::lazy_through(url, options, dialer)
     }
 
     fn lazy_through(
@@ -61,8 +63,9 @@ impl Redis {
         let callers = options.callers.take();
         #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
         let dialer = if url.tls() { encrypted(dialer, std::mem::take(&mut options.tls)) } else { dialer };
+        let credentials = options.credentials.clone().map(|source| (source, options.timeout));
         let wire = Wire::new(url.clone(), options, dialer.seed());
-        let link = Link::new(wire, dialer, current());
+        let link = Link::new(wire, dialer, credentials, current());
         let task = spawn(drive(Arc::clone(&link)));
         let carrier = callers.map(|runtime| carry_on(&link, runtime));
         Ok(Self { link, url: url.clone(), _tasks: (task, carrier) })

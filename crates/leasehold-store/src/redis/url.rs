@@ -55,7 +55,7 @@ mod tests {
     }
 
     fn login(user: Option<&str>, password: &str) -> Option<Credentials> {
-        Some(Credentials { user: user.map(Into::into), password: password.into() })
+        Some(Credentials { user: user.map(Into::into), ..Credentials::password(password) })
     }
 
     #[test]

@@ -35,6 +35,7 @@ mod handshake;
 mod harness;
 mod ids;
 mod io;
+mod login;
 mod node;
 mod nodes;
 mod opening;
@@ -59,10 +60,12 @@ pub use self::conversation::Answer;
 pub(super) use self::conversation::Conversation;
 pub use self::ids::{CallId, ConnId, SubscriberId};
 pub use self::io::{Input, Output};
+use self::login::Renewal;
 use self::node::Node;
 use self::nodes::{Nodes, Turn};
 pub use self::pipeline::IN_FLIGHT_MAX;
 pub use self::queue::QUEUE_MAX;
+use self::report::Report;
 use self::server::Settings;
 use self::topology::Topology;
 use super::connect::ConnectOptions;
@@ -73,6 +76,7 @@ use super::url::ServerUrl;
 pub struct Wire {
     nodes: Nodes,
     topology: Topology,
+    renewal: Renewal,
 }
 
 impl Wire {
@@ -81,13 +85,13 @@ impl Wire {
     pub fn new(url: ServerUrl, options: ConnectOptions, seed: u64) -> Self {
         let mut nodes = Nodes::new(Arc::new(Settings { url, options }), seed);
         let topology = Topology::new(&mut nodes, seed);
-        Self { nodes, topology }
+        Self { nodes, topology, renewal: Renewal::new() }
     }
 
     /// Takes an input at a time, which never goes back, and appends the outputs in the order in which the driver carries
     /// them out.
     pub fn step(&mut self, now: Moment, input: Input<'_>, outputs: &mut Vec<Output>) {
-        let Self { nodes, topology } = self;
+        let Self { nodes, topology, renewal } = self;
         let turn = &mut Turn { now, nodes, outputs };
         match input {
             Input::Open => topology.open(turn),
@@ -95,6 +99,15 @@ impl Wire {
             Input::Abandon(id) => topology.abandon(turn, id),
             Input::Subscribe(id, channel) => topology.subscribe(turn, id, channel),
             Input::Unsubscribe(id, channel) => topology.unsubscribe(turn, id, &channel),
+            Input::Login(Ok(credentials)) => {
+                let must_repeat = renewal.arrived(now, &credentials);
+                if turn.nodes.set_login(credentials, must_repeat) {
+                    turn.each(|parts| {
+                        parts.log_in();
+                    });
+                }
+            }
+            Input::Login(Err(_)) => renewal.failed(now),
             Input::Connected(id) => drop(turn.with(id.node, |parts| parts.connected(id))),
             Input::Refused(id, error) => drop(turn.with(id.node, |parts| parts.refused(id, error))),
             Input::Bytes(id, bytes) => drop(turn.with(id.node, |parts| parts.receive(id, bytes))),
@@ -105,11 +118,14 @@ impl Wire {
                     parts.tick();
                 });
                 topology.tick(turn);
+                let has_connection = turn.nodes.all().any(Node::is_logged_in);
+                renewal.tick(now, has_connection, turn.outputs);
             }
             Input::Flush => turn.each(|parts| {
                 parts.flush();
             }),
             Input::Close => {
+                renewal.stop();
                 topology.close(turn);
                 turn.each(|parts| {
                     parts.close();
@@ -117,14 +133,24 @@ impl Wire {
             }
         }
         while let Some((node, report)) = turn.nodes.next_report() {
-            topology.reported(turn, node, report);
+            match report {
+                Report::LoggedIn(true) => renewal.took(),
+                Report::LoggedIn(false) => renewal.refused(now),
+                report => topology.reported(turn, node, report),
+            }
         }
     }
 
     /// Returns the earliest time at which an [`Input::Tick`] may have an effect.
     #[must_use]
     pub fn timer(&self) -> Moment {
-        self.nodes.timer().min(self.topology.timer())
+        self.nodes.timer().min(self.topology.timer()).min(self.renewal.timer())
+    }
+
+    /// Returns true if the connection that is dialed needs credentials of the provider.
+    #[must_use]
+    pub fn wants_login(&self, id: ConnId) -> bool {
+        self.nodes.of(id).is_some_and(|node| node.server.wants_login())
     }
 
     /// Returns true if calls have gathered that an [`Input::Flush`] would send.

@@ -13,6 +13,12 @@ use leasehold_proto::{ClientId, Engine};
 pub(crate) use leasehold_store::embedded::{BoxFuture, Embedded, Frame};
 #[cfg(feature = "redis")]
 use leasehold_store::redis::{self, Redis, ServerUrl};
+#[cfg(feature = "redis")]
+pub use leasehold_store::redis::{
+    Address, ByteStream, Credentials, CredentialsFile, CredentialsProvider, Dial, ProviderError, Socket,
+};
+#[cfg(feature = "redis")]
+pub(crate) use leasehold_store::redis::{AddressMap, CredentialsSource};
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
 pub use leasehold_store::redis::{Tls, TlsProvider};
 #[cfg(any(feature = "redis", feature = "embedded", test))]
@@ -57,6 +63,15 @@ pub(crate) struct ConnectOptions {
     /// The certificates and rules of encrypted connections.
     #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
     pub(crate) tls: Tls,
+    /// The source of the login.
+    #[cfg(feature = "redis")]
+    pub(crate) credentials: Option<CredentialsSource>,
+    /// The transport.
+    #[cfg(feature = "redis")]
+    pub(crate) dialer: Option<Arc<dyn Dial>>,
+    /// The translation of announced addresses.
+    #[cfg(feature = "redis")]
+    pub(crate) address_map: Option<AddressMap>,
     pub(crate) defaults: Defaults,
 }
 
@@ -97,12 +112,15 @@ async fn to_redis(url: &str, options: ConnectOptions) -> Result<Arc<Handle>, Con
     let url = ServerUrl::parse(url).map_err(ConnectError::Url)?;
     url.served().map_err(ConnectError::Url)?;
     let server = url.to_string();
-    let redis_options = redis::ConnectOptions::default()
+    let mut redis_options = redis::ConnectOptions::default()
         .timeout(options.settings.timeout)
         .sharded_pubsub(options.sharded_pubsub)
         .confirmation(options.replicas.confirmation(options.settings.timeout))
         .client_name(options.client_name.clone())
+        .address_map(options.address_map.clone())
         .callers(TokioRuntime.callers());
+    redis_options.credentials = options.credentials.clone();
+    redis_options.dialer = options.dialer.clone();
     #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
     let redis_options = redis_options.tls(options.tls.clone());
     let open = async move || match lazy {

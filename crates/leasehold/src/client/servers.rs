@@ -1,10 +1,14 @@
 //! The settings of a client that concern its servers.
 
+#[cfg(feature = "redis")]
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_store::Confirm;
 
 use super::ClientBuilder;
+#[cfg(feature = "redis")]
+use super::connect::{Address, AddressMap, CredentialsProvider, CredentialsSource, Dial};
 
 impl ClientBuilder {
     /// Sets the replicas that must acknowledge each acquire, each renewal and each fenced write (default: none).
@@ -29,6 +33,69 @@ impl ClientBuilder {
     /// 1 ms).
     pub const fn replicas_within(mut self, within: Duration) -> Self {
         self.options.replicas.within = Some(within);
+        self
+    }
+
+    /// Sets the source of the login, which replaces the user and password of the URL (default: those of the URL).
+    ///
+    /// It is a [`Credentials`](crate::Credentials) that does not change, a [`CredentialsFile`](crate::CredentialsFile)
+    /// that each connection reads again, or a [`CredentialsProvider`] of your own, such as the tokens of a cloud. A
+    /// source that fails is a failure to connect, of the kind
+    /// [`Credentials`](crate::error::StoreErrorKind::Credentials). Sentinels have the login of the URL.
+    ///
+    /// Credentials that expire are replaced on open connections before that time, and locks stay held. With a server that
+    /// speaks RESP2 alone, the connection for wake-ups is made anew for that.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// use leasehold::{Client, CredentialsFile};
+    ///
+    /// let login = CredentialsFile::new("/run/secrets/redis").user("orders");
+    /// let client = Client::builder().credentials(login).connect("redis://redis.example.org").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "redis")]
+    pub fn credentials(mut self, provider: impl CredentialsProvider) -> Self {
+        self.options.credentials = Some(CredentialsSource::new(provider));
+        self
+    }
+
+    /// Sets the transport (default: the sockets of the operating system). A URL that begins with `rediss` is encrypted
+    /// above it.
+    ///
+    /// A client does not share a connection with the application. A call that runs out of time closes its connection, so
+    /// that it does not run late, and replies and messages never travel together. This costs two connections for each
+    /// server, and needs no pool. [`Dial`] says what a transport owes to locks.
+    ///
+    /// # Examples
+    /// See [`Dial`].
+    #[cfg(feature = "redis")]
+    pub fn dialer(mut self, dialer: impl Dial) -> Self {
+        self.options.dialer = Some(Arc::new(dialer));
+        self
+    }
+
+    /// Translates the addresses that sentinels and clusters announce into those under which this client reaches the
+    /// servers, for example through a port mapping (default: no translation). The addresses of the URL are used as they
+    /// are.
+    ///
+    /// The function is called under a lock of the client, so it must neither block nor use the client.
+    ///
+    /// # Examples
+    /// ```
+    /// use leasehold::{Address, Client};
+    ///
+    /// let builder = Client::builder().address_map(|announced| match announced {
+    ///     Address::Tcp { port, .. } => Address::Tcp { host: "127.0.0.1".to_owned(), port },
+    ///     other => other,
+    /// });
+    /// ```
+    #[cfg(feature = "redis")]
+    pub fn address_map(mut self, map: impl Fn(Address) -> Address + Send + Sync + 'static) -> Self {
+        self.options.address_map = Some(AddressMap::new(map));
         self
     }
 }

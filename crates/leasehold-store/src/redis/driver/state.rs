@@ -15,7 +15,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
 use super::super::socket::Socket;
-use super::super::url::Address;
+use super::super::url::{Address, Credentials};
 use super::super::wire::{CallId, ConnId, Input, Output, SubscriberId, Wire};
 use super::carrier::{Carrier, Turns};
 use super::deliveries::{Deliveries, Outcome};
@@ -33,6 +33,15 @@ pub(super) enum Recipient {
     Submitter(engine::CallId),
 }
 
+/// A connection to dial.
+pub(super) struct Dialed {
+    pub(super) id: ConnId,
+    pub(super) address: Address,
+    pub(super) limit: Duration,
+    /// True if the provider of the credentials is asked first.
+    pub(super) wants_login: bool,
+}
+
 pub(super) struct State {
     pub(super) wire: Wire,
     /// The buffer of the wire's outputs, empty between steps.
@@ -45,9 +54,11 @@ pub(super) struct State {
     pub(super) opened: Option<oneshot::Sender<Result<(), StoreError>>>,
     last_id: u64,
     /// The connections to dial, those that the task dials, and the dials that are not wanted any more.
-    pub(super) dials: Vec<(ConnId, Address, Duration)>,
+    pub(super) dials: Vec<Dialed>,
     pub(super) dialing: Vec<ConnId>,
     pub(super) resets: Vec<ConnId>,
+    /// True if the task is to ask the provider of the credentials.
+    pub(super) wants_login: bool,
     /// The turns of the link's own task.
     pub(super) own: Turns,
     /// The runtime of the link's own task.
@@ -82,6 +93,7 @@ impl State {
             dials: Vec::new(),
             dialing: Vec::new(),
             resets: Vec::new(),
+            wants_login: false,
             own: Turns::new(),
             runtime,
             carrier: None,
@@ -114,7 +126,10 @@ impl State {
         self.wire.step(now, input, &mut outputs);
         for output in outputs.drain(..) {
             match output {
-                Output::Dial(id, address, limit) => self.dials.push((id, address, limit)),
+                Output::Dial(id, address, limit) => {
+                    self.dials.push(Dialed { id, address, limit, wants_login: self.wire.wants_login(id) });
+                }
+                Output::Login => self.wants_login = true,
                 Output::Write(id) => self.write(now, id, deliveries),
                 Output::Reset(id) => self.reset(id, deliveries),
                 Output::Opened(outcome) => deliveries.opened = self.opened.take().map(|tell| (tell, outcome)),
@@ -141,6 +156,7 @@ impl State {
             carrier.map_or(&mut self.own, |carrier| &mut carrier.turns).wake(deliveries);
         }
         if !self.dials.is_empty()
+            || self.wants_login
             || !self.resets.is_empty()
             || self.can_lend(now)
             || self.timer() < self.alarm
@@ -159,7 +175,7 @@ impl State {
         if self.drop_stream(id, deliveries) {
             return;
         }
-        self.dials.retain(|(dial, ..)| *dial != id);
+        self.dials.retain(|dial| dial.id != id);
         if let Some(index) = self.dialing.iter().position(|dialing| *dialing == id) {
             self.dialing.swap_remove(index);
             self.resets.push(id);
@@ -180,13 +196,16 @@ impl State {
         &mut self,
         now: Moment,
         id: ConnId,
-        outcome: std::io::Result<Socket>,
+        outcome: std::io::Result<(Socket, Option<Credentials>)>,
         deliveries: &mut Deliveries,
     ) {
         let Some(index) = self.dialing.iter().position(|dialing| *dialing == id) else { return };
         self.dialing.swap_remove(index);
         match outcome {
-            Ok(socket) => {
+            Ok((socket, login)) => {
+                if let Some(login) = login {
+                    self.step(now, Input::Login(Ok(login)), deliveries);
+                }
                 self.streams
                     .insert(id, Stream { socket, is_broken: false, is_unflushed: false, is_heard: false });
                 self.step(now, Input::Connected(id), deliveries);

@@ -131,7 +131,7 @@ fn credentials(user: String, password: String) -> Result<Option<Credentials>, Ur
     match (&user, password.is_empty()) {
         (None, true) => Ok(None),
         (Some(_), true) => Err(UrlError::NoPassword),
-        (_, false) => Ok(Some(Credentials { user, password })),
+        (_, false) => Ok(Some(Credentials { user, ..Credentials::password(password) })),
     }
 }
 

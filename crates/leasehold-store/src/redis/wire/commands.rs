@@ -246,6 +246,16 @@ impl Commands {
         let again = std::mem::replace(&mut self.has_opened, true);
         step.report(Report::Opened { channels: step.server.facts().map(|facts| facts.channels), again });
         self.connections.set_current(CommandConnection::new(opened));
+        self.log_in(step);
+    }
+
+    /// Logs in again on the open connection, if there are later credentials.
+    pub(super) fn log_in(&mut self, step: &mut Step<'_>) {
+        if let Some(current) = self.connections.current_mut() {
+            current.log_in(step.server, step.now + step.server.limit());
+            let id = current.id;
+            current.outgoing.announce(step, id);
+        }
     }
 
     fn receive_replies(&mut self, step: &mut Step<'_>, id: ConnId, bytes: &[u8]) {
@@ -260,7 +270,10 @@ impl Commands {
         };
         self.deliver(step, id, outcomes);
         for (form, answer) in answers {
-            self.confirm(step, id, form, &answer);
+            match form {
+                Form::Login => step.report(Report::LoggedIn(answer.is_text("OK"))),
+                form => self.confirm(step, id, form, &answer),
+            }
         }
         if let Err(breach) = received {
             self.end(step, id, &Failure::breach(breach));

@@ -16,6 +16,7 @@ use super::outgoing::Outgoing;
 use super::pipeline::{Pipeline, Sent};
 use super::round_trip::RoundTrip;
 use super::scripts::{Form, Scripts, is_unknown_script};
+use super::server::Server;
 use super::value::{Value, server_error};
 use crate::redis::breach::Breach;
 use crate::redis::error::Failure;
@@ -34,6 +35,8 @@ pub(super) struct CommandConnection {
     round_trip: RoundTrip,
     /// The answers to commands of the wire itself, since the last look.
     own_answers: Vec<(Form, Value)>,
+    /// The number of the login.
+    login: u64,
     was_useful: bool,
 }
 
@@ -47,6 +50,7 @@ impl CommandConnection {
             scripts: Scripts::default(),
             round_trip: RoundTrip::default(),
             own_answers: Vec::new(),
+            login: opened.login,
             was_useful: false,
         }
     }
@@ -68,6 +72,14 @@ impl CommandConnection {
     pub(super) fn send_own(&mut self, form: Form, command: &[&str], until: Moment) {
         encode::command(self.outgoing.buffer(), command);
         self.pipeline.push_own(form, self.outgoing.end(), until);
+    }
+
+    /// Logs in again, if there are later credentials. It must be answered until then.
+    pub(super) fn log_in(&mut self, server: &Server, until: Moment) {
+        if let Some(login) = server.login_after(self.login) {
+            self.login = login.number;
+            self.send_own(Form::Login, &login.credentials.command(), until);
+        }
     }
 
     /// Takes the answers to commands of the wire itself.
@@ -134,7 +146,7 @@ impl CommandConnection {
                 return;
             }
             Form::Checked if !is_denied(&value) => self.scripts.allow(&rows),
-            Form::Wait | Form::Count => return self.own_answers.push((form, value)),
+            Form::Wait | Form::Count | Form::Login => return self.own_answers.push((form, value)),
             Form::Checked | Form::Text | Form::Hash | Form::Own => {}
         }
         outcomes.extend(rows.answer(value));

@@ -56,10 +56,7 @@ impl Conversation {
         };
         let mut bytes = Vec::new();
         if let Some(login) = login {
-            let user = login.user.as_deref();
-            let words: Vec<&str> =
-                ["AUTH"].into_iter().chain(user).chain([login.password.as_str()]).collect();
-            encode::command(&mut bytes, &words);
+            encode::command(&mut bytes, &login.command());
         }
         commands.iter().for_each(|words| encode::command(&mut bytes, words));
         let (decoder, answers) = (Decoder::default(), Vec::new());

@@ -18,6 +18,7 @@ use leasehold_proto::{Applied, StoreErrorKind};
 
 use super::encode;
 use super::facts::ServerFacts;
+use super::login::Login;
 use super::part::Part;
 use super::value::{Value, malformed, server_error};
 use crate::redis::channels::{Channels, PROBE};
@@ -49,6 +50,8 @@ pub(super) struct Terms<'a> {
     pub(super) url: &'a ServerUrl,
     pub(super) options: &'a ConnectOptions,
     pub(super) part: Part,
+    /// The login that a provider has given.
+    pub(super) login: Option<&'a Login>,
     /// The kind of channels, if a setting or another server has decided.
     pub(super) channels: Option<Channels>,
     /// The facts, if a connection has found them out.
@@ -57,10 +60,10 @@ pub(super) struct Terms<'a> {
 
 impl<'a> Terms<'a> {
     /// Returns the login, which sentinels have of their own.
-    const fn login(&self) -> Option<&'a Credentials> {
+    fn login(&self) -> Option<&'a Credentials> {
         match (self.part, &self.url.servers) {
             (Part::Sentinel, Servers::Sentinel { credentials, .. }) => credentials.as_ref(),
-            _ => self.url.credentials.as_ref(),
+            _ => self.login.map(|login| &login.credentials).or(self.url.credentials.as_ref()),
         }
     }
 }
@@ -100,10 +103,7 @@ impl Handshake {
         let is_first = terms.facts.is_none() && terms.part != Part::Sentinel;
         let mut steps = VecDeque::new();
         if let Some(login) = terms.login() {
-            match &login.user {
-                Some(user) => encode::command(out, &["AUTH", user, &login.password]),
-                None => encode::command(out, &["AUTH", &login.password]),
-            }
+            encode::command(out, &login.command());
             steps.push_back(Step::Login);
         }
         if terms.url.db != 0 && terms.part != Part::Sentinel {

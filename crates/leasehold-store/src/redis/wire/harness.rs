@@ -47,6 +47,8 @@ pub(super) struct Driver {
     pub(super) replies: Vec<(u64, Result<Reply, StoreError>)>,
     pub(super) heard: Vec<(u64, Heard)>,
     pub(super) replaced: Vec<Scope>,
+    /// The number of requests for credentials.
+    pub(super) login_requests: usize,
     /// The number of bytes that a stream still takes.
     pub(super) takes: usize,
     last_call: u64,
@@ -78,6 +80,7 @@ impl Driver {
             replies: Vec::new(),
             heard: Vec::new(),
             replaced: Vec::new(),
+            login_requests: 0,
             takes: usize::MAX,
             last_call: 0,
         }
@@ -109,6 +112,7 @@ impl Driver {
                     self.addresses.insert(id, address);
                     self.dialed.push(id);
                 }
+                Output::Login => self.login_requests += 1,
                 Output::Write(id) => self.write(id),
                 Output::Reset(id) => {
                     self.streams.remove(&id);

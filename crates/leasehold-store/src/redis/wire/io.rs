@@ -6,7 +6,7 @@ use std::time::Duration;
 use leasehold_proto::{Call, Channel, Reply, Scope, StoreError};
 
 use super::ids::{CallId, ConnId, SubscriberId};
-use crate::redis::url::Address;
+use crate::redis::url::{Address, Credentials};
 use crate::store::Heard;
 
 /// An event for the wire.
@@ -24,6 +24,9 @@ pub enum Input<'a> {
     Subscribe(SubscriberId, Channel),
     /// Ends a subscription.
     Unsubscribe(SubscriberId, Channel),
+    /// The provider of the credentials has answered [`Output::Login`], or the driver has asked it for a dial
+    /// ([`Wire::wants_login`](super::Wire::wants_login)), whose [`Connected`](Self::Connected) follows.
+    Login(io::Result<Credentials>),
     /// The driver has a stream for the connection.
     Connected(ConnId),
     /// The driver got no stream for the connection, or the server refused the stream before it sent a byte.
@@ -48,6 +51,9 @@ pub enum Output {
     /// Opens a stream to this address for this connection, within the limit. The driver answers with
     /// [`Input::Connected`] or [`Input::Refused`], unless it receives [`Output::Reset`] first.
     Dial(ConnId, Address, Duration),
+    /// Asks the provider of the credentials for others. The driver answers with [`Input::Login`], within the limit of an
+    /// attempt to connect.
+    Login,
     /// The connection has unwritten bytes. The driver writes [`Wire::unwritten`](super::Wire::unwritten) and reports
     /// [`Input::Wrote`], until no bytes are left.
     Write(ConnId),

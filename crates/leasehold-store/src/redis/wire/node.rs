@@ -85,6 +85,12 @@ impl Node {
         self.all_commands().filter_map(Commands::connection)
     }
 
+    /// Returns true if a connection to a server with locks is open.
+    pub(super) fn is_logged_in(&self) -> bool {
+        let is_open = || self.command_connections().next().is_some() || self.subscriptions.is_open();
+        self.server.part() != Part::Sentinel && is_open()
+    }
+
     pub(super) fn awaits_replies(&self, id: ConnId) -> bool {
         self.all_commands().any(|commands| commands.awaits_replies(id))
     }
@@ -134,6 +140,12 @@ impl Parts<'_> {
     /// Notes that the address of the server could not be found out.
     pub(super) fn not_found(&mut self, failure: &Failure) {
         self.each_commands(|commands, step| commands.not_found(step, failure.clone()));
+    }
+
+    /// Logs in again on the open connections, if there are later credentials.
+    pub(super) fn log_in(&mut self) {
+        self.each_commands(Commands::log_in);
+        self.subscriptions.log_in(&mut self.step);
     }
 
     pub(super) fn flush(&mut self) {

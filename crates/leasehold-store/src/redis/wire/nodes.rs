@@ -9,11 +9,12 @@ use leasehold_proto::Moment;
 
 use super::ids::{ConnId, NodeId};
 use super::io::Output;
+use super::login::Login;
 use super::node::{Node, Parts};
 use super::part::Part;
 use super::report::Report;
 use super::server::{Server, Settings};
-use crate::redis::url::Address;
+use crate::redis::url::{Address, Credentials};
 
 /// The servers to which the wire connects.
 #[derive(Debug)]
@@ -23,6 +24,7 @@ pub(super) struct Nodes {
     seed: u64,
     last: u32,
     reports: Vec<(NodeId, Report)>,
+    login: Option<Arc<Login>>,
 }
 
 /// A step of the topology: its time, the servers, and the outputs so far.
@@ -34,7 +36,7 @@ pub(super) struct Turn<'a> {
 
 impl Nodes {
     pub(super) const fn new(settings: Arc<Settings>, seed: u64) -> Self {
-        Self { nodes: BTreeMap::new(), settings, seed, last: 0, reports: Vec::new() }
+        Self { nodes: BTreeMap::new(), settings, seed, last: 0, reports: Vec::new(), login: None }
     }
 
     /// Adds a server.
@@ -43,9 +45,29 @@ impl Nodes {
         let id = NodeId(self.last);
         // Each server has jitter of its own.
         let seed = self.seed.wrapping_add(u64::from(self.last - 1) << 16);
-        let server = Server::new(id, part, address, Arc::clone(&self.settings));
+        let mut server = Server::new(id, part, address, Arc::clone(&self.settings));
+        server.set_login(self.login.clone());
         self.nodes.insert(id, Node::new(server, seed, &self.settings.options));
         id
+    }
+
+    /// Keeps credentials of the provider for all servers, and returns true if they are others than before, or count as
+    /// others.
+    pub(super) fn set_login(&mut self, credentials: Credentials, are_others: bool) -> bool {
+        let last = self.login.as_deref();
+        let is_new = last.is_none_or(|last| {
+            are_others
+                || (&last.credentials.user, &last.credentials.password)
+                    != (&credentials.user, &credentials.password)
+        });
+        if is_new {
+            let number = last.map_or(1, |last| last.number + 1);
+            self.login = Some(Arc::new(Login { credentials, number }));
+            for node in self.nodes.values_mut() {
+                node.server.set_login(self.login.clone());
+            }
+        }
+        is_new
     }
 
     pub(super) fn settings(&self) -> &Settings {

@@ -22,6 +22,8 @@ pub(super) struct Opening {
     pub(super) outgoing: Outgoing,
     decoder: Decoder,
     until: Moment,
+    /// The number of the login of the handshake.
+    login: u64,
     /// Absent while the driver dials.
     handshake: Option<Handshake>,
 }
@@ -32,13 +34,15 @@ pub(super) struct Opened {
     pub(super) id: ConnId,
     pub(super) outgoing: Outgoing,
     pub(super) decoder: Decoder,
+    /// The number of the login.
+    pub(super) login: u64,
     pub(super) greeted: Greeted,
 }
 
 impl Opening {
     pub(super) fn new(id: ConnId, now: Moment, limit: Duration) -> Self {
         let (outgoing, decoder) = (Outgoing::default(), Decoder::default());
-        Self { id, outgoing, decoder, until: now + limit, handshake: None }
+        Self { id, outgoing, decoder, until: now + limit, login: 0, handshake: None }
     }
 
     /// Returns the time at which the attempt ends.
@@ -49,6 +53,7 @@ impl Opening {
     /// Sends the first commands over the stream that the driver has got.
     pub(super) fn connected(&mut self, terms: Terms<'_>) {
         self.decoder.accept_resp3(asks_for_resp3(terms));
+        self.login = terms.login.map_or(0, |login| login.number);
         self.handshake = Some(Handshake::begin(terms, self.outgoing.buffer()));
     }
 
@@ -76,6 +81,7 @@ impl Opening {
 
     pub(super) fn opened(mut self, greeted: Greeted) -> Opened {
         self.decoder.accept_resp3(greeted.resp3);
-        Opened { id: self.id, outgoing: self.outgoing, decoder: self.decoder, greeted }
+        let Self { id, outgoing, decoder, login, .. } = self;
+        Opened { id, outgoing, decoder, login, greeted }
     }
 }

@@ -22,6 +22,8 @@ pub(super) enum Report {
     Deaf,
     /// A message of a sentinel, or the confirmation that messages come.
     Heard,
+    /// The server took or refused a login on an open connection.
+    LoggedIn(bool),
     /// The outcome of a query.
     Answered(Result<Vec<Value>, Failure>),
 }

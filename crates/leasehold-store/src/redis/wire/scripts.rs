@@ -23,6 +23,8 @@ pub(super) enum Form {
     Hash,
     /// A command of the wire itself, whose reply has no recipient.
     Own,
+    /// AUTH on an open connection.
+    Login,
     /// WAIT, which answers for a group of calls.
     Wait,
     /// A request for the replicas of the server.

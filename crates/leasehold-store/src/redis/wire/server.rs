@@ -9,6 +9,7 @@ use super::facts::ServerFacts;
 use super::handshake::{Greeted, Terms};
 use super::ids::{ConnId, NodeId};
 use super::io::Output;
+use super::login::Login;
 use super::part::Part;
 use super::report::Report;
 use crate::redis::channels::Channels;
@@ -30,6 +31,8 @@ pub(super) struct Server {
     /// Absent while the topology does not know the address.
     address: Option<Address>,
     settings: Arc<Settings>,
+    /// The login that a provider has given, if the client has one.
+    login: Option<Arc<Login>>,
     /// The kind of channels that an earlier node of the cluster has decided.
     channels: Option<Channels>,
     facts: Option<ServerFacts>,
@@ -50,7 +53,17 @@ impl Server {
     pub(super) fn new(id: NodeId, part: Part, address: Option<Address>, settings: Arc<Settings>) -> Self {
         let setting = Channels::of_setting(settings.options.sharded_pubsub);
         let channels = if part == Part::Sentinel { Some(Channels::Plain) } else { setting };
-        Self { id, part, address, settings, channels, facts: None, lacks_shards: false, last_conn: 0 }
+        Self {
+            id,
+            part,
+            address,
+            settings,
+            login: None,
+            channels,
+            facts: None,
+            lacks_shards: false,
+            last_conn: 0,
+        }
     }
 
     /// Returns the number of a new connection.
@@ -95,7 +108,25 @@ impl Server {
     /// Returns the configuration of a handshake.
     pub(super) fn terms(&self) -> Terms<'_> {
         let Settings { url, options } = &*self.settings;
-        Terms { url, options, part: self.part, channels: self.channels, facts: self.facts.as_ref() }
+        let (login, facts) = (self.login.as_deref(), self.facts.as_ref());
+        Terms { url, options, part: self.part, login, channels: self.channels, facts }
+    }
+
+    /// Logs in with these credentials from now on.
+    pub(super) fn set_login(&mut self, login: Option<Arc<Login>>) {
+        self.login = login;
+    }
+
+    /// Returns the login to repeat on a connection that has used the login of this number: later credentials that
+    /// replace some that expire.
+    pub(super) fn login_after(&self, number: u64) -> Option<&Arc<Login>> {
+        let login = self.login.as_ref().filter(|login| login.number > number)?;
+        (login.credentials.lifetime.is_some() && self.part != Part::Sentinel).then_some(login)
+    }
+
+    /// Returns true if a connection needs credentials of the provider.
+    pub(super) fn wants_login(&self) -> bool {
+        self.settings.options.credentials.is_some() && self.part != Part::Sentinel
     }
 
     pub(super) const fn facts(&self) -> Option<ServerFacts> {

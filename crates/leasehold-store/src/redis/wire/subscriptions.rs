@@ -87,6 +87,7 @@ impl Subscriptions {
             Some(Ok(opened)) => {
                 let channels = step.server.channels();
                 self.session = Some(Session::new(opened, channels, step.now, &mut self.table));
+                self.log_in(step);
                 return self.advance(step);
             }
             Some(Err(_)) => self.failed(step),
@@ -96,6 +97,9 @@ impl Subscriptions {
         let received = session.receive(step.now, bytes, &mut self.table, step.outputs);
         for redirection in session.take_redirections() {
             step.report(Report::Moved(redirection));
+        }
+        for took in session.take_logins() {
+            step.report(Report::LoggedIn(took));
         }
         match received {
             Ok(()) => session.outgoing.announce(step, id),
@@ -109,6 +113,23 @@ impl Subscriptions {
         self.table.start_over();
         step.report(Report::Deaf);
         self.advance(step);
+    }
+
+    /// Logs in again on the open connection, if there are later credentials. With RESP2, a connection with subscriptions
+    /// takes no login, so another one replaces it.
+    pub(super) fn log_in(&mut self, step: &mut Step<'_>) {
+        let Some(session) = &mut self.session else { return };
+        let Some(login) = step.server.login_after(session.login()) else { return };
+        if session.log_in(step.now, login, &self.table) {
+            session.outgoing.announce(step, session.id);
+        } else {
+            self.end_session(step);
+        }
+    }
+
+    /// Returns true if a connection is open.
+    pub(super) const fn is_open(&self) -> bool {
+        self.session.is_some()
     }
 
     /// Goes on with another server under the same name.

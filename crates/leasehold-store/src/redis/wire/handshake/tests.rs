@@ -22,7 +22,7 @@ impl Server {
     fn of_part(part: Part, url: &str, options: &ConnectOptions, facts: Option<ServerFacts>) -> Self {
         let url = ServerUrl::parse(url).unwrap();
         let channels = Channels::of_setting(options.sharded_pubsub);
-        let terms = Terms { url: &url, options, part, channels, facts: facts.as_ref() };
+        let terms = Terms { url: &url, options, part, login: None, channels, facts: facts.as_ref() };
         let mut out = Vec::new();
         let handshake = Handshake::begin(terms, &mut out);
         let mut decoder = Decoder::default();

@@ -3,12 +3,14 @@
 //! Invariant: the channels of one command are in one cluster slot if they are sharded.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use leasehold_proto::Channel;
 
 use super::table::Change;
 use crate::redis::channels::Channels;
 use crate::redis::wire::encode;
+use crate::redis::wire::login::Login;
 
 /// A command that was sent, with the channels that the server has not answered.
 #[derive(Debug)]
@@ -16,6 +18,7 @@ pub(super) enum Pending {
     Join(VecDeque<Channel>),
     Leave(VecDeque<Channel>),
     Ping,
+    Login(Arc<Login>),
 }
 
 impl Pending {
@@ -25,6 +28,7 @@ impl Pending {
             Self::Join(channels) => (kind.subscribe(), channels),
             Self::Leave(channels) => (kind.unsubscribe(), channels),
             Self::Ping => return encode::command(out, &["PING"]),
+            Self::Login(login) => return encode::command(out, &login.credentials.command()),
         };
         encode::begin(out, 1 + channels.len());
         encode::bulk(out, name.as_bytes());
@@ -37,7 +41,7 @@ impl Pending {
     pub(super) fn answers(&self) -> usize {
         match self {
             Self::Join(channels) | Self::Leave(channels) => channels.len(),
-            Self::Ping => 1,
+            Self::Ping | Self::Login(_) => 1,
         }
     }
 }

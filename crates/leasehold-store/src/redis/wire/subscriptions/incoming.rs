@@ -10,6 +10,8 @@ use crate::redis::wire::value::{Value, malformed, server_error};
 pub(super) enum Incoming {
     /// The answer to the oldest pending command.
     Answer(Result<(), Failure>),
+    /// The answer to a login that was taken.
+    LoggedIn,
     /// The end of a subscription, on request of the oldest command, or because the node does not serve the channel any
     /// more.
     Left { channel: Bytes },
@@ -24,6 +26,7 @@ impl Incoming {
             Value::Array(parts) | Value::Push(parts) => parts.into_iter(),
             Value::Error(text) => return Ok(Self::Answer(Err(server_error(&text)))),
             value if value.is_text("PONG") => return Ok(Self::Answer(Ok(()))),
+            value if value.is_text("OK") => return Ok(Self::LoggedIn),
             _ => return Err(malformed()),
         };
         let Some(Value::Text(kind)) = parts.next() else { return Err(malformed()) };

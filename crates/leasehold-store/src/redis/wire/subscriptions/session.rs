@@ -4,6 +4,7 @@
 //! Only the end of a sharded subscription may come unasked.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_proto::Moment;
@@ -16,6 +17,7 @@ use crate::redis::error::{Failure, Redirection};
 use crate::redis::wire::codec::Decoder;
 use crate::redis::wire::ids::ConnId;
 use crate::redis::wire::io::Output;
+use crate::redis::wire::login::Login;
 use crate::redis::wire::opening::Opened;
 use crate::redis::wire::outgoing::Outgoing;
 use crate::redis::wire::value::malformed;
@@ -51,6 +53,11 @@ pub(super) struct Session {
     age_at: Moment,
     /// The servers to which this one has directed channels since the last look.
     redirections: Vec<Redirection>,
+    /// The number of the login.
+    login: u64,
+    resp3: bool,
+    /// For each login that was answered since the last look, true if the server took it.
+    logins: Vec<bool>,
     was_useful: bool,
 }
 
@@ -72,6 +79,9 @@ impl Session {
             silent_at: Moment::NEVER,
             age_at: Moment::NEVER,
             redirections: Vec::new(),
+            login: opened.login,
+            resp3: opened.greeted.resp3,
+            logins: Vec::new(),
             was_useful: false,
         };
         session.advance(now, table);
@@ -87,6 +97,29 @@ impl Session {
     /// Takes the servers to which this one has directed channels.
     pub(super) fn take_redirections(&mut self) -> Vec<Redirection> {
         std::mem::take(&mut self.redirections)
+    }
+
+    /// Takes the answers to logins, each true if the server took it.
+    pub(super) fn take_logins(&mut self) -> Vec<bool> {
+        std::mem::take(&mut self.logins)
+    }
+
+    /// Returns the number of the login.
+    pub(super) const fn login(&self) -> u64 {
+        self.login
+    }
+
+    /// Logs in again. Returns false if the connection takes no login.
+    pub(super) fn log_in(&mut self, now: Moment, login: &Arc<Login>, table: &SubscriptionTable) -> bool {
+        if self.resp3 {
+            self.login = login.number;
+            let was_idle = self.pending.is_empty();
+            self.send([Pending::Login(Arc::clone(login))]);
+            if was_idle {
+                self.silent_at = now + self.longest_silence(table);
+            }
+        }
+        self.resp3
     }
 
     pub(super) fn timer(&self) -> Moment {
@@ -192,7 +225,10 @@ impl Session {
                 }
                 return Ok(());
             }
-            Incoming::Left { .. } => Ok(()),
+            Incoming::LoggedIn if !matches!(self.pending.front(), Some(Pending::Login(_))) => {
+                return Err(malformed());
+            }
+            Incoming::Left { .. } | Incoming::LoggedIn => Ok(()),
             Incoming::Answer(outcome) => outcome,
         };
         self.answered(outcome, table, outputs)
@@ -209,6 +245,11 @@ impl Session {
         let oldest = self.pending.front_mut().ok_or(malformed())?;
         self.outstanding -= oldest.answers();
         match (&mut *oldest, outcome) {
+            // The earlier login still counts.
+            (Pending::Login(_), outcome) => {
+                self.logins.push(outcome.is_ok());
+                *oldest = Pending::Leave(VecDeque::new());
+            }
             (_, Err(failure)) if failure.spoils_connection() => return Err(failure),
             (Pending::Join(channels), Ok(())) => {
                 if let Some(channel) = channels.pop_front() {

@@ -198,7 +198,7 @@ impl Cluster {
             }
             Report::Unfit => self.look_up(turn),
             Report::Answered(answer) => self.answered(turn, node, answer),
-            Report::Unknown | Report::Heard => {}
+            Report::Unknown | Report::Heard | Report::LoggedIn(_) => {}
         }
     }
 

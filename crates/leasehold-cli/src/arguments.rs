@@ -98,8 +98,7 @@ without noticing in time. An effect that must never happen twice has to be refus
 const CHECKED: &str = "\
 Later files win over earlier ones, and LEASEHOLD_* variables over files: LEASEHOLD_TIMEOUT is `timeout`,
 LEASEHOLD_LOCK__MAX_HOLD is `lock.max_hold`. Every value is printed as TOML with where it was set, secrets as ***.
-Files that are named in it (passwords, TLS) are opened; no server is connected to. TLS, Sentinel and Redis Cluster are
-not supported yet, and a configuration that asks for them is not valid.
+The files of passwords that it names are opened, those of certificates are not; no server is connected to.
 
 Exit codes:
    0  the configuration is valid

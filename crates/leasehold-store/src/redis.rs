@@ -15,6 +15,7 @@ mod connect;
 mod credentials_provider;
 mod driver;
 mod error;
+mod plain_text;
 mod query;
 mod socket;
 mod standalone;
@@ -29,6 +30,7 @@ pub mod wire;
 
 pub use connect::{AddressMap, ConnectOptions};
 pub use credentials_provider::{CredentialsFile, CredentialsProvider, CredentialsSource, ProviderError};
+pub use plain_text::PlainTextNotice;
 pub use query::query;
 pub use socket::{Dial, Socket};
 pub use standalone::Redis;

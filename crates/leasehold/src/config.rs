@@ -24,6 +24,7 @@ mod error;
 mod layer;
 mod read;
 mod schema;
+mod secured;
 mod servers;
 mod value;
 
@@ -212,6 +213,11 @@ impl Config {
         let builder = with(builder, settings.watchdog, |builder, Span(lease)| builder.watchdog(lease));
         let builder =
             with(builder, backoff, |builder, (first, longest)| builder.spin_backoff(first.0, longest.0));
+        let replicas = settings.replicas.and_then(|replicas| replicas.policy(settings.replicas_total));
+        let builder = with(builder, replicas, ClientBuilder::replicas);
+        let builder =
+            with(builder, settings.replicas_within, |builder, Span(within)| builder.replicas_within(within));
+        let builder = settings.secured(builder);
         let holds = settings.holds().into_iter();
         holds.fold(builder, |builder, (_, primitive, hold)| builder.defaults(primitive, hold.terms()))
     }

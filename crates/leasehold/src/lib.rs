@@ -123,11 +123,13 @@
 //!
 //! | feature | brings |
 //! |---|---|
-//! | `redis`, on by default | `redis://` and `unix://` |
+//! | `redis`, on by default | `redis://`, `redis+sentinel://`, `redis+cluster://` and `unix://` |
 //! | `macros`, on by default | the attribute [`locked`](macro@locked) |
 //! | `blocking` | [`blocking`]: the same API for threads, without async |
 //! | `config` | [`config`]: settings from files and the environment |
 //! | `embedded` | an in-process server: `memory://` and [`testing`] (needs a C compiler, for Lua) |
+//! | `tls-ring`, `tls-aws-lc` | `rediss://`: encrypted connections (need a C compiler) |
+//! | `tracing` | a warning when a password travels in plain text to a public address |
 //! | `unstable-store` | `ClientBuilder::connect_over`, a client over a custom store, which may change with any version |
 //!
 //! # What a distributed lock cannot promise
@@ -190,6 +192,8 @@ mod latch;
 pub mod lock;
 pub mod multi;
 pub mod name;
+#[cfg(all(feature = "redis", feature = "tracing"))]
+mod observe;
 pub mod redlock;
 mod runtime;
 pub mod semaphore;

@@ -2,6 +2,7 @@
 //! it cannot honor.
 
 use leasehold::config::Config;
+use leasehold_testkit::fleets::Sentinels;
 use leasehold_testkit::servers::RedisServer;
 
 use crate::fixture::{Folder, NAME, Running, is_locked, leasehold, outcome, run, run_script};
@@ -106,6 +107,22 @@ fn a_configured_max_hold_ends_the_command() {
 }
 
 #[test]
+fn a_fleet_of_the_configuration_serves_the_command() {
+    let fleet = Sentinels::start();
+    let url = fleet.url();
+    let (addresses, master) =
+        url.split_once("://").and_then(|(_, rest)| rest.split_once('/')).expect("sentinels and a service");
+    let folder = Folder::new();
+    let text = format!("[sentinel]\nmaster = '{master}'\naddresses = ['{}']", addresses.replace(',', "', '"));
+    std::fs::write(folder.path("app.toml"), text).unwrap();
+    let mut program = leasehold();
+    program.args(["run", "--config", &folder.at("app.toml"), NAME, "--", "touch", &folder.at("ran")]);
+    let ended = outcome(program.env("LEASEHOLD_REPLICAS", "1"));
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    assert!(folder.path("ran").exists());
+}
+
+#[test]
 fn a_setting_that_the_command_cannot_honor_is_64_and_runs_nothing() {
     let server = RedisServer::start();
     let folder = Folder::new();
@@ -114,8 +131,9 @@ fn a_setting_that_the_command_cannot_honor_is_64_and_runs_nothing() {
     for (text, says) in [
         (quorum, "the configuration is that of a quorum"),
         ("url = 'MEMORY://jobs'", "memory:// excludes no other process"),
-        ("[sentinel]\nmaster = 'm'\naddresses = ['a']", "needs Sentinel, which is not supported yet"),
-        ("[cluster]\naddresses = ['a']", "needs Redis Cluster, which is not supported yet"),
+        ("[sentinel]\nmaster = 'm'", "`sentinel.addresses` is missing"),
+        ("[cluster]\nuser = 'u'\npassword = 'p'", "`cluster.addresses` is missing"),
+        ("url = 'redis://a'\nreplicas = 'most'", "`replicas` must be a number of replicas from 1"),
         ("timout = '3s'", "app.toml: unknown key `timout`"),
     ] {
         std::fs::write(&file, text).unwrap();

@@ -7,10 +7,11 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::credentials_provider::{CredentialsProvider, CredentialsSource};
+use super::plain_text::PlainTextNotice;
 use super::socket::{Dial, RealSockets};
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
 use super::tls::Tls;
-use super::url::Address;
+use super::url::{Address, ServerUrl, Servers};
 use crate::confirm::Confirmation;
 use crate::sharding::ShardedPubsub;
 
@@ -47,6 +48,8 @@ pub struct ConnectOptions {
     pub address_map: Option<AddressMap>,
     /// The source of the login, or `None`, the default, for that of the URL. Sentinels have the login of the URL.
     pub credentials: Option<CredentialsSource>,
+    /// The notice of a password in plain text, or `None`, the default. A [`dialer`](Self::dialer) gives none.
+    pub plain_text_notice: Option<PlainTextNotice>,
     /// The transport, or `None`, the default, for the sockets of the operating system.
     pub dialer: Option<Arc<dyn Dial>>,
     /// The certificates and rules of encrypted connections, which a URL with `rediss` asks for.
@@ -84,6 +87,7 @@ impl Default for ConnectOptions {
             confirmation: None,
             address_map: None,
             credentials: None,
+            plain_text_notice: None,
             dialer: None,
             #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
             tls: Tls::new(),
@@ -114,9 +118,20 @@ impl ConnectOptions {
         self
     }
 
-    /// Returns the transport.
-    pub(super) fn dialer(&mut self) -> Arc<dyn Dial> {
-        self.dialer.take().unwrap_or_else(|| Arc::new(RealSockets))
+    /// Returns the transport to the servers of a URL.
+    pub(super) fn dialer(&mut self, url: &ServerUrl) -> Arc<dyn Dial> {
+        let has_login = url.credentials.is_some()
+            || self.credentials.is_some()
+            || matches!(&url.servers, Servers::Sentinel { credentials: Some(_), .. });
+        let notice = self.plain_text_notice.take().filter(|_| has_login && !url.tls());
+        self.dialer.take().unwrap_or_else(|| Arc::new(RealSockets { notice }))
+    }
+
+    /// Sets the notice of a password in plain text.
+    #[must_use]
+    pub fn plain_text_notice(mut self, notice: Option<PlainTextNotice>) -> Self {
+        self.plain_text_notice = notice;
+        self
     }
 
     /// Sets the source of the login, which replaces that of the URL.

@@ -160,7 +160,7 @@ pub(super) enum CredentialsFault {
 impl CredentialsFault {
     /// Returns true if the error is the lack of credentials.
     pub(super) fn is_inside(error: &io::Error) -> bool {
-        error.get_ref().is_some_and(|inner| inner.is::<Self>())
+        error.get_ref().and_then(|inner| inner.downcast_ref::<Self>()).is_some()
     }
 }
 

@@ -50,11 +50,10 @@ async fn dial(url: &ServerUrl, address: &Address, options: &ConnectOptions) -> i
     url.served().map_err(io::Error::other)?;
     #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
     if url.tls() {
-        return Encrypted::new(Arc::new(RealSockets), options.tls.clone())
-            .dial(address, options.timeout)
-            .await;
+        let sockets = Arc::new(RealSockets::default());
+        return Encrypted::new(sockets, options.tls.clone()).dial(address, options.timeout).await;
     }
-    RealSockets.dial(address, options.timeout).await
+    RealSockets::default().dial(address, options.timeout).await
 }
 
 /// Writes the commands and reads the answers.

@@ -17,6 +17,7 @@ use tokio::runtime::Handle;
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
 use tokio_rustls::client::TlsStream;
 
+use super::plain_text::PlainTextNotice;
 use super::transport::{ByteStream, Transport};
 use super::url::Address;
 use crate::tokio_runtime::{random, within};
@@ -168,18 +169,21 @@ pub trait Dial: fmt::Debug + Send + Sync + 'static {
 }
 
 /// The operating system's sockets and random numbers.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RealSockets;
+#[derive(Clone, Debug, Default)]
+pub(super) struct RealSockets {
+    /// The notice of a password in plain text, if these sockets carry one.
+    pub(super) notice: Option<PlainTextNotice>,
+}
 
 impl Dial for RealSockets {
     fn dial<'a>(&'a self, address: &'a Address, limit: Duration) -> BoxFuture<'a, io::Result<Socket>> {
-        dial(address, limit).boxed()
+        dial(address, limit, self.notice.as_ref()).boxed()
     }
 }
 
 /// Opens a stream. It resolves a host name anew each time and tries all its addresses, each for an equal share of
 /// `limit`, so that an address that swallows packets does not hide the others.
-async fn dial(address: &Address, limit: Duration) -> io::Result<Socket> {
+async fn dial(address: &Address, limit: Duration, notice: Option<&PlainTextNotice>) -> io::Result<Socket> {
     let (host, port) = match address {
         Address::Tcp { host, port } => (host.as_str(), *port),
         Address::Unix { path } => {
@@ -189,9 +193,12 @@ async fn dial(address: &Address, limit: Duration) -> io::Result<Socket> {
     let addresses: Vec<SocketAddr> = lookup_host((host, port)).await?.collect();
     let share = limit / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
-    for address in addresses {
-        match within(share, TcpStream::connect(address)).await {
+    for resolved in addresses {
+        match within(share, TcpStream::connect(resolved)).await {
             Some(Ok(stream)) => {
+                if let Some(notice) = notice {
+                    notice.connected(address, resolved.ip());
+                }
                 configure(&stream)?;
                 return Ok(Socket(Kind::Plain(Transport::Tcp(stream))));
             }
@@ -276,9 +283,9 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let localhost = Address::Tcp { host: "localhost".into(), port };
-        assert!(dial(&localhost, Duration::from_secs(20)).await.is_ok());
+        assert!(dial(&localhost, Duration::from_secs(20), None).await.is_ok());
         drop(listener);
-        let refused = dial(&localhost, Duration::from_secs(20)).await.map(drop);
+        let refused = dial(&localhost, Duration::from_secs(20), None).await.map(drop);
         assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
     }
 }

@@ -39,7 +39,7 @@ impl Redis {
     /// stays silent, `Malformed` when the peer is no Redis, `AuthenticationRequired`, `AuthenticationFailed`,
     /// `TooManyClients`, `Loading` or another kind that the server's answer has. No error repeats the password.
     pub async fn connect(url: &ServerUrl, mut options: ConnectOptions) -> Result<Self, StoreError> {
-        let dialer = options.dialer();
+        let dialer = options.dialer(url);
         Self::connect_through(url, options, dialer).await
     }
 
@@ -50,7 +50,7 @@ impl Redis {
     /// # Errors
     /// Fails for servers that this version does not serve.
     pub fn lazy(url: &ServerUrl, mut options: ConnectOptions) -> Result<Self, StoreError> {
-        let dialer = options.dialer();
+        let dialer = options.dialer(url);
         Self::lazy_through(url, options, dialer)
     }
 

@@ -119,6 +119,10 @@ async fn to_redis(url: &str, options: ConnectOptions) -> Result<Arc<Handle>, Con
         .client_name(options.client_name.clone())
         .address_map(options.address_map.clone())
         .callers(TokioRuntime.callers());
+    #[cfg(feature = "tracing")]
+    {
+        redis_options.plain_text_notice = Some(redis::PlainTextNotice::new(crate::observe::plain_text::warn));
+    }
     redis_options.credentials = options.credentials.clone();
     redis_options.dialer = options.dialer.clone();
     #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]

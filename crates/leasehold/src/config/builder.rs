@@ -14,7 +14,7 @@ use ::config::ValueKind;
 use super::error::{ConfigError, Source};
 use super::layer::{self, Layer, is_within};
 use super::read;
-use super::schema::{SERVERS, Settings};
+use super::schema::{LOGINS, SERVERS, Settings};
 use crate::defaults::Primitive;
 
 /// The sources of a configuration: files, the environment, the program. Made by
@@ -165,7 +165,7 @@ impl ConfigBuilder {
         for layer in layers {
             // A value that a later source replaces must be valid too.
             read::settings(&layer)?;
-            let layer = layer.into_iter().filter(|(key, (value, _))| !is_empty(key, value)).collect();
+            let layer = without_empty(layer, &mut merged);
             replace_alternatives(&mut merged, &layer);
             merged.extend(layer);
         }
@@ -173,21 +173,28 @@ impl ConfigBuilder {
     }
 }
 
-/// Returns true if the value sets nothing: an empty section, or TLS that is switched off.
-fn is_empty(key: &str, value: &ValueKind) -> bool {
-    match value {
-        ValueKind::Table(_) => true,
-        ValueKind::Boolean(false) => key.ends_with(".tls.enabled"),
-        ValueKind::String(text) => key.ends_with(".tls.enabled") && text == "false",
+/// Removes empty sections from a layer. A section of TLS that is switched off is removed, from earlier layers too.
+fn without_empty(mut layer: Layer, merged: &mut Layer) -> Layer {
+    let is_off = |layer: &Layer, section: &str| match layer.get(&format!("{section}.enabled")) {
+        Some((ValueKind::Boolean(flag), _)) => !flag,
+        Some((ValueKind::String(text), _)) => text == "false",
         _ => false,
+    };
+    for section in LOGINS.map(|section| format!("{section}.tls")) {
+        if is_off(&layer, &section) {
+            layer.retain(|key, _| !is_within(key, &section));
+            merged.retain(|key, _| !is_within(key, &section));
+        }
     }
+    layer.retain(|_, (value, _)| !matches!(value, ValueKind::Table(_)));
+    layer
 }
 
 /// Removes values that a later layer sets by an alternative, which is another key or section for the same thing.
 fn replace_alternatives(merged: &mut Layer, later: &Layer) {
     let pair = |section: &str, keys: [&str; 2]| keys.map(|key| format!("{section}.{key}")).to_vec();
     let mut groups = vec![SERVERS.map(str::to_owned).to_vec(), pair("quorum", ["addresses", "urls"])];
-    groups.extend(["standalone", "quorum"].map(|section| pair(section, ["password", "password_file"])));
+    groups.extend(LOGINS.map(|section| pair(section, ["password", "password_file"])));
     groups.extend(Settings::default().holds().map(|(section, ..)| pair(section, ["watchdog", "lease"])));
     for group in groups {
         let (named, others): (Vec<_>, Vec<_>) =

@@ -34,6 +34,7 @@ impl Checked<'_> {
             let expected = "1 to 128 printable ASCII characters without spaces, such as \"orders-7\"";
             return Err(self.wrong("client_name", expected));
         }
+        self.replicas()?;
         self.settings.holds().iter().try_for_each(|(section, _, hold)| self.hold(section, hold))?;
         let SpinLock { backoff_first, backoff_longest, .. } = &self.settings.spin_lock;
         if backoff_first.zip(*backoff_longest).is_some_and(|(first, longest)| first.0 > longest.0) {
@@ -44,6 +45,23 @@ impl Checked<'_> {
             ));
         }
         if is_quorum { self.quorum() } else { self.renewals("timeout", *timeout) }
+    }
+
+    fn replicas(&self) -> Result<(), ConfigError> {
+        let Settings { replicas, replicas_total, replicas_within, .. } = self.settings;
+        let missing = |key: &str, why| Err(ConfigError::Missing { key: key.to_owned(), why });
+        match replicas {
+            None if replicas_within.is_some() => {
+                missing("replicas", "`replicas_within` is the time that they have")
+            }
+            None if replicas_total.is_some() => {
+                missing("replicas", "`replicas_total` is for a majority of them")
+            }
+            Some(replicas) if replicas.policy(*replicas_total).is_none() => {
+                missing("replicas_total", "a majority is that of the fleet, replicas that are down included")
+            }
+            _ => Ok(()),
+        }
     }
 
     fn hold(&self, section: &str, hold: &Hold) -> Result<(), ConfigError> {

@@ -96,15 +96,15 @@ pub enum ConfigError {
         /// The reason why the URL cannot be used.
         cause: UrlError,
     },
-    /// The library cannot connect to such servers.
-    #[error("{set_by}: `{}` needs {what}, which is not supported yet", .key.escape_debug())]
+    /// This build of the library cannot connect to such servers.
+    #[error("{set_by}: `{}` needs {what}, which this build lacks; enable a feature that brings it", .key.escape_debug())]
     #[non_exhaustive]
     NotSupported {
         /// The source of the value.
         set_by: Source,
         /// The key with its sections.
         key: String,
-        /// The missing feature: `TLS`, `Sentinel` or `Redis Cluster`.
+        /// The missing part: `TLS`.
         what: &'static str,
     },
     /// The key prefix cannot begin a name.

@@ -9,7 +9,7 @@ use ::config::{File, FileFormat, Map, Source as _, Value, ValueKind};
 use strsim::levenshtein;
 
 use super::error::{ConfigError, Source};
-use super::schema::Settings;
+use super::schema::{LOGINS, Settings};
 
 /// The values of one source, by their keys with sections. An empty section has a value of its own, an empty table.
 pub(super) type Layer = BTreeMap<String, (ValueKind, Source)>;
@@ -94,7 +94,7 @@ pub(super) fn unknown_key(key: String, set_by: Source) -> ConfigError {
     let is_variable = matches!(set_by, Source::Variable(_));
     if !is_variable {
         known.extend(Settings::default().holds().map(|(section, ..)| section.to_owned()));
-        known.extend(["standalone".to_owned(), "quorum".to_owned()]);
+        known.extend(LOGINS.into_iter().flat_map(|section| [section.to_owned(), format!("{section}.tls")]));
     }
     let written = key.to_lowercase();
     let nearest = known.into_iter().map(|known| (levenshtein(&written, &known), known)).min();

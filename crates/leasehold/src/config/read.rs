@@ -13,9 +13,9 @@ use serde::forward_to_deserialize_any;
 
 use super::error::{ConfigError, GivenValue, Source};
 use super::layer::{Layer, is_within, unknown_key};
-use super::schema::{RESERVED, Settings};
+use super::schema::Settings;
 
-/// Reads the settings of a layer. Reserved sections are left out.
+/// Reads the settings of a layer.
 pub(super) fn settings(layer: &Layer) -> Result<Settings, ConfigError> {
     Settings::deserialize(Node { layer, key: "" }).map_err(|Error { key, problem }| {
         let of_key = layer.iter().find(|(known, _)| is_within(known, &key));
@@ -45,9 +45,8 @@ impl<'a> Node<'a> {
     /// Returns the values and sections in this section, each with its name.
     fn children(self) -> impl Iterator<Item = (&'a str, Self)> {
         let begin = if self.key.is_empty() { 0 } else { self.key.len() + 1 };
-        let is_reserved = |key: &str| RESERVED.iter().any(|(section, _)| is_within(key, section));
         let is_inside = |key: &str| begin == 0 || (is_within(key, self.key) && key != self.key);
-        let keys = self.layer.keys().filter(|key| is_inside(key) && !is_reserved(key));
+        let keys = self.layer.keys().filter(|key| is_inside(key));
         let keys = keys.map(|key| key[begin..].find('.').map_or(&key[..], |dot| &key[..begin + dot]));
         let keys: BTreeSet<&str> = keys.collect();
         keys.into_iter().map(move |key| (&key[begin..], Self { key, ..self }))
@@ -74,6 +73,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
             None | Some((ValueKind::Table(_), _)) => visitor.visit_map(MapDeserializer::new(self.children())),
             Some((ValueKind::String(text), _)) => visitor.visit_str(text),
             Some((ValueKind::U128(nanos), _)) => visitor.visit_u128(*nanos),
+            Some((ValueKind::I64(number), _)) => visitor.visit_i64(*number),
             Some(_) => Err(de::Error::invalid_type(Unexpected::Other("value"), &visitor)),
         })
     }

@@ -8,21 +8,15 @@ use std::time::Duration;
 use leasehold_store::ShardedPubsub;
 use serde::Deserialize;
 
-use super::value::{Bound, Lease, Secret, Sharding, Shown, Span, Time, Url, with};
+use super::value::{Bound, Lease, Replicas, Secret, Sharding, Shown, Span, Time, Url, with};
 
 use crate::defaults::Primitive;
 use crate::terms::HoldTerms;
 
-/// The sections that are reserved for servers to which the library cannot connect yet, and the missing feature.
-pub(super) const RESERVED: [(&str, &str); 4] = [
-    ("sentinel", "Sentinel"),
-    ("cluster", "Redis Cluster"),
-    ("standalone.tls", "TLS"),
-    ("quorum.tls", "TLS"),
-];
-
 /// The keys and sections that name the servers.
 pub(super) const SERVERS: [&str; 5] = ["url", "standalone", "sentinel", "cluster", "quorum"];
+/// The sections with a login, each of which may have a section `tls`.
+pub(super) const LOGINS: [&str; 4] = ["standalone", "sentinel", "cluster", "quorum"];
 
 /// Calls the function with the key and the shown value of each setting. The value is `None` if the setting is not set.
 trait List {
@@ -60,11 +54,16 @@ section! {
         poll_interval: Option<Time>,
         hand_off: Option<Bound>,
         sharded_pubsub: Option<Sharding>,
+        replicas: Option<Replicas>,
+        replicas_total: Option<u32>,
+        replicas_within: Option<Time>,
         lazy: Option<bool>,
         client_name: Option<String>,
         key_prefix: Option<String>,
         watchdog: Option<Lease>,
         standalone: Standalone,
+        sentinel: Sentinel,
+        cluster: Cluster,
         quorum: Quorum,
         lock: Hold,
         fair_lock: Hold,
@@ -83,6 +82,44 @@ section! {
         user: Option<String>,
         password: Option<Secret>,
         password_file: Option<PathBuf>,
+        tls: Tls,
+    }
+}
+
+section! {
+    /// The encryption of the connections to the servers of a section.
+    Tls {
+        enabled: Option<bool>,
+        ca_file: Option<PathBuf>,
+        certificate_file: Option<PathBuf>,
+        key_file: Option<PathBuf>,
+        server_name: Option<String>,
+    }
+}
+
+section! {
+    /// The master of a service that sentinels watch.
+    Sentinel {
+        addresses: Option<Vec<String>>,
+        master: Option<String>,
+        database: Option<u32>,
+        user: Option<String>,
+        password: Option<Secret>,
+        password_file: Option<PathBuf>,
+        sentinel_user: Option<String>,
+        sentinel_password: Option<Secret>,
+        tls: Tls,
+    }
+}
+
+section! {
+    /// The masters of a cluster.
+    Cluster {
+        addresses: Option<Vec<String>>,
+        user: Option<String>,
+        password: Option<Secret>,
+        password_file: Option<PathBuf>,
+        tls: Tls,
     }
 }
 
@@ -98,6 +135,7 @@ section! {
         user: Option<String>,
         password: Option<Secret>,
         password_file: Option<PathBuf>,
+        tls: Tls,
     }
 }
 
@@ -158,6 +196,9 @@ impl Settings {
         inherit(&mut self.lock.watchdog, self.lock.lease, watchdog);
         if self.standalone != Standalone::default() {
             self.standalone.database.get_or_insert(0);
+        }
+        if self.sentinel != Sentinel::default() {
+            self.sentinel.database.get_or_insert(0);
         }
         if is_quorum {
             let quorum = &mut self.quorum;
@@ -229,6 +270,9 @@ mod tests {
             Some(ConfigError::Value { expected, .. }) if expected.starts_with("a whole number") => {
                 ("number", format!("0 to {}", u32::MAX))
             }
+            Some(ConfigError::Value { expected, .. }) if expected.starts_with("a number of replicas") => {
+                ("number or word", "all, majority, or 1 to 4294967295".to_owned())
+            }
             Some(ConfigError::Value { expected, .. }) if expected.starts_with("one of ") => {
                 ("word", expected.trim_start_matches("one of ").replace('"', ""))
             }
@@ -238,8 +282,8 @@ mod tests {
             Some(ConfigError::Value { .. }) => {
                 let unit = match key.rsplit('.').next() {
                     Some("url") => "URL",
-                    Some("password") => "secret text",
-                    Some("password_file") => "file",
+                    Some("password" | "sentinel_password") => "secret text",
+                    Some(name) if name.ends_with("_file") => "file",
                     _ => "text",
                 };
                 (unit, String::new())
@@ -257,12 +301,18 @@ mod tests {
         let settings = Settings::default().rows();
         assert_eq!(rows.len(), settings.len(), "one row for each setting");
         let one = Config::builder().set("standalone.address", "a").build().unwrap().to_string();
+        let sentinel = Config::builder().set("sentinel.addresses", ["a"]).set("sentinel.master", "m");
+        let sentinel = sentinel.build().unwrap().to_string();
         let quorum = Config::builder().set("quorum.addresses", ["a"]).build().unwrap().to_string();
         for (row, (key, _)) in rows.iter().zip(settings) {
             let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
             let (unit, bounds) = unit_and_bounds(&key);
             assert_eq!([cells[0], cells[1], cells[3]], [&format!("`{key}`"), unit, &bounds], "{row}");
-            let printed = if key.starts_with("quorum.") { &quorum } else { &one };
+            let printed = match key.split_once('.') {
+                Some(("quorum", _)) => &quorum,
+                Some(("sentinel", _)) => &sentinel,
+                _ => &one,
+            };
             assert_eq!(cells[2], default_of(printed, &key), "{row}");
             assert!(cells.len() == 5 && !cells[4].is_empty(), "every setting is explained: {row}");
         }

@@ -11,7 +11,7 @@ use std::path::Path;
 use super::checks::{Checked, source};
 use super::error::{ConfigError, Conflict};
 use super::layer::is_within;
-use super::schema::{Quorum, RESERVED, SERVERS, Standalone};
+use super::schema::{Cluster, Quorum, SERVERS, Sentinel, Standalone, Tls};
 use super::value::{Secret, Url};
 use crate::client::connect::check_url;
 use crate::error::UrlError;
@@ -31,6 +31,17 @@ struct Login {
     password: Option<String>,
 }
 
+impl Login {
+    /// Returns the part of a URL in front of the address.
+    fn prefix(&self) -> String {
+        let Self { user, password } = self;
+        password.as_ref().map(|password| format!("{user}:{password}@")).unwrap_or_default()
+    }
+}
+
+/// The expected value of a password.
+const NOT_EMPTY: &str = "a password that is not empty; leave it out when there is none";
+
 impl Checked<'_> {
     /// Returns the servers.
     pub(super) fn servers(&self) -> Result<Servers, ConfigError> {
@@ -40,15 +51,17 @@ impl Checked<'_> {
         if let [(_, one), (_, other), ..] = named[..] {
             return Err(self.conflict(one, other, Conflict::Either));
         }
-        let reserved = RESERVED.into_iter().find_map(|(section, what)| Some((first(section)?, what)));
-        if let Some((key, what)) = reserved {
-            return Err(self.not_supported(key, what));
-        }
         match (&self.settings.url, &named[..]) {
             (Some(url), _) => self.check_url("url", url).map(|()| Servers::One(url.clone())),
             (None, [("standalone", _)]) => self.standalone(&self.settings.standalone).map(Servers::One),
+            (None, [("sentinel", _)]) => self.sentinel(&self.settings.sentinel).map(Servers::One),
+            (None, [("cluster", _)]) => self.cluster(&self.settings.cluster).map(Servers::One),
             (None, [("quorum", _)]) => self.quorum_servers(&self.settings.quorum).map(Servers::Quorum),
-            _ => Err(missing("url", "say where the server is, by `url`, [standalone] or [quorum]")),
+            _ => {
+                let why =
+                    "say where the server is, by `url`, [standalone], [sentinel], [cluster] or [quorum]";
+                Err(missing("url", why))
+            }
         }
     }
 
@@ -58,12 +71,89 @@ impl Checked<'_> {
         };
         let login =
             self.login("standalone", (&server.user, &server.password, server.password_file.as_deref()))?;
-        self.url_of("standalone.address", address, &login, server.database)
+        let tls = self.tls("standalone", &server.tls)?;
+        self.url_of("standalone.address", address, &login, (tls, server.database))
+    }
+
+    fn sentinel(&self, fleet: &Sentinel) -> Result<Url, ConfigError> {
+        let addresses =
+            self.list("sentinel.addresses", fleet.addresses.as_deref(), "it says where the sentinels are")?;
+        let Some(master) = fleet.master.as_deref().filter(|master| !master.is_empty()) else {
+            return Err(missing("sentinel.master", "it says which service of the sentinels has the locks"));
+        };
+        let login = self.login("sentinel", (&fleet.user, &fleet.password, fleet.password_file.as_deref()))?;
+        let tls = self.tls("sentinel", &fleet.tls)?;
+        let own = match (&fleet.sentinel_user, &fleet.sentinel_password) {
+            (None, None) => String::new(),
+            (Some(_), None) => return Err(missing("sentinel.sentinel_password", "a user needs one")),
+            (_, Some(password)) if password.expose().is_empty() => {
+                return Err(self.wrong("sentinel.sentinel_password", NOT_EMPTY));
+            }
+            (user, Some(password)) => format!(
+                "?sentinel_username={}&sentinel_password={}",
+                encoded(user.as_deref().unwrap_or_default()),
+                encoded(password.expose())
+            ),
+        };
+        let (master, database) = (encoded(master), fleet.database.unwrap_or_default());
+        let url =
+            format!("{}+sentinel://{}{addresses}/{master}/{database}{own}", scheme(tls), login.prefix());
+        self.checked("sentinel.addresses", url)
+    }
+
+    fn cluster(&self, cluster: &Cluster) -> Result<Url, ConfigError> {
+        let why = "it says where some nodes of the cluster are";
+        let addresses = self.list("cluster.addresses", cluster.addresses.as_deref(), why)?;
+        let login =
+            self.login("cluster", (&cluster.user, &cluster.password, cluster.password_file.as_deref()))?;
+        let tls = self.tls("cluster", &cluster.tls)?;
+        self.checked("cluster.addresses", format!("{}+cluster://{}{addresses}", scheme(tls), login.prefix()))
+    }
+
+    /// Returns the addresses of a fleet, joined for a URL.
+    fn list(
+        &self,
+        key: &str,
+        addresses: Option<&[String]>,
+        why: &'static str,
+    ) -> Result<String, ConfigError> {
+        let addresses = addresses.unwrap_or_default();
+        if addresses.is_empty() {
+            return Err(missing(key, why));
+        }
+        match addresses.iter().all(|address| is_host(address)) {
+            true => Ok(addresses.join(",")),
+            false => Err(self.wrong(key, "a list of addresses, such as [\"redis-1.example.org:6379\"]")),
+        }
+    }
+
+    /// Returns true if the connections of a section are encrypted.
+    fn tls(&self, section: &str, tls: &Tls) -> Result<bool, ConfigError> {
+        let key = |name: &str| format!("{section}.tls.{name}");
+        if *tls == Tls::default() {
+            return Ok(false);
+        }
+        let set = self.sources.keys().find(|set| is_within(set, &format!("{section}.tls")));
+        if cfg!(not(any(feature = "tls-ring", feature = "tls-aws-lc"))) {
+            return Err(self.not_supported(set.map_or(section, String::as_str), "TLS"));
+        }
+        match (&tls.certificate_file, &tls.key_file) {
+            (Some(_), None) => Err(missing(&key("key_file"), "a certificate needs its key")),
+            (None, Some(_)) => Err(missing(&key("certificate_file"), "a key needs its certificate")),
+            _ => Ok(true),
+        }
+    }
+
+    /// Returns the URL if it can be used.
+    fn checked(&self, key: &str, url: String) -> Result<Url, ConfigError> {
+        let url = Url::new(url);
+        self.check_url(key, &url).map(|()| url)
     }
 
     fn quorum_servers(&self, quorum: &Quorum) -> Result<Vec<Url>, ConfigError> {
         let login =
             self.login("quorum", (&quorum.user, &quorum.password, quorum.password_file.as_deref()))?;
+        let tls = self.tls("quorum", &quorum.tls)?;
         let addresses = quorum.addresses.as_deref().unwrap_or_default();
         let urls = quorum.urls.as_deref().unwrap_or_default();
         let (key, servers) = match (addresses, urls) {
@@ -75,7 +165,7 @@ impl Checked<'_> {
             }
             (addresses, []) => {
                 let key = "quorum.addresses";
-                let url = |address: &String| self.url_of(key, address, &login, quorum.database);
+                let url = |address: &String| self.url_of(key, address, &login, (tls, quorum.database));
                 (key, addresses.iter().map(url).collect::<Result<_, _>>()?)
             }
             _ => return Err(self.conflict("quorum.addresses", "quorum.urls", Conflict::Either)),
@@ -91,7 +181,8 @@ impl Checked<'_> {
 
     /// Refuses settings that URLs carry themselves.
     fn only_for_addresses(&self) -> Result<(), ConfigError> {
-        let keys = ["database", "user", "password", "password_file"].map(|name| format!("quorum.{name}"));
+        let keys = ["database", "user", "password", "password_file", "tls.enabled"]
+            .map(|name| format!("quorum.{name}"));
         match keys.iter().find(|key| self.sources.contains_key(*key)) {
             None => Ok(()),
             Some(key) => {
@@ -120,25 +211,25 @@ impl Checked<'_> {
         key: &str,
         address: &str,
         login: &Login,
-        database: Option<u32>,
+        (tls, database): (bool, Option<u32>),
     ) -> Result<Url, ConfigError> {
         let (user, database) = (&login.user, database.unwrap_or_default());
-        let url = if address.starts_with('/') {
+        let url = if address.starts_with('/') && tls {
+            return Err(self.wrong(key, "a host when TLS is on, because a socket is not encrypted"));
+        } else if address.starts_with('/') {
             let login = login.password.as_ref().map(|password| format!("&user={user}&pass={password}"));
             let path: Vec<String> = address.split('/').map(encoded).collect();
             format!("unix://{}?db={database}{}", path.join("/"), login.unwrap_or_default())
-        } else if address.is_empty() || address.contains(['/', '@', '?', '#', ',']) {
+        } else if !is_host(address) {
             let expected = "an address, such as \"redis.example.org:6379\" or \"/run/redis.sock\"";
             return Err(self.wrong(key, expected));
         } else {
-            let login = login.password.as_ref().map(|password| format!("{user}:{password}@"));
-            format!("redis://{}{address}/{database}", login.unwrap_or_default())
+            format!("{}://{}{address}/{database}", scheme(tls), login.prefix())
         };
-        let url = Url::new(url);
-        self.check_url(key, &url).map(|()| url)
+        self.checked(key, url)
     }
 
-    /// Returns the login of a section, with the password of the file if there is one.
+    /// Returns the login of a section. Each connection reads the password of a file, so that one is checked and left out.
     fn login(
         &self,
         section: &str,
@@ -161,15 +252,25 @@ impl Checked<'_> {
             (None, None) => (of_text, None),
         };
         if password.as_ref().is_some_and(|password| password.expose().is_empty()) {
-            return Err(self.wrong(&key, "a password that is not empty; leave it out when there is none"));
+            return Err(self.wrong(&key, NOT_EMPTY));
         }
         let user = encoded(user.as_deref().unwrap_or_default());
+        let password = password.filter(|_| file.is_none());
         Ok(Login { user, password: password.map(|password| encoded(password.expose())) })
     }
 }
 
 fn missing(key: &str, why: &'static str) -> ConfigError {
     ConfigError::Missing { key: key.to_owned(), why }
+}
+
+const fn scheme(tls: bool) -> &'static str {
+    if tls { "rediss" } else { "redis" }
+}
+
+/// Returns true if the text may be `host` or `host:port`, and ends no part of a URL.
+fn is_host(address: &str) -> bool {
+    !address.is_empty() && !address.contains(['/', '@', '?', '#', ','])
 }
 
 /// Returns the part of a URL that identifies the server.
@@ -210,12 +311,42 @@ mod tests {
         more(builder).build().unwrap_or_else(|error| panic!("{section}: {error}")).servers
     }
 
+    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+    #[test]
+    fn a_key_of_the_section_switches_encryption_on() {
+        for (section, url) in [
+            ("standalone", "rediss://app:hunter2@a/0"),
+            ("sentinel", "rediss+sentinel://app:hunter2@a/m/0"),
+            ("cluster", "rediss+cluster://app:hunter2@a"),
+        ] {
+            let one = servers(section, |builder| {
+                let builder = builder.set(&format!("{section}.tls.server_name"), "s");
+                match section {
+                    "standalone" => builder.set("standalone.address", "a"),
+                    "sentinel" => builder.set("sentinel.addresses", ["a"]).set("sentinel.master", "m"),
+                    _ => builder.set("cluster.addresses", ["a"]),
+                }
+            });
+            assert_eq!(one, Servers::One(Url::new(url.into())));
+        }
+    }
+
     #[test]
     fn a_url_says_all_of_a_server() {
         let one = servers("standalone", |builder| {
             builder.set("standalone.address", "a:1").set("standalone.database", 3)
         });
         assert_eq!(one, Servers::One(Url::new("redis://app:hunter2@a:1/3".into())));
+        let fleet = servers("sentinel", |builder| {
+            let builder = builder.set("sentinel.addresses", ["a", "[::1]:1"]).set("sentinel.master", "m/1");
+            let builder = builder.set("sentinel.database", 3).set("sentinel.sentinel_user", "eye");
+            builder.set("sentinel.sentinel_password", "p@ss")
+        });
+        let url =
+            "redis+sentinel://app:hunter2@a,[::1]:1/m%2F1/3?sentinel_username=eye&sentinel_password=p%40ss";
+        assert_eq!(fleet, Servers::One(Url::new(url.into())));
+        let cluster = servers("cluster", |builder| builder.set("cluster.addresses", ["a", "b:7"]));
+        assert_eq!(cluster, Servers::One(Url::new("redis+cluster://app:hunter2@a,b:7".into())));
         let many = servers("quorum", |builder| {
             builder.set("quorum.addresses", ["a", "/s"]).set("quorum.database", 3)
         });

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use leasehold_proto::{LEASE_MAX, LEASE_MIN, parse_span};
-use leasehold_store::ShardedPubsub;
+use leasehold_store::{Confirm, ShardedPubsub};
 use serde::{Deserialize, Deserializer, de};
 
 /// A value that a configuration shows.
@@ -169,6 +169,57 @@ enum Words {
     Off,
 }
 
+/// The replicas that must acknowledge.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Replicas {
+    All,
+    Majority,
+    AtLeast(u32),
+}
+
+impl Replicas {
+    /// Returns the policy for a fleet with this number of replicas, or `None` if the number is missing.
+    pub(super) fn policy(self, total: Option<u32>) -> Option<Confirm> {
+        match self {
+            Self::All => Some(Confirm::all(1)),
+            Self::Majority => total.map(Confirm::majority),
+            Self::AtLeast(least) => Some(Confirm::AtLeast(least)),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Replicas {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(ReplicasVisitor)
+    }
+}
+
+struct ReplicasVisitor;
+
+impl de::Visitor<'_> for ReplicasVisitor {
+    type Value = Replicas;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number of replicas from 1, such as 2, or \"all\" or \"majority\"")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Replicas, E> {
+        match (text, text.parse()) {
+            ("all", _) => Ok(Replicas::All),
+            ("majority", _) => Ok(Replicas::Majority),
+            (_, Ok(number)) => self.visit_i64(number),
+            _ => Err(E::invalid_type(de::Unexpected::Str(text), &self)),
+        }
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Replicas, E> {
+        match u32::try_from(number) {
+            Ok(least @ 1..) => Ok(Replicas::AtLeast(least)),
+            _ => Err(E::invalid_type(de::Unexpected::Signed(number), &self)),
+        }
+    }
+}
+
 /// Implements [`Shown`].
 macro_rules! shown {
     ($($kind:ty: |$value:ident| $text:expr;)*) => {
@@ -189,6 +240,11 @@ shown! {
     Secret: |_secret| Secret::masked();
     Url: |url| quoted(&url.masked());
     Sharding: |word| quoted(&format!("{:?}", word.0).to_lowercase());
+    Replicas: |replicas| match replicas {
+        Replicas::All => quoted("all"),
+        Replicas::Majority => quoted("majority"),
+        Replicas::AtLeast(least) => least.to_string(),
+    };
     Lease: |lease| quoted(&exact(lease.0));
     Bound: |bound| quoted(&exact(bound.0));
     Time: |time| quoted(&exact(time.0));

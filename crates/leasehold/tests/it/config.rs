@@ -3,6 +3,7 @@
 mod checks;
 mod connecting;
 mod files;
+mod fleets;
 mod layers;
 mod secrets;
 mod terms;

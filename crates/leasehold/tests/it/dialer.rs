@@ -46,7 +46,7 @@ async fn locks_work_through_a_tunnel() {
         server.cli(&["PUBSUB", "NUMSUB", "redisson_lock__channel:{job}"]).ends_with('1')
     });
     guard.release().await.unwrap();
-    waiter.await.unwrap().unwrap();
+    drop(waiter.await.unwrap().unwrap());
     assert!((3..=4).contains(&dials.load(Ordering::Relaxed)), "two connections of each client at most");
 }
 

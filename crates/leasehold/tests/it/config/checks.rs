@@ -220,53 +220,6 @@ fn an_invalid_url_or_address_is_rejected() {
     assert_message(&refused(set_by_program.build()), message);
 }
 
-/// Servers that this version cannot connect to, each with the missing part that the error names.
-const LATER: [(&str, &str); 13] = [
-    (
-        "[sentinel]\nmaster = 'm'\naddresses = ['a', 'b:26379', '[::1]:1']",
-        "`sentinel.addresses` needs Sentinel",
-    ),
-    (
-        "[sentinel]\nmaster = 'm'\naddresses = ['a']\nsentinel_user = 'u'\nsentinel_password = 'p'",
-        "`sentinel.addresses` needs Sentinel",
-    ),
-    (
-        "[cluster]\naddresses = ['a', 'b']\nuser = 'u'\npassword = 'p'",
-        "`cluster.addresses` needs Redis Cluster",
-    ),
-    ("[standalone]\naddress = 'a'\n[standalone.tls]\nenabled = true", "`standalone.tls.enabled` needs TLS"),
-    (
-        "[standalone]\naddress = 'a'\n[standalone.tls]\nca_file = '/dev/null'",
-        "`standalone.tls.ca_file` needs TLS",
-    ),
-    ("[quorum]\naddresses = ['a', 'b', 'c']\n[quorum.tls]\nenabled = true", "`quorum.tls.enabled` needs TLS"),
-    (
-        "[standalone]\naddress = 'a'\n[standalone.tls]\nenabled = false\nca_file = '/nowhere/ca.pem'",
-        "`standalone.tls.ca_file` needs TLS",
-    ),
-    ("[standalone]\naddress = '/s'\n[standalone.tls]\nenabled = true", "`standalone.tls.enabled` needs TLS"),
-    ("[sentinel]\nmaster = 'm'", "`sentinel.master` needs Sentinel"),
-    ("[sentinel]\nof_a_later_version = 3", "`sentinel.of_a_later_version` needs Sentinel"),
-    ("sentinel = 'a'", "`sentinel` needs Sentinel"),
-    ("[cluster]\nuser = 'u'\npassword = 'p'", "`cluster.password` needs Redis Cluster"),
-    ("[cluster]\naddresses = ['a']\ndatabase = 3", "`cluster.addresses` needs Redis Cluster"),
-];
-
-#[test]
-fn unsupported_server_kinds_are_rejected_as_not_supported_yet() {
-    for (text, says) in LATER {
-        let error = refused(toml(text));
-        let told = error.to_string();
-        assert!(told.contains("app.toml") && told.contains(says), "{text}: {told}");
-        assert!(told.contains("not supported yet"), "{text}: {told}");
-    }
-    assert!(toml("[standalone]\naddress = 'a'\n[standalone.tls]\nenabled = false").is_ok());
-    // A server of a later source replaces a reserved section, as any other.
-    let folder = Folder::new();
-    let file = folder.file("app.toml", "[sentinel]\nmaster = 'm'\naddresses = ['a']");
-    assert!(Config::builder().file(file).url("memory://").build().is_ok());
-}
-
 #[test]
 fn an_unreadable_configuration_file_is_an_error() {
     let folder = Folder::new();

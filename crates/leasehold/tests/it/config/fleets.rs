@@ -1,0 +1,154 @@
+//! Fleets, encryption and replicas in a configuration.
+
+use std::fs;
+
+use leasehold::config::{Config, ConfigError};
+use leasehold_testkit::fleets::{Cluster, Sentinels};
+use leasehold_testkit::servers::RedisServer;
+
+use super::{Folder, refused, toml};
+
+/// Configurations that are refused, each with the part that the error names.
+const REFUSED: [(&str, &str); 18] = [
+    ("[sentinel]\nmaster = 'm'", "`sentinel.addresses` is missing"),
+    ("[sentinel]\nmaster = 'm'\naddresses = []", "`sentinel.addresses` is missing"),
+    ("[sentinel]\naddresses = ['a']", "`sentinel.master` is missing"),
+    ("[sentinel]\nmaster = 'm'\naddresses = ['a', '/s']", "`sentinel.addresses` must be a list of addresses"),
+    ("[sentinel]\nmaster = 'm'\naddresses = ['a:port']", "`sentinel.addresses` cannot be used"),
+    (
+        "[sentinel]\nmaster = 'm'\naddresses = ['a']\nsentinel_user = 'u'",
+        "`sentinel.sentinel_password` is missing",
+    ),
+    (
+        "[sentinel]\nmaster = 'm'\naddresses = ['a']\nsentinel_password = ''",
+        "`sentinel.sentinel_password` must be a password",
+    ),
+    ("[sentinel]\nmaster = 'm'\naddresses = ['a']\nuser = 'u'", "`sentinel.password` is missing"),
+    ("[sentinel]\nof_a_later_version = 3", "unknown key `sentinel.of_a_later_version`"),
+    ("sentinel = 'a'", "`sentinel` must be a section"),
+    ("[cluster]\nuser = 'u'\npassword = 'p'", "`cluster.addresses` is missing"),
+    ("[cluster]\naddresses = ['a']\ndatabase = 3", "unknown key `cluster.database`"),
+    ("[cluster]\naddresses = 'a'", "`cluster.addresses` must be a list of texts"),
+    ("url = 'memory://'\nreplicas = 0", "`replicas` must be a number of replicas from 1"),
+    ("url = 'memory://'\nreplicas = 'most'", "`replicas` must be a number of replicas from 1"),
+    ("url = 'memory://'\nreplicas = 'majority'", "`replicas_total` is missing"),
+    ("url = 'memory://'\nreplicas_within = '10ms'", "`replicas` is missing"),
+    ("url = 'memory://'\nreplicas_total = 2", "`replicas` is missing"),
+];
+
+#[test]
+fn a_fleet_that_cannot_be_found_is_refused_by_its_key() {
+    for (text, says) in REFUSED {
+        let told = refused(toml(text)).to_string();
+        assert!(told.contains(says), "{text}: {told}");
+    }
+}
+
+#[test]
+fn replicas_are_a_number_or_a_word() {
+    for (replicas, more) in [("2", ""), ("'all'", ""), ("'majority'", "\nreplicas_total = 2")] {
+        let config = toml(&format!("url = 'memory://'\nreplicas = {replicas}{more}")).unwrap().to_string();
+        assert!(config.contains(&format!("replicas = {}", replicas.replace('\'', "\""))), "{config}");
+    }
+    let variables = [("LEASEHOLD_URL", "memory://"), ("LEASEHOLD_REPLICAS", "2")];
+    let config = Config::builder().variables(variables).build().unwrap().to_string();
+    assert!(config.contains("replicas = 2 # LEASEHOLD_REPLICAS"), "{config}");
+}
+
+#[test]
+fn encryption_that_is_switched_off_is_not_there() {
+    let folder = Folder::new();
+    let file = folder.file("app.toml", "[standalone]\naddress = 'a'\n[standalone.tls]\nca_file = 'ca.pem'");
+    let variables = [("LEASEHOLD_STANDALONE__TLS__ENABLED", "false")];
+    let config = Config::builder().file(file).variables(variables).build().unwrap().to_string();
+    assert!(!config.contains("tls"), "{config}");
+    let off = "[standalone]\naddress = '/s'\n[standalone.tls]\nenabled = false\nca_file = 'ca.pem'";
+    assert!(toml(off).is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_section_connects_to_its_fleet() {
+    let (sentinels, cluster) = (Sentinels::start(), Cluster::start(3, 0));
+    for (section, url) in [("sentinel", sentinels.url()), ("cluster", cluster.url())] {
+        let rest = url.split_once("://").unwrap().1;
+        let (hosts, master) = rest.split_once('/').unwrap_or((rest, ""));
+        let hosts: Vec<&str> = hosts.split(',').collect();
+        let builder = Config::builder()
+            .set(&format!("{section}.addresses"), hosts.into_iter().map(String::from).collect::<Vec<_>>());
+        let builder = match section {
+            "sentinel" => builder.set("sentinel.master", master).set("replicas", 2),
+            _ => builder,
+        };
+        let client = builder.build().unwrap().connect().await.unwrap();
+        client.lock("job").lock().await.unwrap().release().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_connection_reads_the_password_file_again() {
+    let server = RedisServer::start();
+    let folder = Folder::new();
+    let file = folder.file("password", "one\n");
+    let rule = ["ACL", "SETUSER", "app", "on", "~*", "&*", "+@all", ">one", ">two"];
+    assert_eq!(server.cli(&rule), "OK");
+    let address = server.url().replace("redis://", "");
+    let builder = Config::builder().set("standalone.address", address.trim_end_matches('/'));
+    let builder =
+        builder.set("standalone.user", "app").set("standalone.password_file", file.to_str().unwrap());
+    let config = builder.build().unwrap();
+    assert!(!format!("{config:?}").contains("one\n"));
+    config.connect().await.unwrap();
+    fs::write(&file, "two").unwrap();
+    assert_eq!(server.cli(&["ACL", "SETUSER", "app", "<one"]), "OK");
+    config.connect().await.unwrap();
+}
+
+#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_section_encrypts_its_connections() {
+    use leasehold_testkit::certificates::Authority;
+    use leasehold_testkit::servers::TlsServer;
+
+    let authority = Authority::new();
+    let server = TlsServer::start(&authority, &authority.server(&["orders.invalid"]), true);
+    let one = authority.client();
+    let files = [
+        ("ca_file", authority.file()),
+        ("certificate_file", one.certificate_file()),
+        ("key_file", one.key_file()),
+    ];
+    let address = format!("127.0.0.1:{}", server.tls_port());
+    let section = |builder, files: &[(&str, &str)]| {
+        files.iter().fold(builder, |builder: leasehold::config::ConfigBuilder, (key, value)| {
+            builder.set(&format!("standalone.tls.{key}"), *value)
+        })
+    };
+    let builder = || Config::builder().set("standalone.address", address.as_str());
+    let named = builder().set("standalone.tls.server_name", "orders.invalid");
+    let client = section(named, &files).build().unwrap().connect().await.unwrap();
+    drop(client.lock("job").lock().await.unwrap());
+    // Without the name, or without the client's certificate, there is no connection.
+    assert!(section(builder(), &files).build().unwrap().connect().await.is_err());
+    let named = builder().set("standalone.tls.server_name", "orders.invalid");
+    let client = section(named, &files[..1]).build().unwrap().connect().await;
+    assert!(client.is_err());
+    for missing in [1, 2] {
+        let error = section(builder(), &files[missing..=missing]).build().unwrap_err();
+        assert!(matches!(error, ConfigError::Missing { .. }), "{error}");
+    }
+    let socket = Config::builder().set("standalone.address", "/s").set("standalone.tls.enabled", true);
+    assert!(socket.build().unwrap_err().to_string().contains("a socket is not encrypted"));
+    let urls =
+        Config::builder().set("quorum.urls", ["rediss://a", "rediss://b"]).set("quorum.tls.enabled", true);
+    assert!(urls.build().unwrap_err().to_string().contains("quorum.tls.enabled"));
+}
+
+#[cfg(not(any(feature = "tls-ring", feature = "tls-aws-lc")))]
+#[test]
+fn a_build_without_tls_says_that_it_lacks_tls() {
+    let error = refused(toml("[standalone]\naddress = 'a'\n[standalone.tls]\nca_file = 'ca.pem'"));
+    assert!(
+        matches!(error, ConfigError::NotSupported { .. })
+            && error.to_string().contains("`standalone.tls.ca_file` needs TLS")
+    );
+}

@@ -121,7 +121,8 @@ async fn to_redis(url: &str, options: ConnectOptions) -> Result<Arc<Handle>, Con
         .callers(TokioRuntime.callers());
     #[cfg(feature = "tracing")]
     {
-        redis_options.plain_text_notice = Some(redis::PlainTextNotice::new(crate::observe::plain_text::warn));
+        redis_options.plain_text_notice =
+            Some(redis::PlainTextNotice::new(|server| crate::observe::plain_text::warn(server)));
     }
     redis_options.credentials = options.credentials.clone();
     redis_options.dialer = options.dialer.clone();

@@ -1,9 +1,9 @@
 //! The warning of a password in plain text.
 
-use leasehold_store::redis::Address;
+use std::fmt::Display;
 
 /// Warns that a password travels to this server in plain text.
-pub(crate) fn warn(server: &Address) {
+pub(crate) fn warn(server: &impl Display) {
     tracing::warn!(
         target: "leasehold",
         %server,
@@ -62,8 +62,7 @@ mod tests {
     #[test]
     fn the_warning_names_the_server_and_the_remedy() {
         let lines = Lines::default();
-        let server = Address::Tcp { host: "redis.example.org".to_owned(), port: 6379 };
-        tracing::subscriber::with_default(lines.clone(), || warn(&server));
+        tracing::subscriber::with_default(lines.clone(), || warn(&"redis.example.org:6379"));
         let lines = lines.0.lock().unwrap();
         let [line] = &lines[..] else { panic!("{lines:?}") };
         assert!(line.starts_with("leasehold ") && line.contains("server=redis.example.org:6379"), "{line}");

@@ -47,10 +47,10 @@ fn no_error_shows_a_possible_secret() {
         (
             "a.toml",
             format!(
-                "[sentinel]\naddresses = ['h']\nmaster = 'm'\npassword = '{CANARY}'\nsentinel_password = '{CANARY}'"
+                "[sentinel]\naddresses = ['h']\nmaster = 'm'\npassword = '{CANARY}'\nsentinel_password = '{CANARY}'\npassword_file = '/x'"
             ),
         ),
-        ("a.toml", format!("[cluster]\naddresses = ['h']\npassword = '{CANARY}'")),
+        ("a.toml", format!("[cluster]\naddresses = ['{CANARY}@h']\npassword = '{CANARY}'")),
         ("a.toml", format!("url = '{bare}'")),
         ("a.toml", format!("url = ':{CANARY}@h'")),
         ("a.toml", format!("url = 'redis://:{CANARY}@h'\n[standalone]\naddress = 'h'")),

@@ -1,3 +1,5 @@
+//! Tests of logins on connections that open, that are open, and that are gone.
+
 use std::io;
 use std::time::Duration;
 

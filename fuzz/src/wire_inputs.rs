@@ -216,7 +216,7 @@ impl World {
                 Output::Dial(id, _, limit) => {
                     assert!(limit > Duration::ZERO && self.dialing.insert(id), "{id:?} is dialed once");
                 }
-                Output::Login => panic!("there is no provider of credentials"),
+                Output::Login | Output::Missing { .. } => panic!("there are neither providers nor replicas"),
                 Output::Write(id) => {
                     assert!(!self.wire.unwritten(id).is_empty(), "{id:?} has nothing to write");
                 }

@@ -28,7 +28,7 @@ mod transport;
 mod url;
 pub mod wire;
 
-pub use connect::{AddressMap, ConnectOptions};
+pub use connect::{AddressMap, ConnectOptions, MissingNotice};
 pub use credentials_provider::{CredentialsFile, CredentialsProvider, CredentialsSource, ProviderError};
 pub use plain_text::PlainTextNotice;
 pub use query::query;

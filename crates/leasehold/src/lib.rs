@@ -129,7 +129,7 @@
 //! | `config` | [`config`]: settings from files and the environment |
 //! | `embedded` | an in-process server: `memory://` and [`testing`] (needs a C compiler, for Lua) |
 //! | `tls-ring`, `tls-aws-lc` | `rediss://`: encrypted connections (need a C compiler) |
-//! | `tracing` | a warning when a password travels in plain text to a public address |
+//! | `tracing` | warnings: a password in plain text to a public address, and missing replicas |
 //! | `unstable-store` | `ClientBuilder::connect_over`, a client over a custom store, which may change with any version |
 //!
 //! # What a distributed lock cannot promise
@@ -228,7 +228,7 @@ pub use leasehold_proto::engine::LostReason;
 #[doc(inline)]
 pub use leasehold_proto::{Name, Owner};
 #[doc(inline)]
-pub use leasehold_store::Confirm;
+pub use leasehold_store::{Confirm, OnMissing};
 #[doc(inline)]
 pub use lock::{FencedGuard, Guard, Lock, OnFinish, OnLost, ReleaseOutcome, RwLock};
 #[doc(inline)]

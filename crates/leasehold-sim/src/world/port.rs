@@ -367,6 +367,8 @@ impl State {
                     let node = node_in(&address);
                     self.streams.insert(conn, (node, port.nets[node].dial(port.process)));
                 }
+                // The policy of the world fails without its replicas, and says nothing else.
+                Output::Missing { .. } => {}
                 Output::Login => unreachable!("the simulator's clients have no provider of credentials"),
                 Output::Write(conn) => self.write(port, now, conn),
                 Output::Reset(conn) => {

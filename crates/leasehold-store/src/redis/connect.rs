@@ -20,6 +20,9 @@ const BATCH_ROWS: usize = 64;
 /// The commands in flight behind which calls gather.
 const AT_ONCE: usize = 8;
 
+/// A function that hears of missing replicas: how many are connected, and how many are wanted.
+pub type MissingNotice = fn(u32, u32);
+
 /// The options of a connection to a server.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -50,6 +53,9 @@ pub struct ConnectOptions {
     pub credentials: Option<CredentialsSource>,
     /// The notice of a password in plain text, or `None`, the default. A [`dialer`](Self::dialer) gives none.
     pub plain_text_notice: Option<PlainTextNotice>,
+    /// The function that hears when the first replicas are missing, with the numbers of connected and of wanted ones, or
+    /// `None`, the default. It must not block.
+    pub missing_notice: Option<MissingNotice>,
     /// The transport, or `None`, the default, for the sockets of the operating system.
     pub dialer: Option<Arc<dyn Dial>>,
     /// The certificates and rules of encrypted connections, which a URL with `rediss` asks for.
@@ -88,6 +94,7 @@ impl Default for ConnectOptions {
             address_map: None,
             credentials: None,
             plain_text_notice: None,
+            missing_notice: None,
             dialer: None,
             #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
             tls: Tls::new(),

@@ -33,6 +33,7 @@ use tokio::task::yield_now;
 use self::carrier::Carrier;
 use self::deliveries::{Deliveries, Outcome};
 use self::state::{Dialed, Recipient, State};
+use super::connect::MissingNotice;
 use super::credentials_provider::CredentialsSource;
 use super::socket::{Dial, Socket};
 use super::url::Credentials;
@@ -104,6 +105,11 @@ impl Link {
     /// Passes the outcomes of submitted calls to this recipient.
     pub(super) fn pass_outcomes_to(&self, outcomes: Weak<dyn Outcomes>) {
         self.state().outcomes = Some(outcomes);
+    }
+
+    /// Tells this function of missing replicas.
+    pub(super) fn tell_missing(&self, notice: Option<MissingNotice>) {
+        self.state().missing_notice = notice;
     }
 
     /// Listens on a channel. Returns the subscriber, which unsubscribes by it.

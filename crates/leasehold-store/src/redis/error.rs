@@ -75,6 +75,10 @@ enum Cause {
     Service(String),
     #[error("{acknowledged} of {wanted} replicas acknowledged the call, so a failover can lose its effect")]
     Unconfirmed { acknowledged: u32, wanted: u32 },
+    #[error("the server has not written the call to its disk in time, so a power loss can lose its effect")]
+    NotOnDisk,
+    #[error("{0}")]
+    Lacks(&'static str),
 }
 
 /// Returns the text of an I/O error, without the system's number and wording: `connection refused`.
@@ -127,6 +131,16 @@ impl Failure {
     pub(super) fn unconfirmed(acknowledged: u32, wanted: u32) -> Self {
         let cause = Cause::Unconfirmed { acknowledged, wanted };
         Self { cause: Some(cause), ..Self::new(Kind::Unconfirmed, Applied::Unknown) }
+    }
+
+    /// Returns the failure of a call that was executed, and that the server has not written to its disk.
+    pub(super) fn not_on_disk() -> Self {
+        Self { cause: Some(Cause::NotOnDisk), ..Self::new(Kind::Unconfirmed, Applied::Unknown) }
+    }
+
+    /// Returns the failure of a server that lacks what the client's settings need.
+    pub(super) fn lacks(what: &'static str) -> Self {
+        Self { cause: Some(Cause::Lacks(what)), ..Self::new(Kind::Server, No) }
     }
 
     /// Returns the failure that an error reply means.

@@ -64,8 +64,10 @@ impl Redis {
         #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
         let dialer = if url.tls() { encrypted(dialer, std::mem::take(&mut options.tls)) } else { dialer };
         let credentials = options.credentials.clone().map(|source| (source, options.timeout));
+        let missing_notice = options.missing_notice;
         let wire = Wire::new(url.clone(), options, dialer.seed());
         let link = Link::new(wire, dialer, credentials, current());
+        link.tell_missing(missing_notice);
         let task = spawn(drive(Arc::clone(&link)));
         let carrier = callers.map(|runtime| carry_on(&link, runtime));
         Ok(Self { link, url: url.clone(), _tasks: (task, carrier) })

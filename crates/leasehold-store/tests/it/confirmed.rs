@@ -1,16 +1,17 @@
 //! Calls that replicas confirm, on a real master with replicas.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold_proto::{Applied, StoreErrorKind};
 use leasehold_store::redis::{ConnectOptions, Redis};
-use leasehold_store::{Confirm, Confirmation, Store};
+use leasehold_store::{Confirm, Confirmation, OnMissing, Store};
 use leasehold_testkit::fleets::Sentinels;
 use leasehold_testkit::servers::RedisServer;
 use leasehold_testkit::wait::answered;
 
-use crate::common::{LIMIT, SET, call};
+use crate::common::{LIMIT, SET, call, error_chain};
 
 /// The time for the replicas, which a busy machine needs too.
 const WITHIN: Duration = Duration::from_secs(3);
@@ -79,4 +80,45 @@ async fn a_server_without_replicas_confirms_nothing_that_needs_one() {
     assert_eq!((error.kind, error.applied), (StoreErrorKind::Unconfirmed, Applied::Unknown));
     let none = connect(&server.url(), Confirm::all(0)).await;
     none.run(call(&SET, "key", 2), LIMIT).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_that_warns_counts_with_the_replicas_that_are_there() {
+    static MISSING: Mutex<Vec<(u32, u32)>> = Mutex::new(Vec::new());
+    let fleet = Sentinels::start();
+    let terms = Confirmation::new(Confirm::AtLeast(3), WITHIN);
+    let connect = async |terms| {
+        let mut options = ConnectOptions::default().confirmation(Some(terms));
+        options.missing_notice = Some(|connected, wanted| MISSING.lock().unwrap().push((connected, wanted)));
+        Redis::connect(&fleet.url().parse().unwrap(), options).await.unwrap()
+    };
+    let store = connect(terms.on_missing(OnMissing::Warn)).await;
+    for number in 0..3 {
+        store.run(call(&SET, "key", number), LIMIT).await.unwrap();
+    }
+    assert_eq!(*MISSING.lock().unwrap(), [(2, 3)]);
+    let strict = Confirmation::new(Confirm::AtLeast(3), Duration::from_millis(100));
+    let error = connect(strict).await.run(call(&SET, "key", 4), LIMIT).await.unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Unconfirmed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_on_disk_needs_a_server_that_can_say_so() {
+    let server = RedisServer::with(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let has_it = server.cli(&["COMMAND", "INFO", "WAITAOF"]).contains("waitaof");
+    let terms = Confirmation::new(Confirm::AtLeast(0), WITHIN).fsync(true);
+    let connected = async |server: &RedisServer| {
+        let options = ConnectOptions::default().confirmation(Some(terms));
+        Redis::connect(&server.url().parse().unwrap(), options).await
+    };
+    let without = RedisServer::with(&["--appendonly", "no"]);
+    let refused = error_chain(&connected(&without).await.unwrap_err());
+    if has_it {
+        connected(&server).await.unwrap().run(call(&SET, "key", 1), LIMIT).await.unwrap();
+        assert_eq!(commands(&server, "waitaof"), 2, "one to connect, and one for the call");
+        assert!(refused.contains("appendonly yes"), "{refused}");
+    } else {
+        let told = error_chain(&connected(&server).await.unwrap_err());
+        assert!(told.contains("has no WAITAOF") && refused.contains("has no WAITAOF"), "{told}");
+    }
 }

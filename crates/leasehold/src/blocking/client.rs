@@ -8,7 +8,7 @@ use leasehold_proto::Owner;
 #[cfg(feature = "unstable-store")]
 use leasehold_proto::StoreError;
 use leasehold_proto::engine::CloseReport;
-use leasehold_store::{Confirm, ShardedPubsub};
+use leasehold_store::{Confirm, OnMissing, ShardedPubsub};
 #[cfg(feature = "unstable-store")]
 use leasehold_store::{Runtime, Store};
 
@@ -144,6 +144,10 @@ impl ClientBuilder {
         set fn replicas(self, policy: Confirm) -> Self;
         /// Sets the longest time for the acknowledgments of replicas (default: a third of the timeout of a call).
         set fn replicas_within(self, within: Duration) -> Self;
+        /// Chooses what a call does while fewer replicas are connected than it needs.
+        set fn on_missing(self, on_missing: OnMissing) -> Self;
+        /// Requires that the servers have written a call to their disks before it counts (default: false).
+        set fn fsync(self, fsync: bool) -> Self;
         /// Connects with the first call instead of at once.
         set fn lazy(self) -> Self;
         /// Sets the lease that the watchdog of all locks and permits renews (default 30 s).

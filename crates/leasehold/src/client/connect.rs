@@ -24,7 +24,7 @@ pub use leasehold_store::redis::{Tls, TlsProvider};
 #[cfg(any(feature = "redis", feature = "embedded", test))]
 use leasehold_store::tokio_runtime::TokioRuntime;
 use leasehold_store::url::Scheme;
-use leasehold_store::{Confirm, Confirmation, Runtime, ShardedPubsub, Store};
+use leasehold_store::{Confirm, Confirmation, OnMissing, Runtime, ShardedPubsub, Store};
 use tokio::sync::oneshot;
 
 use crate::defaults::Defaults;
@@ -40,13 +40,18 @@ use crate::runtime::shared::{Handle, Shared};
 pub(crate) struct Replicas {
     pub(crate) policy: Option<Confirm>,
     pub(crate) within: Option<Duration>,
+    pub(crate) on_missing: OnMissing,
+    pub(crate) fsync: bool,
 }
 
 impl Replicas {
     /// Returns the confirmation for calls with this timeout.
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a server has replicas"))]
     pub(crate) fn confirmation(self, timeout: Duration) -> Option<Confirmation> {
-        Some(Confirmation::new(self.policy?, self.within.unwrap_or(timeout / 3)))
+        // Without a policy, the disk of the server alone counts.
+        let policy = self.policy.or(self.fsync.then_some(Confirm::AtLeast(0)))?;
+        let confirmation = Confirmation::new(policy, self.within.unwrap_or(timeout / 3));
+        Some(confirmation.on_missing(self.on_missing).fsync(self.fsync))
     }
 }
 
@@ -121,8 +126,11 @@ async fn to_redis(url: &str, options: ConnectOptions) -> Result<Arc<Handle>, Con
         .callers(TokioRuntime.callers());
     #[cfg(feature = "tracing")]
     {
-        redis_options.plain_text_notice =
-            Some(redis::PlainTextNotice::new(|server| crate::observe::plain_text::warn(server)));
+        redis_options.plain_text_notice = Some(redis::PlainTextNotice::new(crate::observe::plain_text::warn));
+    }
+    #[cfg(feature = "tracing")]
+    {
+        redis_options.missing_notice = Some(crate::observe::replicas::warn);
     }
     redis_options.credentials = options.credentials.clone();
     redis_options.dialer = options.dialer.clone();

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_store::Confirm;
+use leasehold_store::{Confirm, OnMissing};
 
 use super::ClientBuilder;
 #[cfg(feature = "redis")]
@@ -33,6 +33,28 @@ impl ClientBuilder {
     /// 1 ms).
     pub const fn replicas_within(mut self, within: Duration) -> Self {
         self.options.replicas.within = Some(within);
+        self
+    }
+
+    /// Chooses what a call does while fewer replicas are connected than the [policy](Self::replicas) needs (default:
+    /// [`OnMissing::Fail`]).
+    ///
+    /// With [`OnMissing::Warn`], a fleet whose replicas are down still grants locks, which a failover can then lose. The
+    /// server's user needs the right to `INFO`.
+    pub const fn on_missing(mut self, on_missing: OnMissing) -> Self {
+        self.options.replicas.on_missing = on_missing;
+        self
+    }
+
+    /// Requires that the server, and each replica of the [policy](Self::replicas), has written a call to its disk before it
+    /// counts (default: false).
+    ///
+    /// A loss of power of all servers at once then loses no confirmed hold. It needs `WAITAOF`, of Redis 7.2 and later,
+    /// `appendonly yes`, and the right to `WAITAOF`. Without the first two, the connect fails and says which one is
+    /// missing. A call takes until the next write to the disk: up to a second with `appendfsync everysec`, so
+    /// [`replicas_within`](Self::replicas_within) must be longer, and about one write with `always`.
+    pub const fn fsync(mut self, fsync: bool) -> Self {
+        self.options.replicas.fsync = fsync;
         self
     }
 

@@ -7,6 +7,7 @@ use leasehold_proto::{Reply, Scope, StoreError, engine};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
+use super::super::connect::MissingNotice;
 use super::super::socket::Socket;
 use crate::store::{Heard, Outcomes};
 
@@ -27,6 +28,8 @@ pub(super) struct Deliveries {
     pub(super) heard: Vec<(UnboundedSender<Heard>, Heard)>,
     pub(super) opened: Option<Opened>,
     pub(super) closed: Vec<Socket>,
+    /// The replicas that are missing, connected and wanted, and who hears of them.
+    pub(super) missing: Vec<(MissingNotice, u32, u32)>,
     pub(super) wakers: Vec<Waker>,
 }
 
@@ -50,6 +53,9 @@ impl Deliveries {
         }
         if let Some((tell, outcome)) = self.opened {
             drop(tell.send(outcome));
+        }
+        for (tell, connected, wanted) in self.missing {
+            tell(connected, wanted);
         }
         self.wakers.into_iter().for_each(Waker::wake);
     }

@@ -14,6 +14,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
+use super::super::connect::MissingNotice;
 use super::super::socket::Socket;
 use super::super::url::{Address, Credentials};
 use super::super::wire::{CallId, ConnId, Input, Output, SubscriberId, Wire};
@@ -59,6 +60,8 @@ pub(super) struct State {
     pub(super) resets: Vec<ConnId>,
     /// True if the task is to ask the provider of the credentials.
     pub(super) wants_login: bool,
+    /// The function that hears of missing replicas.
+    pub(super) missing_notice: Option<MissingNotice>,
     /// The turns of the link's own task.
     pub(super) own: Turns,
     /// The runtime of the link's own task.
@@ -94,6 +97,7 @@ impl State {
             dialing: Vec::new(),
             resets: Vec::new(),
             wants_login: false,
+            missing_notice: None,
             own: Turns::new(),
             runtime,
             carrier: None,
@@ -130,6 +134,9 @@ impl State {
                     self.dials.push(Dialed { id, address, limit, wants_login: self.wire.wants_login(id) });
                 }
                 Output::Login => self.wants_login = true,
+                Output::Missing { connected, wanted } => {
+                    deliveries.missing.extend(self.missing_notice.map(|tell| (tell, connected, wanted)));
+                }
                 Output::Write(id) => self.write(now, id, deliveries),
                 Output::Reset(id) => self.reset(id, deliveries),
                 Output::Opened(outcome) => deliveries.opened = self.opened.take().map(|tell| (tell, outcome)),

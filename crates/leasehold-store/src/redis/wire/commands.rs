@@ -145,8 +145,11 @@ impl Commands {
             connection.send(step.now, rows, facts);
         }
         if let Some(group) = self.group.as_mut().filter(|_| needs_replicas) {
-            let wait = group.begin(until);
-            connection.send_own(Form::Wait, &wait.each_ref().map(String::as_str), until);
+            let missing = group.begin(until);
+            connection.send_wait(group, until);
+            if let Some(missing) = step.server.note_missing(missing) {
+                step.output(Output::Missing { connected: missing.0, wanted: missing.1 });
+            }
         }
         connection.outgoing.announce(step, connection.id);
     }
@@ -289,8 +292,7 @@ impl Commands {
         }
         if connection.pipeline.has_calls() {
             // A script that the server had forgotten is executed behind the WAIT that was to cover it.
-            let wait = group.wait();
-            connection.send_own(Form::Wait, &wait.each_ref().map(String::as_str), group.until());
+            connection.send_wait(group, group.until());
             return connection.outgoing.announce(step, id);
         }
         let outcomes = group.answered(answer);

@@ -10,6 +10,7 @@ use super::batch::{PendingCall, Rows};
 use super::codec::Decoder;
 use super::encode;
 use super::facts::ServerFacts;
+use super::group::Group;
 use super::ids::ConnId;
 use super::opening::Opened;
 use super::outgoing::Outgoing;
@@ -72,6 +73,12 @@ impl CommandConnection {
     pub(super) fn send_own(&mut self, form: Form, command: &[&str], until: Moment) {
         encode::command(self.outgoing.buffer(), command);
         self.pipeline.push_own(form, self.outgoing.end(), until);
+    }
+
+    /// Waits for the replicas of a group behind all calls.
+    pub(super) fn send_wait(&mut self, group: &Group, until: Moment) {
+        let words = group.wait();
+        self.send_own(Form::Wait, &words.iter().map(String::as_str).collect::<Vec<_>>(), until);
     }
 
     /// Logs in again, if there are later credentials. It must be answered until then.

@@ -50,7 +50,7 @@ impl Group {
 
     /// Returns true if the replicas must be counted before the next group.
     pub(super) fn must_count(&self, now: Moment) -> bool {
-        self.terms.replicas.counts_connected() && self.connected.1 <= now
+        self.terms.counts_connected() && self.connected.1 <= now
     }
 
     /// Takes the answer to `INFO replication`.
@@ -66,11 +66,12 @@ impl Group {
         self.connected = (u32::try_from(connected).unwrap_or(u32::MAX), now + COUNT_HOLDS);
     }
 
-    /// Begins a group, which ends at this time without an answer. Returns the command that waits for its replicas.
-    pub(super) fn begin(&mut self, until: Moment) -> [String; 3] {
-        self.wanted = self.terms.replicas.wanted(self.connected.0);
-        self.until = until;
-        self.wait()
+    /// Begins a group, which ends at this time without an answer. Returns the numbers of connected replicas and of those
+    /// that the policy asks for, if that many are not there and the group does without.
+    pub(super) fn begin(&mut self, until: Moment) -> Option<(u32, u32)> {
+        let (wanted, asked) = self.terms.wanted(self.connected.0);
+        (self.wanted, self.until) = (wanted, until);
+        asked.map(|asked| (wanted, asked))
     }
 
     /// Returns the time at which the group ends without an answer.
@@ -83,9 +84,29 @@ impl Group {
     }
 
     /// Returns the command that waits for the replicas of the group.
-    pub(super) fn wait(&self) -> [String; 3] {
-        let within = self.terms.within.as_millis().max(1);
-        ["WAIT".to_owned(), self.wanted.to_string(), within.to_string()]
+    pub(super) fn wait(&self) -> Vec<String> {
+        let within = self.terms.within.as_millis().max(1).to_string();
+        let command = if self.terms.fsync {
+            vec!["WAITAOF".to_owned(), "1".to_owned()]
+        } else {
+            vec!["WAIT".to_owned()]
+        };
+        command.into_iter().chain([self.wanted.to_string(), within]).collect()
+    }
+
+    /// Returns the number of replicas that have acknowledged, or the failure of a server that has not written the group
+    /// to its disk.
+    fn acknowledged(&self, answer: &Value) -> Result<u32, Failure> {
+        let count =
+            |value: &Value| value.int().and_then(|count| u32::try_from(count).ok()).unwrap_or_default();
+        match answer {
+            Value::Array(counts) if self.terms.fsync && counts.len() == 2 => match count(&counts[0]) {
+                0 => Err(Failure::not_on_disk()),
+                _ => Ok(count(&counts[1])),
+            },
+            Value::Int(_) if !self.terms.fsync => Ok(count(answer)),
+            _ => Err(Failure::unconfirmed(0, self.wanted)),
+        }
     }
 
     /// Keeps the calls that were executed and need replicas. Returns the outcomes of the others.
@@ -102,13 +123,15 @@ impl Group {
 
     /// Takes the answer to `WAIT`, and returns the outcomes of the executed calls.
     pub(super) fn answered(&mut self, answer: &Value) -> Vec<Outcome> {
-        let acknowledged = answer.int().and_then(|count| u32::try_from(count).ok());
-        if acknowledged.is_some_and(|acknowledged| acknowledged >= self.wanted) {
-            return self.executed.drain(..).map(|(call, reply)| (call, Ok(reply))).collect();
-        }
+        let failure = match self.acknowledged(answer) {
+            Ok(acknowledged) if acknowledged >= self.wanted => {
+                return self.executed.drain(..).map(|(call, reply)| (call, Ok(reply))).collect();
+            }
+            Ok(acknowledged) => Failure::unconfirmed(acknowledged, self.wanted),
+            Err(failure) => failure,
+        };
         // Fewer replicas may be connected now than were counted.
         self.connected.1 = Moment::default();
-        let failure = Failure::unconfirmed(acknowledged.unwrap_or_default(), self.wanted);
         self.executed.drain(..).map(|(call, _)| (call, Err(failure.clone()))).collect()
     }
 

@@ -35,6 +35,8 @@ enum Step {
     /// ROLE, which must say that the server is a master.
     Role,
     Name,
+    /// WAITAOF, which must succeed.
+    Fsync,
     Hello {
         resp3: bool,
     },
@@ -116,6 +118,10 @@ impl Handshake {
             encode::command(out, &["ROLE"]);
             steps.push_back(Step::Role);
         }
+        if is_first && terms.options.confirmation.is_some_and(|confirmation| confirmation.fsync) {
+            encode::command(out, &["WAITAOF", "1", "0", "1"]);
+            steps.push_back(Step::Fsync);
+        }
         if let Some(name) = &terms.options.client_name {
             encode::command(out, &["CLIENT", "SETNAME", name]);
             steps.push_back(Step::Name);
@@ -163,6 +169,11 @@ impl Handshake {
                 return Err(Failure::new(StoreErrorKind::ReadOnly, Applied::No));
             }
             (Step::Role, _) => {}
+            (Step::Fsync, Value::Array(_)) => {}
+            // A server that cannot serve at the moment may not look at its disk.
+            (Step::Fsync, _) if self.greeting.is_err() => {}
+            (Step::Fsync, Value::Error(text)) => return Err(lacks_fsync(&text)),
+            (Step::Fsync, _) => return Err(malformed()),
             // The name serves `CLIENT LIST`, and locks work without it.
             (Step::Name, _) => {}
             (Step::Hello { .. }, Value::Array(pairs)) => {
@@ -252,6 +263,20 @@ fn is_pair(pairs: &[Value], key: &str, is: impl Fn(&Value) -> bool) -> bool {
 /// Returns true if the answer to ROLE is that of a replica, or of a sentinel.
 fn is_replica(role: &Value) -> bool {
     matches!(role, Value::Array(parts) if parts.first().is_some_and(|part| !part.is_text("master")))
+}
+
+/// Returns the failure of a server that cannot say what is on its disk.
+fn lacks_fsync(text: &[u8]) -> Failure {
+    let failure = server_error(text);
+    match failure.kind {
+        StoreErrorKind::Server if is_unknown(text) => {
+            Failure::lacks("the server has no WAITAOF, which came with Redis 7.2; leave `fsync` out")
+        }
+        StoreErrorKind::Server => {
+            Failure::lacks("the server refuses WAITAOF; set `appendonly yes`, or leave `fsync` out")
+        }
+        _ => failure,
+    }
 }
 
 fn is_unknown(text: &[u8]) -> bool {

@@ -47,6 +47,8 @@ pub(super) struct Driver {
     pub(super) replies: Vec<(u64, Result<Reply, StoreError>)>,
     pub(super) heard: Vec<(u64, Heard)>,
     pub(super) replaced: Vec<Scope>,
+    /// The replicas that were missing: connected and wanted.
+    pub(super) missing: Vec<(u32, u32)>,
     /// The number of requests for credentials.
     pub(super) login_requests: usize,
     /// The number of bytes that a stream still takes.
@@ -80,6 +82,7 @@ impl Driver {
             replies: Vec::new(),
             heard: Vec::new(),
             replaced: Vec::new(),
+            missing: Vec::new(),
             login_requests: 0,
             takes: usize::MAX,
             last_call: 0,
@@ -112,6 +115,7 @@ impl Driver {
                     self.addresses.insert(id, address);
                     self.dialed.push(id);
                 }
+                Output::Missing { connected, wanted } => self.missing.push((connected, wanted)),
                 Output::Login => self.login_requests += 1,
                 Output::Write(id) => self.write(id),
                 Output::Reset(id) => {

@@ -54,6 +54,13 @@ pub enum Output {
     /// Asks the provider of the credentials for others. The driver answers with [`Input::Login`], within the limit of an
     /// attempt to connect.
     Login,
+    /// From now on, calls count with the replicas that are connected, because there are fewer than the policy wants.
+    Missing {
+        /// The number of connected replicas.
+        connected: u32,
+        /// The number that the policy wants.
+        wanted: u32,
+    },
     /// The connection has unwritten bytes. The driver writes [`Wire::unwritten`](super::Wire::unwritten) and reports
     /// [`Input::Wrote`], until no bytes are left.
     Write(ConnId),

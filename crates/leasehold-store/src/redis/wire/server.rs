@@ -38,6 +38,8 @@ pub(super) struct Server {
     facts: Option<ServerFacts>,
     /// True if the server does not know `CLUSTER SHARDS`, as before Redis 7.
     lacks_shards: bool,
+    /// True while groups do without replicas that are missing.
+    lacks_replicas: bool,
     last_conn: u64,
 }
 
@@ -62,6 +64,7 @@ impl Server {
             channels,
             facts: None,
             lacks_shards: false,
+            lacks_replicas: false,
             last_conn: 0,
         }
     }
@@ -98,6 +101,12 @@ impl Server {
     /// Notes that the server does not know `CLUSTER SHARDS`. Returns true if that is news.
     pub(super) const fn note_no_shards(&mut self) -> bool {
         !std::mem::replace(&mut self.lacks_shards, true)
+    }
+
+    /// Notes the replicas that a group does without, if there are any. Returns them if that is news.
+    pub(super) fn note_missing(&mut self, missing: Option<(u32, u32)>) -> Option<(u32, u32)> {
+        let was_known = std::mem::replace(&mut self.lacks_replicas, missing.is_some());
+        missing.filter(|_| !was_known)
     }
 
     /// Returns the longest duration of one attempt to connect.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_proto::{Applied, Channel, Reply, StoreErrorKind as Kind};
 
-use crate::confirm::{Confirm, Confirmation};
+use crate::confirm::{Confirm, Confirmation, OnMissing};
 use crate::redis::connect::ConnectOptions;
 use crate::redis::wire::harness::{Driver, LONG, SHORT, delete};
 use crate::redis::wire::{ConnId, Input};
@@ -13,10 +13,18 @@ const REPLICAS: &str = "role:master\r\nconnected_slaves:2\r\nslave0:ip=a,port=1,
 
 /// Returns a driver whose first call has opened the first of the two connections for groups, and that connection.
 fn driver(replicas: Confirm) -> (Driver, ConnId) {
-    let terms = Confirmation::new(replicas, Duration::from_millis(500));
+    driver_with(Confirmation::new(replicas, Duration::from_millis(500)))
+}
+
+fn driver_with(terms: Confirmation) -> (Driver, ConnId) {
     let options = ConnectOptions::default().resp3(false).confirmation(Some(terms));
     let mut driver = Driver::with(options);
-    driver.open();
+    driver.input(Input::Open);
+    let plain = driver.accept();
+    driver.says(plain, if terms.fsync { "+PONG\r\n*2\r\n:1\r\n:0\r\n" } else { "+PONG\r\n" });
+    driver.says(plain, "-ERR unknown command 'HELLO'\r\n:0\r\n:1\r\n");
+    assert_eq!(driver.opened, [Ok(())]);
+    driver.taken(plain);
     driver.set(0, LONG);
     let id = driver.accept();
     driver.says(id, "+PONG\r\n");
@@ -179,4 +187,64 @@ fn a_submitter_that_has_left_gets_no_outcome() {
     driver.input(Input::Abandon(crate::redis::wire::CallId(1)));
     driver.says(id, ":1\r\n");
     assert_eq!(driver.outcomes(), []);
+}
+
+#[test]
+fn a_policy_that_warns_does_without_replicas_that_are_missing_and_says_so_once() {
+    let terms =
+        Confirmation::new(Confirm::AtLeast(2), Duration::from_millis(500)).on_missing(OnMissing::Warn);
+    let (mut driver, id) = driver_with(terms);
+    assert_eq!(driver.commands(id)[1..], ["INFO replication"]);
+    driver.says(id, counted(REPLICAS));
+    assert_eq!(driver.commands(id), ["EVAL 1 k 0", "WAIT 1 500"], "one of two is online");
+    driver.says(id, ":0\r\n:1\r\n");
+    driver.set(1, LONG);
+    driver.says(id, ":0\r\n:1\r\n");
+    assert!(driver.outcomes().into_iter().all(|(_, outcome)| outcome.is_ok()));
+    assert_eq!(driver.missing, [(1, 2)], "once");
+    driver.now = driver.now + Duration::from_secs(2);
+    let both = REPLICAS.replace("wait_bgsave", "online");
+    for (info, wait) in [(both.as_str(), "WAIT 2 500"), (REPLICAS, "WAIT 1 500")] {
+        driver.taken(id);
+        driver.set(2, LONG);
+        driver.says(id, counted(info));
+        assert_eq!(driver.commands(id).last().unwrap(), wait);
+        driver.says(id, ":0\r\n:2\r\n");
+        driver.now = driver.now + Duration::from_secs(2);
+    }
+    assert_eq!(driver.missing, [(1, 2), (1, 2)], "anew, after they were there");
+}
+
+#[test]
+fn a_call_that_must_be_on_disk_waits_for_the_disks() {
+    let terms = Confirmation::new(Confirm::AtLeast(1), Duration::from_millis(500)).fsync(true);
+    let (mut driver, id) = driver_with(terms);
+    assert_eq!(driver.commands(id)[1..], ["EVAL 1 k 0", "WAITAOF 1 1 500"]);
+    driver.says(id, ":7\r\n*2\r\n:1\r\n:1\r\n");
+    assert_eq!(driver.outcomes(), [(1, Ok(Reply::Int(7)))]);
+    for (answer, says) in [(":0\r\n:1\r\n", "to its disk"), (":1\r\n:0\r\n", "0 of 1 replicas")] {
+        driver.set(1, LONG);
+        driver.says(id, format!(":7\r\n*2\r\n{answer}"));
+        let error = driver.replies.pop().unwrap().1.unwrap_err();
+        assert_eq!((error.kind, error.applied), (Kind::Unconfirmed, Applied::Unknown));
+        let text = std::error::Error::source(&error).unwrap().to_string();
+        assert!(text.contains(says), "{text}");
+    }
+}
+
+#[test]
+fn a_server_that_cannot_say_what_is_on_its_disk_is_refused() {
+    for (answer, says) in [
+        ("-ERR unknown command 'WAITAOF', with args beginning with: '1' ", "has no WAITAOF"),
+        ("-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.", "appendonly yes"),
+    ] {
+        let terms = Confirmation::new(Confirm::AtLeast(0), SHORT).fsync(true);
+        let mut driver = Driver::with(ConnectOptions::default().confirmation(Some(terms)));
+        driver.input(Input::Open);
+        let id = driver.accept();
+        driver.says(id, format!("+PONG\r\n{answer}\r\n"));
+        let error = driver.opened.pop().unwrap().unwrap_err();
+        let text = std::error::Error::source(&error).unwrap().to_string();
+        assert!(text.contains(says), "{text}");
+    }
 }

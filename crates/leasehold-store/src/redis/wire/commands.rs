@@ -146,7 +146,7 @@ impl Commands {
         }
         if let Some(group) = self.group.as_mut().filter(|_| needs_replicas) {
             let missing = group.begin(until);
-            connection.send_wait(group, until);
+            connection.send_wait(&group.wait(), until);
             if let Some(missing) = step.server.note_missing(missing) {
                 step.output(Output::Missing { connected: missing.0, wanted: missing.1 });
             }
@@ -292,7 +292,7 @@ impl Commands {
         }
         if connection.pipeline.has_calls() {
             // A script that the server had forgotten is executed behind the WAIT that was to cover it.
-            connection.send_wait(group, group.until());
+            connection.send_wait(&group.wait(), group.until());
             return connection.outgoing.announce(step, id);
         }
         let outcomes = group.answered(answer);

@@ -10,7 +10,6 @@ use super::batch::{PendingCall, Rows};
 use super::codec::Decoder;
 use super::encode;
 use super::facts::ServerFacts;
-use super::group::Group;
 use super::ids::ConnId;
 use super::opening::Opened;
 use super::outgoing::Outgoing;
@@ -76,8 +75,7 @@ impl CommandConnection {
     }
 
     /// Waits for the replicas of a group behind all calls.
-    pub(super) fn send_wait(&mut self, group: &Group, until: Moment) {
-        let words = group.wait();
+    pub(super) fn send_wait(&mut self, words: &[String], until: Moment) {
         self.send_own(Form::Wait, &words.iter().map(String::as_str).collect::<Vec<_>>(), until);
     }
 

@@ -1,0 +1,147 @@
+//! The faults of a cluster.
+
+use anyhow::{Context, Result, bail};
+use leasehold_testkit::fleets::Cluster;
+
+use super::{cut_off, is_master, last, reset_connections};
+use crate::clock::now;
+use crate::fault::Fault;
+use crate::fleet::wait_until;
+use crate::policy::PREFIX;
+
+/// The number of moves of a slot, there and back.
+const MOVES: usize = 10;
+
+/// Injects a fault. Returns the time at which all slots were served again, if it is not that of the settled cluster.
+pub(super) fn inject(
+    cluster: &mut Cluster,
+    fault: Fault,
+    random: &mut fastrand::Rng,
+) -> Result<Option<u64>> {
+    let master = one_of(&cluster.masters(), random)?;
+    let replicas = cluster.replicas_of(master);
+    match fault {
+        Fault::MasterKilled => killed(cluster, master, &replicas, random, false),
+        Fault::LagThenKilled => killed(cluster, master, &replicas, random, true),
+        Fault::MasterFrozen => frozen(cluster, master, &replicas, random, false),
+        Fault::LagThenFrozen => frozen(cluster, master, &replicas, random, true),
+        Fault::FailoverByHand => {
+            cluster.failover(one_of(&replicas, random)?, None);
+            Ok(Some(now()))
+        }
+        Fault::FailoverForced => {
+            let replica = one_of(&replicas, random)?;
+            cluster.nodes()[replica].command(&["CLIENT", "KILL", "TYPE", "master"])?;
+            cluster.failover(replica, Some("TAKEOVER"));
+            Ok(Some(now()))
+        }
+        Fault::ReplicaKilled => {
+            let replica = one_of(&replicas, random)?;
+            cluster.kill(replica);
+            last(random, 100..800);
+            cluster.restart(replica);
+            Ok(None)
+        }
+        Fault::ConnectionsReset => reset_connections(cluster.nodes().iter().filter(|node| node.is_up())).map(|()| None),
+        Fault::SlotMoved => moved(cluster, random).map(|()| None),
+        Fault::NodeAddedAndRemoved => {
+            let slot = slot(cluster, random);
+            let node = cluster.add_node();
+            cluster.move_slot(slot, node);
+            last(random, 100..500);
+            cluster.remove_node(node);
+            Ok(None)
+        }
+        Fault::RollingRestart => rolling_restart(cluster).map(|()| None),
+        other => bail!("a cluster cannot have the fault {other:?}"),
+    }
+}
+
+fn killed(
+    cluster: &mut Cluster,
+    master: usize,
+    replicas: &[usize],
+    random: &mut fastrand::Rng,
+    lag: bool,
+) -> Result<Option<u64>> {
+    if lag {
+        cut_all_off(cluster, replicas, random)?;
+    }
+    cluster.kill(master);
+    if lag {
+        replicas.iter().for_each(|&replica| cluster.resume(replica));
+    }
+    let serves = one_serves(cluster, replicas)?;
+    cluster.restart(master);
+    Ok(Some(serves))
+}
+
+fn frozen(
+    cluster: &Cluster,
+    master: usize,
+    replicas: &[usize],
+    random: &mut fastrand::Rng,
+    lag: bool,
+) -> Result<Option<u64>> {
+    if lag {
+        cut_all_off(cluster, replicas, random)?;
+    }
+    cluster.freeze(master);
+    if lag {
+        replicas.iter().for_each(|&replica| cluster.resume(replica));
+    }
+    let serves = one_serves(cluster, replicas)?;
+    last(random, 0..300);
+    cluster.resume(master);
+    Ok(Some(serves))
+}
+
+fn cut_all_off(cluster: &Cluster, replicas: &[usize], random: &mut fastrand::Rng) -> Result<()> {
+    for &replica in replicas {
+        cut_off(&cluster.nodes()[replica])?;
+    }
+    last(random, 200..700);
+    Ok(())
+}
+
+/// Moves a slot with locks to another master and back, several times.
+fn moved(cluster: &Cluster, random: &mut fastrand::Rng) -> Result<()> {
+    let slot = slot(cluster, random);
+    let home = cluster.node_of_slot(slot);
+    let others: Vec<_> = cluster.masters().into_iter().filter(|&master| master != home).collect();
+    let away = one_of(&others, random)?;
+    for round in 0..MOVES {
+        cluster.move_slot(slot, if round % 2 == 0 { away } else { home });
+        last(random, 5..60);
+    }
+    Ok(())
+}
+
+fn rolling_restart(cluster: &mut Cluster) -> Result<()> {
+    for master in cluster.masters() {
+        let replica = *cluster.replicas_of(master).first().context("a master has no replica")?;
+        cluster.restart(replica);
+        cluster.wait_until_settled();
+        cluster.failover(replica, None);
+        cluster.wait_until_settled();
+        cluster.restart(master);
+        cluster.wait_until_settled();
+    }
+    Ok(())
+}
+
+/// Returns the slot of a random lock of the laboratory.
+fn slot(cluster: &Cluster, random: &mut fastrand::Rng) -> u16 {
+    cluster.slot_of_key(&format!("{PREFIX}replicated:lock:{}", random.usize(..6)))
+}
+
+/// Waits until one of the replicas is a master.
+fn one_serves(cluster: &Cluster, replicas: &[usize]) -> Result<u64> {
+    wait_until("a replica to take over", || {
+        replicas.iter().any(|&replica| is_master(&cluster.nodes()[replica]))
+    })
+}
+
+fn one_of(nodes: &[usize], random: &mut fastrand::Rng) -> Result<usize> {
+    nodes.get(random.usize(..nodes.len().max(1))).copied().context("the cluster has no such node")
+}

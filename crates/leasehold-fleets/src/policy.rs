@@ -1,0 +1,84 @@
+//! The policies that are compared, and the names that each of them uses.
+
+use leasehold::Confirm;
+use serde::{Deserialize, Serialize};
+
+/// The rule by which a grant counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// One server without failover.
+    Single,
+    /// The reply of the script.
+    Replicated,
+    /// One replica at least.
+    AtLeastOne,
+    /// The majority of the servers.
+    Majority,
+    /// All connected replicas, and at least one.
+    AllConnected,
+    /// All replicas of the fleet.
+    All,
+    /// The majority of independent servers.
+    Quorum,
+    /// The reply of the script, and a resource that checks the tokens.
+    Fenced,
+}
+
+impl Policy {
+    /// All policies, in the order of the table.
+    pub const ALL: [Self; 8] = [
+        Self::Single,
+        Self::Replicated,
+        Self::AtLeastOne,
+        Self::Majority,
+        Self::AllConnected,
+        Self::All,
+        Self::Quorum,
+        Self::Fenced,
+    ];
+
+    /// Returns the name in tables and in the names of locks.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Single => "single",
+            Self::Replicated => "replicated",
+            Self::AtLeastOne => "at-least-1",
+            Self::Majority => "majority",
+            Self::AllConnected => "all(1)",
+            Self::All => "all(n)",
+            Self::Quorum => "quorum",
+            Self::Fenced => "fenced",
+        }
+    }
+
+    /// Returns the replicas that must confirm, in a fleet with this number of replicas for each master.
+    #[must_use]
+    pub const fn confirm(self, replicas: u32) -> Option<Confirm> {
+        match self {
+            Self::AtLeastOne => Some(Confirm::AtLeast(1)),
+            Self::Majority => Some(Confirm::majority(replicas)),
+            Self::AllConnected => Some(Confirm::all(1)),
+            Self::All => Some(Confirm::all(replicas)),
+            Self::Single | Self::Replicated | Self::Quorum | Self::Fenced => None,
+        }
+    }
+}
+
+/// A primitive of the laboratory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A lock.
+    Lock,
+    /// A fenced lock with hybrid tokens.
+    Fenced,
+    /// An expirable semaphore.
+    Semaphore,
+}
+
+/// The beginning of the name of every lock and semaphore of the laboratory.
+pub const PREFIX: &str = "lab:";
+/// The permits of each semaphore.
+pub const PERMITS: u32 = 2;

@@ -1,0 +1,160 @@
+//! The tables, and the verdict.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::campaign::Outcome;
+use crate::clock::SECOND;
+use crate::fault::{Fault, Topology};
+use crate::faults::Course;
+use crate::judge::{Overlap, losses, overlaps, tokens, waits};
+use crate::policy::Policy;
+
+/// The longest time from the end of a wait to its outcome. The machine that runs a whole fleet is busy.
+const LATE: u64 = 3 * SECOND;
+/// The number of faults that lose grants after which *replicated* must have shown a double grant.
+const TOO_GENTLE_AFTER: usize = 6;
+
+/// One row: a fault and what followed.
+#[derive(Debug, Default)]
+struct Row {
+    faults: usize,
+    /// For each policy: the faults with double grants, and the double grants.
+    doubles: BTreeMap<Policy, (BTreeSet<u64>, usize)>,
+    /// The longest time until the server side served again.
+    serves: u64,
+    settles: u64,
+    /// For each policy: the longest time to a grant after that.
+    grants: BTreeMap<Policy, u64>,
+}
+
+/// Prints the tables of one fleet. Returns true if each tier kept its promises.
+#[must_use]
+pub fn print(outcome: &Outcome) -> bool {
+    let topology = outcome.topology;
+    let doubles = overlaps(&outcome.attempts);
+    let rows = rows(outcome, &doubles);
+    print_rows(topology, &rows);
+    print_totals(outcome);
+    let findings = findings(outcome, &doubles);
+    findings.iter().for_each(|finding| println!("BROKEN: {finding}"));
+    findings.is_empty()
+}
+
+/// Returns the last fault that began before a time.
+fn cause(courses: &[Course], at: u64) -> Option<&Course> {
+    courses.iter().rev().find(|course| course.began <= at)
+}
+
+fn rows(outcome: &Outcome, doubles: &[Overlap]) -> BTreeMap<Fault, Row> {
+    let mut rows: BTreeMap<Fault, Row> = BTreeMap::new();
+    for course in &outcome.courses {
+        let row = rows.entry(course.fault).or_default();
+        row.faults += 1;
+        row.serves = row.serves.max(course.serves - course.began);
+        row.settles = row.settles.max(course.settled - course.began);
+    }
+    for double in doubles {
+        let Some(course) = cause(&outcome.courses, double.at) else { continue };
+        let row = rows.entry(course.fault).or_default();
+        let (faults, count) = row.doubles.entry(double.policy).or_default();
+        faults.insert(course.began);
+        *count += 1;
+    }
+    for &policy in outcome.topology.policies() {
+        let mut granted: Vec<u64> = outcome
+            .attempts
+            .iter()
+            .filter(|attempt| attempt.policy == policy)
+            .filter_map(|attempt| attempt.hold.as_ref().map(|hold| hold.from))
+            .collect();
+        granted.sort_unstable();
+        for course in &outcome.courses {
+            // Replicas that confirm have to follow first.
+            let serves = if policy.confirm(1).is_some() { course.settled } else { course.serves };
+            let Some(&next) = granted.get(granted.partition_point(|&at| at < serves)) else { continue };
+            let longest = rows.entry(course.fault).or_default().grants.entry(policy).or_default();
+            *longest = (*longest).max(next - serves);
+        }
+    }
+    rows
+}
+
+fn print_rows(topology: Topology, rows: &BTreeMap<Fault, Row>) {
+    println!("\n{topology:?}: faults with double grants (and double grants); times are the longest, in seconds");
+    print!("{:<22}{:>7}", "fault", "faults");
+    topology.policies().iter().for_each(|policy| print!("{:>13}", policy.name()));
+    println!("{:>9}{:>9}{:>13}", "serves", "settled", "then a grant");
+    for (fault, row) in rows {
+        print!("{:<22}{:>7}", format!("{fault:?}"), row.faults);
+        for policy in topology.policies() {
+            let cell = match row.doubles.get(policy) {
+                None => "0".to_owned(),
+                Some((faults, count)) => format!("{} ({count})", faults.len()),
+            };
+            print!("{cell:>13}");
+        }
+        let next = row.grants.values().max().copied().unwrap_or_default();
+        println!("{:>9}{:>9}{:>13}", seconds(row.serves), seconds(row.settles), seconds(next));
+    }
+}
+
+fn print_totals(outcome: &Outcome) {
+    let waits = waits(&outcome.attempts);
+    println!(
+        "attempts {}, grants {}, failed {}, without an outcome {}, outcome after the wait at most {} s",
+        waits.attempts,
+        waits.grants,
+        waits.failed,
+        waits.stuck,
+        seconds(waits.latest)
+    );
+    for (policy, losses) in losses(&outcome.attempts) {
+        println!(
+            "lost {:<12}{:?}, latest {} s after the last sight of a valid guard, {} while valid",
+            policy.name(),
+            losses.reasons,
+            seconds(losses.latest),
+            losses.premature
+        );
+    }
+}
+
+/// Returns each broken promise.
+fn findings(outcome: &Outcome, doubles: &[Overlap]) -> Vec<String> {
+    let mut findings = outcome.findings.clone();
+    findings.extend(doubles.iter().filter_map(|double| {
+        let fault = cause(&outcome.courses, double.at).map(|course| course.fault);
+        let covered = fault.is_none_or(|fault| fault.is_covered_by(double.policy, outcome.topology));
+        covered.then(|| format!("double grant under {fault:?}: {double:?}"))
+    }));
+    findings.extend(tokens(&outcome.attempts).iter().map(|breach| format!("{breach:?}")));
+    let waits = waits(&outcome.attempts);
+    if waits.stuck > 0 {
+        findings.push(format!("{} attempts without an outcome", waits.stuck));
+    }
+    if waits.latest > LATE {
+        findings.push(format!("an outcome {} s after the end of its wait", seconds(waits.latest)));
+    }
+    for (policy, losses) in losses(&outcome.attempts) {
+        if losses.premature > 0 {
+            findings.push(format!("{} of {} were lost while valid", losses.premature, policy.name()));
+        }
+    }
+    findings.extend(too_gentle(outcome, doubles));
+    findings
+}
+
+/// The control of the laboratory: without confirmation, faults that lose grants must grant twice.
+fn too_gentle(outcome: &Outcome, doubles: &[Overlap]) -> Option<String> {
+    let policies = outcome.topology.policies();
+    let losing = outcome.courses.iter().filter(|course| course.fault.loses_grants()).count();
+    let shown = doubles.iter().any(|double| double.policy == Policy::Replicated);
+    let gentle = policies.contains(&Policy::Replicated) && losing >= TOO_GENTLE_AFTER && !shown;
+    gentle.then(|| format!("no double grant without confirmation in {losing} faults: too gentle"))
+}
+
+fn seconds(microseconds: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "times of minutes")]
+    let seconds = microseconds as f64 / 1e6;
+    format!("{seconds:.2}")
+}

@@ -1,0 +1,269 @@
+//! The process that takes locks of every policy, and writes what it does before it does it.
+//!
+//! Invariant: the worker ends only after it has closed its clients.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use leasehold::lock::Tokens;
+use leasehold::{Client, FencedWriteError, QuorumLock, Redlock};
+
+use crate::clock::now;
+use crate::event::{Event, Record};
+use crate::hold::Hold;
+use crate::policy::{Kind, PERMITS, PREFIX, Policy};
+
+/// The lease of every hold. A killed holder blocks others for this long.
+pub const LEASE: Duration = Duration::from_secs(3);
+/// The time limit of a call.
+pub const TIMEOUT: Duration = Duration::from_millis(1000);
+/// The longest wait of an attempt.
+const WAIT: Duration = Duration::from_secs(3);
+/// The pause between two looks at a guard.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// The pause after an error, so that a fleet without a master is not flooded with attempts.
+const PAUSE: Duration = Duration::from_millis(20);
+/// The names of each policy.
+const NAMES: usize = 6;
+/// The tasks with locks of each policy.
+const TASKS: usize = 4;
+
+/// The arguments of a worker.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// The address of the fleet, or one for each independent server.
+    #[arg(long, required = true)]
+    url: Vec<String>,
+    /// The policies, as JSON.
+    #[arg(long)]
+    policies: String,
+    /// The number of replicas of each master.
+    #[arg(long)]
+    replicas: u32,
+    /// The server that checks tokens.
+    #[arg(long)]
+    resource: String,
+    /// The file of the log.
+    #[arg(long)]
+    log: PathBuf,
+}
+
+/// The log, and the numbers of the attempts.
+#[derive(Debug)]
+struct Journal {
+    file: Mutex<File>,
+    attempts: AtomicU64,
+    ends: AtomicBool,
+}
+
+impl Journal {
+    fn begin(&self) -> u64 {
+        self.attempts.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn ends(&self) -> bool {
+        self.ends.load(Ordering::Relaxed)
+    }
+
+    /// Writes a line in one call, so that a killed worker leaves whole lines.
+    fn write(&self, at: u64, attempt: u64, event: Event) {
+        let mut line = serde_json::to_string(&Record { at, attempt, event }).expect("a record is valid JSON");
+        line.push('\n');
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.write_all(line.as_bytes()).expect("the log can be written");
+    }
+}
+
+/// A source of holds of one policy.
+#[derive(Debug, Clone)]
+enum Source {
+    Client(Client),
+    Quorum(Redlock),
+}
+
+/// Runs a worker until its standard input ends.
+///
+/// # Errors
+/// The log cannot be opened, or a client cannot connect.
+pub fn run(options: &Options) -> Result<()> {
+    let file = OpenOptions::new().create(true).append(true).open(&options.log).context("no log")?;
+    let journal =
+        Arc::new(Journal { file: Mutex::new(file), attempts: AtomicU64::new(0), ends: AtomicBool::new(false) });
+    let watched = Arc::clone(&journal);
+    thread::spawn(move || {
+        // An error is an end too.
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        watched.ends.store(true, Ordering::Relaxed);
+    });
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    runtime.block_on(work(options, &journal))
+}
+
+async fn work(options: &Options, journal: &Arc<Journal>) -> Result<()> {
+    let policies: Vec<Policy> = serde_json::from_str(&options.policies).context("the policies are not JSON")?;
+    let resource = Client::connect(&options.resource).await?;
+    let (mut tasks, mut sources) = (tokio::task::JoinSet::new(), Vec::new());
+    for policy in policies {
+        let source = connect(options, policy).await?;
+        for task in 0..TASKS {
+            let is_semaphore = task == 0 && matches!(policy, Policy::Single | Policy::Replicated | Policy::All);
+            let kind = match policy {
+                Policy::Fenced => Kind::Fenced,
+                _ if is_semaphore => Kind::Semaphore,
+                _ => Kind::Lock,
+            };
+            let user = User { policy, kind, source: source.clone(), resource: resource.clone() };
+            let journal = Arc::clone(journal);
+            tasks.spawn(async move {
+                while !journal.ends() {
+                    user.section(&journal).await;
+                }
+            });
+        }
+        sources.push(source);
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended.context("a task of a worker panicked")?;
+    }
+    for source in sources {
+        match source {
+            Source::Client(client) => drop(client.close().await),
+            Source::Quorum(redlock) => redlock.close().await,
+        }
+    }
+    Ok(())
+}
+
+async fn connect(options: &Options, policy: Policy) -> Result<Source> {
+    if policy == Policy::Quorum {
+        let builder = Redlock::builder().node_timeout(Duration::from_millis(300)).longest_lease(LEASE);
+        return Ok(Source::Quorum(builder.connect(options.url.iter().map(String::as_str)).await?));
+    }
+    let mut builder = Client::builder().timeout(TIMEOUT).watchdog(LEASE);
+    if let Some(confirm) = policy.confirm(options.replicas) {
+        builder = builder.replicas(confirm);
+    }
+    Ok(Source::Client(builder.connect(&options.url[0]).await?))
+}
+
+/// A task of one policy.
+struct User {
+    policy: Policy,
+    kind: Kind,
+    source: Source,
+    resource: Client,
+}
+
+impl User {
+    /// Acquires, holds and releases once.
+    async fn section(&self, journal: &Journal) {
+        let attempt = journal.begin();
+        let name = self.name();
+        let wait = u64::try_from(WAIT.as_micros()).unwrap_or(u64::MAX);
+        let (policy, kind) = (self.policy, self.kind);
+        journal.write(now(), attempt, Event::Attempt { policy, kind, name: name.clone(), wait });
+        let outcome = self.acquire(&name).await;
+        let at = now();
+        match outcome {
+            Ok(Some(hold)) => {
+                let token = hold.token();
+                let remaining = u64::try_from(hold.remaining().as_micros()).unwrap_or(u64::MAX);
+                journal.write(at, attempt, Event::Granted { valid_until: at.saturating_add(remaining), token });
+                self.hold(journal, attempt, &name, hold).await;
+            }
+            Ok(None) => journal.write(at, attempt, Event::Refused),
+            Err(error) => {
+                journal.write(at, attempt, Event::Failed { error });
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+
+    fn name(&self) -> String {
+        let number = if self.kind == Kind::Semaphore { 0 } else { fastrand::usize(..NAMES) };
+        format!("{PREFIX}{}:{:?}:{number}", self.policy.name(), self.kind).to_lowercase()
+    }
+
+    async fn acquire(&self, name: &str) -> Result<Option<Hold>, String> {
+        let client = match &self.source {
+            Source::Client(client) => client,
+            Source::Quorum(redlock) => return acquire_majority(&redlock.lock(name)).await,
+        };
+        match self.kind {
+            Kind::Lock => held(client.lock(name).try_lock_for(WAIT).await, Hold::Plain),
+            Kind::Fenced => {
+                held(client.fenced_lock(name).tokens(Tokens::Hybrid).try_lock_for(WAIT).await, Hold::Fenced)
+            }
+            Kind::Semaphore => {
+                let semaphore = client.expirable_semaphore(name);
+                // A failover can lose the number too.
+                semaphore.try_set_permits(PERMITS).await.map_err(|error| error.to_string())?;
+                held(semaphore.try_acquire_for(WAIT).await, Hold::Permit)
+            }
+        }
+    }
+
+    /// Holds for a random time or until the hold is lost, and releases.
+    async fn hold(&self, journal: &Journal, attempt: u64, name: &str, hold: Hold) {
+        let ms = if fastrand::bool() { fastrand::u64(1..60) } else { fastrand::u64(500..4000) };
+        let until = now() + ms * 1000;
+        let mut seen = now();
+        if self.kind == Kind::Fenced {
+            self.write(journal, attempt, name, &hold).await;
+        }
+        loop {
+            let before = now();
+            if hold.is_held() {
+                seen = before;
+            }
+            if before >= until || journal.ends() {
+                break;
+            }
+            tokio::select! {
+                reason = hold.lost() => {
+                    let (at, still_valid) = (now(), hold.is_held());
+                    journal.write(at, attempt, Event::Lost { seen, reason, still_valid });
+                    break;
+                }
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+        }
+        if self.kind == Kind::Fenced {
+            // A holder that does not look at its guard before it writes. Only the token protects the resource.
+            self.write(journal, attempt, name, &hold).await;
+        }
+        journal.write(now(), attempt, Event::Releasing { seen });
+        let outcome = hold.release().await;
+        journal.write(now(), attempt, Event::Released { outcome });
+    }
+
+    async fn write(&self, journal: &Journal, attempt: u64, name: &str, hold: &Hold) {
+        let Some(token) = hold.token() else { return };
+        let sent = now();
+        let outcome = self.resource.fenced(token).set(format!("resource:{name}").as_str(), token.to_string()).await;
+        let accepted = match outcome {
+            Ok(()) => true,
+            Err(FencedWriteError::Stale { .. }) => false,
+            // An unknown write proves nothing.
+            Err(_) => return,
+        };
+        journal.write(now(), attempt, Event::Write { sent, accepted });
+    }
+}
+
+async fn acquire_majority(lock: &QuorumLock) -> Result<Option<Hold>, String> {
+    held(lock.clone().watchdog(LEASE).try_lock_for(WAIT).await, Hold::Quorum)
+}
+
+fn held<G, E: std::fmt::Display>(
+    outcome: Result<Option<G>, E>,
+    hold: impl FnOnce(G) -> Hold,
+) -> Result<Option<Hold>, String> {
+    outcome.map(|guard| guard.map(hold)).map_err(|error| error.to_string())
+}

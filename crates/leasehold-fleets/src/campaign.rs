@@ -1,6 +1,6 @@
 //! A campaign: fleets one after the other, and faults for the given time.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -17,7 +17,7 @@ use crate::worker::LEASE;
 use crate::workers::Workers;
 
 /// The time after a fault in which the workers run undisturbed, so that double grants end and waiters are served.
-const REST: Duration = Duration::from_millis(600);
+const REST: Duration = Duration::from_millis(1200);
 /// The time for keys to expire after the last worker has closed its clients.
 const KEYS_EXPIRE_WITHIN: Duration = Duration::from_secs(10);
 
@@ -39,6 +39,9 @@ pub struct Plan {
     /// The number of worker processes.
     #[arg(long, default_value_t = 4)]
     workers: usize,
+    /// The folder for the logs, which are deleted otherwise.
+    #[arg(long)]
+    logs: Option<PathBuf>,
 }
 
 /// The results of one fleet.
@@ -63,7 +66,8 @@ pub fn run(plan: &Plan) -> Result<bool> {
     let seed = plan.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
-    let folder = tempfile::tempdir()?;
+    let temporary = tempfile::tempdir()?;
+    let folder = plan.logs.as_deref().unwrap_or(temporary.path());
     let mut all_kept = true;
     for (topology, share) in Topology::ALL {
         let seconds = match plan.topology {
@@ -71,7 +75,7 @@ pub fn run(plan: &Plan) -> Result<bool> {
             Some(only) if only == topology => plan.minutes * 60,
             Some(_) => continue,
         };
-        let outcome = endure(plan, topology, seconds * SECOND, &mut random, folder.path())?;
+        let outcome = endure(plan, topology, seconds * SECOND, &mut random, folder)?;
         all_kept &= report::print(&outcome);
     }
     Ok(all_kept)
@@ -102,7 +106,9 @@ fn endure(
             }
             std::thread::sleep(REST);
             ensure!(workers.run(), "a worker of {topology:?} has ended by itself");
-            courses.push(inject(&mut fleet, fault, random)?);
+            let course = inject(&mut fleet, fault, random)?;
+            println!("{course}");
+            courses.push(course);
         }
     }
     std::thread::sleep(LEASE);

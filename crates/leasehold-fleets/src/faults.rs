@@ -6,7 +6,7 @@ mod cluster;
 mod sentinels;
 mod servers;
 
-use std::thread;
+use std::{fmt, thread};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -27,6 +27,13 @@ pub struct Course {
     pub serves: u64,
     /// The time at which all nodes were up and agreed.
     pub settled: u64,
+}
+
+impl fmt::Display for Course {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { fault, began, serves, settled } = self;
+        write!(formatter, "{began} {fault:?}: serves after {} us, settled after {} us", serves - began, settled - began)
+    }
 }
 
 /// Injects a fault and waits until the fleet is whole again.

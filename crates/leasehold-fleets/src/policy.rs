@@ -76,6 +76,8 @@ pub enum Kind {
     Fenced,
     /// An expirable semaphore.
     Semaphore,
+    /// A lock that one worker alone takes, to see when a fleet serves.
+    Probe,
 }
 
 /// The beginning of the name of every lock and semaphore of the laboratory.

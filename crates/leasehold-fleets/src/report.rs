@@ -6,8 +6,8 @@ use crate::campaign::Outcome;
 use crate::clock::SECOND;
 use crate::fault::{Fault, Topology};
 use crate::faults::Course;
-use crate::judge::{Overlap, losses, overlaps, tokens, waits};
-use crate::policy::Policy;
+use crate::judge::{Attempt, Overlap, losses, overlaps, tokens, waits};
+use crate::policy::{Kind, Policy};
 
 /// The longest time from the end of a wait to its outcome. The machine that runs a whole fleet is busy.
 const LATE: u64 = 3 * SECOND;
@@ -23,7 +23,7 @@ struct Row {
     /// The longest time until the server side served again.
     serves: u64,
     settles: u64,
-    /// For each policy: the longest time to a grant after that.
+    /// For each policy: the longest time without a grant after that, up to the next fault.
     grants: BTreeMap<Policy, u64>,
 }
 
@@ -60,30 +60,38 @@ fn rows(outcome: &Outcome, doubles: &[Overlap]) -> BTreeMap<Fault, Row> {
         faults.insert(course.began);
         *count += 1;
     }
-    for &policy in outcome.topology.policies() {
-        let mut granted: Vec<u64> = outcome
-            .attempts
-            .iter()
-            .filter(|attempt| attempt.policy == policy)
-            .filter_map(|attempt| attempt.hold.as_ref().map(|hold| hold.from))
-            .collect();
-        granted.sort_unstable();
-        for course in &outcome.courses {
+    for ((policy, _), granted) in probes(&outcome.attempts) {
+        for (place, course) in outcome.courses.iter().enumerate() {
+            let next_fault = outcome.courses.get(place + 1).map_or(u64::MAX, |next| next.began);
+            let first = granted.get(granted.partition_point(|&at| at < course.serves)).copied();
             // Replicas that confirm have to follow first.
-            let serves = if policy.confirm(1).is_some() { course.settled } else { course.serves };
-            let Some(&next) = granted.get(granted.partition_point(|&at| at < serves)) else { continue };
+            let ready = if policy.confirm(1).is_some() { course.settled } else { course.serves };
+            // After the last fault the workers may have ended.
+            let end = if next_fault == u64::MAX { ready } else { next_fault };
+            let without = first.unwrap_or(end).min(end).saturating_sub(ready);
             let longest = rows.entry(course.fault).or_default().grants.entry(policy).or_default();
-            *longest = (*longest).max(next - serves);
+            *longest = (*longest).max(without);
         }
     }
     rows
+}
+
+/// Returns the times of the grants of each probe.
+fn probes(attempts: &[Attempt]) -> BTreeMap<(Policy, &str), Vec<u64>> {
+    let mut probes: BTreeMap<(Policy, &str), Vec<u64>> = BTreeMap::new();
+    for attempt in attempts.iter().filter(|attempt| attempt.kind == Kind::Probe) {
+        let granted = probes.entry((attempt.policy, attempt.name.as_str())).or_default();
+        granted.extend(attempt.hold.as_ref().map(|hold| hold.from));
+    }
+    probes.values_mut().for_each(|granted| granted.sort_unstable());
+    probes
 }
 
 fn print_rows(topology: Topology, rows: &BTreeMap<Fault, Row>) {
     println!("\n{topology:?}: faults with double grants (and double grants); times are the longest, in seconds");
     print!("{:<22}{:>7}", "fault", "faults");
     topology.policies().iter().for_each(|policy| print!("{:>13}", policy.name()));
-    println!("{:>9}{:>9}{:>13}", "serves", "settled", "then a grant");
+    println!("{:>9}{:>9}  {}", "serves", "settled", "then a grant, by policy");
     for (fault, row) in rows {
         print!("{:<22}{:>7}", format!("{fault:?}"), row.faults);
         for policy in topology.policies() {
@@ -93,8 +101,9 @@ fn print_rows(topology: Topology, rows: &BTreeMap<Fault, Row>) {
             };
             print!("{cell:>13}");
         }
-        let next = row.grants.values().max().copied().unwrap_or_default();
-        println!("{:>9}{:>9}{:>13}", seconds(row.serves), seconds(row.settles), seconds(next));
+        let grants: Vec<_> = topology.policies().iter().map(|policy| row.grants.get(policy).copied()).collect();
+        let grants: Vec<_> = grants.into_iter().map(|time| time.map_or("-".to_owned(), seconds)).collect();
+        println!("{:>9}{:>9}  {}", seconds(row.serves), seconds(row.settles), grants.join(" "));
     }
 }
 

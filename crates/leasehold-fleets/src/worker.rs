@@ -19,8 +19,8 @@ use crate::event::{Event, Record};
 use crate::hold::Hold;
 use crate::policy::{Kind, PERMITS, PREFIX, Policy};
 
-/// The lease of every hold. A killed holder blocks others for this long.
-pub const LEASE: Duration = Duration::from_secs(3);
+/// The lease of every hold. It is longer than a failover, or the holds would end before another server can grant again.
+pub const LEASE: Duration = Duration::from_secs(5);
 /// The time limit of a call.
 pub const TIMEOUT: Duration = Duration::from_millis(1000);
 /// The longest wait of an attempt.
@@ -29,10 +29,14 @@ const WAIT: Duration = Duration::from_secs(3);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// The pause after an error, so that a fleet without a master is not flooded with attempts.
 const PAUSE: Duration = Duration::from_millis(20);
+/// The pause between two probes of one worker.
+const PROBE_EVERY: Duration = Duration::from_millis(60);
+/// The names of the probes of one worker, which are in several slots of a cluster.
+const PROBES: u64 = 3;
 /// The names of each policy.
-const NAMES: usize = 6;
+const NAMES: u32 = 16;
 /// The tasks with locks of each policy.
-const TASKS: usize = 4;
+const TASKS: usize = 6;
 
 /// The arguments of a worker.
 #[derive(Debug, clap::Args)]
@@ -111,13 +115,8 @@ async fn work(options: &Options, journal: &Arc<Journal>) -> Result<()> {
     let (mut tasks, mut sources) = (tokio::task::JoinSet::new(), Vec::new());
     for policy in policies {
         let source = connect(options, policy).await?;
-        for task in 0..TASKS {
-            let is_semaphore = task == 0 && matches!(policy, Policy::Single | Policy::Replicated | Policy::All);
-            let kind = match policy {
-                Policy::Fenced => Kind::Fenced,
-                _ if is_semaphore => Kind::Semaphore,
-                _ => Kind::Lock,
-            };
+        for task in 0..=TASKS {
+            let kind = kind(policy, task);
             let user = User { policy, kind, source: source.clone(), resource: resource.clone() };
             let journal = Arc::clone(journal);
             tasks.spawn(async move {
@@ -138,6 +137,16 @@ async fn work(options: &Options, journal: &Arc<Journal>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Returns the primitive of a task. The last task of each policy is the probe.
+fn kind(policy: Policy, task: usize) -> Kind {
+    match (policy, task) {
+        (_, TASKS) => Kind::Probe,
+        (Policy::Fenced, _) => Kind::Fenced,
+        (Policy::Single | Policy::Replicated | Policy::All, 0) => Kind::Semaphore,
+        _ => Kind::Lock,
+    }
 }
 
 async fn connect(options: &Options, policy: Policy) -> Result<Source> {
@@ -164,7 +173,7 @@ impl User {
     /// Acquires, holds and releases once.
     async fn section(&self, journal: &Journal) {
         let attempt = journal.begin();
-        let name = self.name();
+        let name = self.name(attempt);
         let wait = u64::try_from(WAIT.as_micros()).unwrap_or(u64::MAX);
         let (policy, kind) = (self.policy, self.kind);
         journal.write(now(), attempt, Event::Attempt { policy, kind, name: name.clone(), wait });
@@ -176,6 +185,9 @@ impl User {
                 let remaining = u64::try_from(hold.remaining().as_micros()).unwrap_or(u64::MAX);
                 journal.write(at, attempt, Event::Granted { valid_until: at.saturating_add(remaining), token });
                 self.hold(journal, attempt, &name, hold).await;
+                if self.kind == Kind::Probe {
+                    tokio::time::sleep(PROBE_EVERY).await;
+                }
             }
             Ok(None) => journal.write(at, attempt, Event::Refused),
             Err(error) => {
@@ -185,8 +197,12 @@ impl User {
         }
     }
 
-    fn name(&self) -> String {
-        let number = if self.kind == Kind::Semaphore { 0 } else { fastrand::usize(..NAMES) };
+    fn name(&self, attempt: u64) -> String {
+        let number = match self.kind {
+            Kind::Semaphore => "0".to_owned(),
+            Kind::Probe => format!("{}:{}", std::process::id(), attempt % PROBES),
+            Kind::Lock | Kind::Fenced => fastrand::u32(..NAMES).to_string(),
+        };
         format!("{PREFIX}{}:{:?}:{number}", self.policy.name(), self.kind).to_lowercase()
     }
 
@@ -196,7 +212,7 @@ impl User {
             Source::Quorum(redlock) => return acquire_majority(&redlock.lock(name)).await,
         };
         match self.kind {
-            Kind::Lock => held(client.lock(name).try_lock_for(WAIT).await, Hold::Plain),
+            Kind::Lock | Kind::Probe => held(client.lock(name).try_lock_for(WAIT).await, Hold::Plain),
             Kind::Fenced => {
                 held(client.fenced_lock(name).tokens(Tokens::Hybrid).try_lock_for(WAIT).await, Hold::Fenced)
             }
@@ -211,7 +227,12 @@ impl User {
 
     /// Holds for a random time or until the hold is lost, and releases.
     async fn hold(&self, journal: &Journal, attempt: u64, name: &str, hold: Hold) {
-        let ms = if fastrand::bool() { fastrand::u64(1..60) } else { fastrand::u64(500..4000) };
+        let ms = match self.kind {
+            Kind::Probe => 0,
+            _ if fastrand::u8(..10) < 6 => fastrand::u64(1..60),
+            // Longer than a failover, so that both holders of a lock granted twice are seen.
+            _ => fastrand::u64(2000..6000),
+        };
         let until = now() + ms * 1000;
         let mut seen = now();
         if self.kind == Kind::Fenced {

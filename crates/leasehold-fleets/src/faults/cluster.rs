@@ -47,6 +47,8 @@ pub(super) fn inject(
         Fault::NodeAddedAndRemoved => {
             let slot = slot(cluster, random);
             let node = cluster.add_node();
+            // A new node takes no keys before it knows that the cluster serves.
+            cluster.wait_until_settled();
             cluster.move_slot(slot, node);
             last(random, 100..500);
             cluster.remove_node(node);
@@ -100,7 +102,7 @@ fn cut_all_off(cluster: &Cluster, replicas: &[usize], random: &mut fastrand::Rng
     for &replica in replicas {
         cut_off(&cluster.nodes()[replica])?;
     }
-    last(random, 200..700);
+    last(random, 400..1000);
     Ok(())
 }
 

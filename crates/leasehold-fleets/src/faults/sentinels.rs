@@ -91,7 +91,7 @@ fn lag(fleet: &Sentinels, random: &mut fastrand::Rng) -> Result<Vec<usize>> {
     for &replica in &replicas {
         cut_off(&fleet.nodes()[replica])?;
     }
-    last(random, 200..700);
+    last(random, 400..1000);
     Ok(replicas)
 }
 

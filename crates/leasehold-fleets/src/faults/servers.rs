@@ -38,7 +38,7 @@ pub(super) fn inject(
         }
         Fault::ServerFrozenLong => {
             servers[server].freeze();
-            last(random, 3200..4500);
+            last(random, 5300..6500);
             servers[server].thaw();
         }
         Fault::ConnectionsReset => reset_connections(servers.iter())?,

@@ -1,6 +1,6 @@
 //! The policies that are compared, and the names that each of them uses.
 
-use leasehold::Confirm;
+use leasehold::{Confirm, Name};
 use serde::{Deserialize, Serialize};
 
 /// The rule by which a grant counts.
@@ -84,3 +84,27 @@ pub enum Kind {
 pub const PREFIX: &str = "lab:";
 /// The permits of each semaphore.
 pub const PERMITS: u32 = 2;
+/// The hash tag of most names, so that a fault of one master of a cluster concerns most locks.
+pub const TAG: &str = "lab";
+
+/// Returns the name on the server: most names share a slot, and some are spread over the cluster.
+///
+/// # Panics
+/// Panics if the name breaks a rule for names.
+#[must_use]
+pub fn on_server(name: &str) -> Name {
+    let is_spread = name.ends_with(['0', '4', '8']);
+    let made = if is_spread { Name::new(name) } else { Name::with_hash_tag(TAG, name) };
+    made.expect("the laboratory's names are valid")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn most_names_share_a_slot() {
+        assert_eq!(on_server("lab:x:5").as_str(), "{lab}lab:x:5");
+        assert_eq!(on_server("lab:x:4").as_str(), "lab:x:4");
+    }
+}

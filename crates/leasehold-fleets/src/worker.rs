@@ -17,7 +17,7 @@ use leasehold::{Client, FencedWriteError, QuorumLock, Redlock};
 use crate::clock::now;
 use crate::event::{Event, Record};
 use crate::hold::Hold;
-use crate::policy::{Kind, PERMITS, PREFIX, Policy};
+use crate::policy::{Kind, PERMITS, PREFIX, Policy, on_server};
 
 /// The lease of every hold. It is longer than a failover, or the holds would end before another server can grant again.
 pub const LEASE: Duration = Duration::from_secs(5);
@@ -207,6 +207,7 @@ impl User {
     }
 
     async fn acquire(&self, name: &str) -> Result<Option<Hold>, String> {
+        let name = on_server(name);
         let client = match &self.source {
             Source::Client(client) => client,
             Source::Quorum(redlock) => return acquire_majority(&redlock.lock(name)).await,

@@ -7,7 +7,7 @@ use super::{cut_off, is_master, last, reset_connections};
 use crate::clock::now;
 use crate::fault::Fault;
 use crate::fleet::wait_until;
-use crate::policy::PREFIX;
+use crate::policy::TAG;
 
 /// The number of moves of a slot, there and back.
 const MOVES: usize = 10;
@@ -18,7 +18,8 @@ pub(super) fn inject(
     fault: Fault,
     random: &mut fastrand::Rng,
 ) -> Result<Option<u64>> {
-    let master = one_of(&cluster.masters(), random)?;
+    let slot = cluster.slot_of_key(&format!("{{{TAG}}}"));
+    let master = cluster.node_of_slot(slot);
     let replicas = cluster.replicas_of(master);
     match fault {
         Fault::MasterKilled => killed(cluster, master, &replicas, random, false),
@@ -43,9 +44,8 @@ pub(super) fn inject(
             Ok(None)
         }
         Fault::ConnectionsReset => reset_connections(cluster.nodes().iter().filter(|node| node.is_up())).map(|()| None),
-        Fault::SlotMoved => moved(cluster, random).map(|()| None),
+        Fault::SlotMoved => moved(cluster, slot, random).map(|()| None),
         Fault::NodeAddedAndRemoved => {
-            let slot = slot(cluster, random);
             let node = cluster.add_node();
             // A new node takes no keys before it knows that the cluster serves.
             cluster.wait_until_settled();
@@ -107,8 +107,7 @@ fn cut_all_off(cluster: &Cluster, replicas: &[usize], random: &mut fastrand::Rng
 }
 
 /// Moves a slot with locks to another master and back, several times.
-fn moved(cluster: &Cluster, random: &mut fastrand::Rng) -> Result<()> {
-    let slot = slot(cluster, random);
+fn moved(cluster: &Cluster, slot: u16, random: &mut fastrand::Rng) -> Result<()> {
     let home = cluster.node_of_slot(slot);
     let others: Vec<_> = cluster.masters().into_iter().filter(|&master| master != home).collect();
     let away = one_of(&others, random)?;
@@ -130,11 +129,6 @@ fn rolling_restart(cluster: &mut Cluster) -> Result<()> {
         cluster.wait_until_settled();
     }
     Ok(())
-}
-
-/// Returns the slot of a random lock of the laboratory.
-fn slot(cluster: &Cluster, random: &mut fastrand::Rng) -> u16 {
-    cluster.slot_of_key(&format!("{PREFIX}replicated:lock:{}", random.usize(..6)))
 }
 
 /// Waits until one of the replicas is a master.

@@ -28,7 +28,7 @@ struct Verb {
     run: fn(&[String]) -> Result<()>,
 }
 
-const VERBS: [Verb; 17] = [
+const VERBS: [Verb; 18] = [
     Verb {
         name: "demo",
         purpose: "show two clients that want one lock, without a server; takes --server, and then a program of yours",
@@ -54,6 +54,11 @@ const VERBS: [Verb; 17] = [
         name: "interop",
         purpose: "run the tests against the real Redisson; takes arguments of the test program; needs Java and Maven",
         run: verb::interop::run,
+    },
+    Verb {
+        name: "fleets",
+        purpose: "inject random faults into real fleets and judge the locks; takes --minutes, --seed, --topology, --faults",
+        run: verb::fleets::run,
     },
     Verb {
         name: "fuzz",

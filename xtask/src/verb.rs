@@ -6,6 +6,7 @@ pub(crate) mod bench;
 pub(crate) mod counts;
 pub(crate) mod demo;
 pub(crate) mod fix;
+pub(crate) mod fleets;
 pub(crate) mod fuzz;
 pub(crate) mod hunt;
 pub(crate) mod interleave;

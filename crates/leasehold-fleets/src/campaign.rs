@@ -8,11 +8,10 @@ use leasehold_testkit::servers::RedisServer;
 
 use crate::clock::{SECOND, now};
 use crate::fault::{Fault, Topology};
-use crate::faults::{Course, inject};
+use crate::faults::inject;
 use crate::fleet::{Fleet, wait_until};
-use crate::judge::Attempt;
 use crate::policy::PREFIX;
-use crate::report;
+use crate::report::{Outcome, print};
 use crate::worker::LEASE;
 use crate::workers::Workers;
 
@@ -44,19 +43,6 @@ pub struct Plan {
     logs: Option<PathBuf>,
 }
 
-/// The results of one fleet.
-#[derive(Debug)]
-pub struct Outcome {
-    /// The topology.
-    pub topology: Topology,
-    /// The faults.
-    pub courses: Vec<Course>,
-    /// The attempts of all workers.
-    pub attempts: Vec<Attempt>,
-    /// The findings that need no log: keys and channels left, workers that did not end.
-    pub findings: Vec<String>,
-}
-
 /// Runs a campaign and prints its tables. Returns true if each tier kept its promises.
 ///
 /// # Errors
@@ -76,7 +62,7 @@ pub fn run(plan: &Plan) -> Result<bool> {
             Some(_) => continue,
         };
         let outcome = endure(plan, topology, seconds * SECOND, &mut random, folder)?;
-        all_kept &= report::print(&outcome);
+        all_kept &= print(&outcome);
     }
     Ok(all_kept)
 }

@@ -3,8 +3,7 @@
 use crate::policy::Policy;
 
 /// A shape of a fleet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[derive(clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Topology {
     /// A master, two replicas and three sentinels.
     Sentinel,
@@ -17,8 +16,7 @@ pub enum Topology {
 }
 
 /// A fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[derive(clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Fault {
     /// A master is killed, and restarted after the failover.
     MasterKilled,

@@ -35,7 +35,10 @@ impl Fleet {
                 let user = Some(User::unlimited("lab", "lab"));
                 Self::Sentinels(Sentinels::with(SentinelOptions { user, ..SentinelOptions::default() }))
             }
-            Topology::Cluster => Self::Cluster(Cluster::with(ClusterOptions { node_timeout_ms: 700, ..ClusterOptions::default() })),
+            Topology::Cluster => Self::Cluster(Cluster::with(ClusterOptions {
+                node_timeout_ms: 700,
+                ..ClusterOptions::default()
+            })),
             Topology::Independent => Self::Servers(persistent(3)),
             Topology::Single => Self::Servers(persistent(1)),
         }

@@ -13,6 +13,7 @@
     reason = "a laboratory: real servers, real time, and a table on the terminal"
 )]
 
+pub mod attempt;
 pub mod campaign;
 pub mod clock;
 pub mod event;

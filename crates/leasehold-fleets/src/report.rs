@@ -2,17 +2,30 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::campaign::Outcome;
+use crate::attempt::Attempt;
 use crate::clock::SECOND;
 use crate::fault::{Fault, Topology};
 use crate::faults::Course;
-use crate::judge::{Attempt, Overlap, losses, overlaps, tokens, waits};
+use crate::judge::{Overlap, losses, overlaps, tokens, waits};
 use crate::policy::{Kind, Policy};
 
 /// The longest time from the end of a wait to its outcome. The machine that runs a whole fleet is busy.
 const LATE: u64 = 3 * SECOND;
 /// The number of faults that lose grants after which *replicated* must have shown a double grant.
 const TOO_GENTLE_AFTER: usize = 6;
+
+/// The results of one fleet.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The topology.
+    pub topology: Topology,
+    /// The faults.
+    pub courses: Vec<Course>,
+    /// The attempts of all workers.
+    pub attempts: Vec<Attempt>,
+    /// The findings that need no log: keys and channels left, workers that did not end.
+    pub findings: Vec<String>,
+}
 
 /// One row: a fault and what followed.
 #[derive(Debug, Default)]
@@ -88,10 +101,12 @@ fn probes(attempts: &[Attempt]) -> BTreeMap<(Policy, &str), Vec<u64>> {
 }
 
 fn print_rows(topology: Topology, rows: &BTreeMap<Fault, Row>) {
-    println!("\n{topology:?}: faults with double grants (and double grants); times are the longest, in seconds");
+    println!(
+        "\n{topology:?}: faults with double grants (and double grants); times are the longest, in seconds"
+    );
     print!("{:<22}{:>7}", "fault", "faults");
     topology.policies().iter().for_each(|policy| print!("{:>13}", policy.name()));
-    println!("{:>9}{:>9}  {}", "serves", "settled", "then a grant, by policy");
+    println!("{:>9}{:>9}  then a grant, by policy", "serves", "settled");
     for (fault, row) in rows {
         print!("{:<22}{:>7}", format!("{fault:?}"), row.faults);
         for policy in topology.policies() {
@@ -101,7 +116,8 @@ fn print_rows(topology: Topology, rows: &BTreeMap<Fault, Row>) {
             };
             print!("{cell:>13}");
         }
-        let grants: Vec<_> = topology.policies().iter().map(|policy| row.grants.get(policy).copied()).collect();
+        let grants: Vec<_> =
+            topology.policies().iter().map(|policy| row.grants.get(policy).copied()).collect();
         let grants: Vec<_> = grants.into_iter().map(|time| time.map_or("-".to_owned(), seconds)).collect();
         println!("{:>9}{:>9}  {}", seconds(row.serves), seconds(row.settles), grants.join(" "));
     }

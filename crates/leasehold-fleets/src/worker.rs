@@ -97,8 +97,11 @@ enum Source {
 /// The log cannot be opened, or a client cannot connect.
 pub fn run(options: &Options) -> Result<()> {
     let file = OpenOptions::new().create(true).append(true).open(&options.log).context("no log")?;
-    let journal =
-        Arc::new(Journal { file: Mutex::new(file), attempts: AtomicU64::new(0), ends: AtomicBool::new(false) });
+    let journal = Arc::new(Journal {
+        file: Mutex::new(file),
+        attempts: AtomicU64::new(0),
+        ends: AtomicBool::new(false),
+    });
     let watched = Arc::clone(&journal);
     thread::spawn(move || {
         // An error is an end too.
@@ -110,7 +113,8 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 async fn work(options: &Options, journal: &Arc<Journal>) -> Result<()> {
-    let policies: Vec<Policy> = serde_json::from_str(&options.policies).context("the policies are not JSON")?;
+    let policies: Vec<Policy> =
+        serde_json::from_str(&options.policies).context("the policies are not JSON")?;
     let resource = Client::connect(&options.resource).await?;
     let (mut tasks, mut sources) = (tokio::task::JoinSet::new(), Vec::new());
     for policy in policies {
@@ -132,7 +136,9 @@ async fn work(options: &Options, journal: &Arc<Journal>) -> Result<()> {
     }
     for source in sources {
         match source {
-            Source::Client(client) => drop(client.close().await),
+            Source::Client(client) => {
+                client.close().await;
+            }
             Source::Quorum(redlock) => redlock.close().await,
         }
     }
@@ -183,7 +189,11 @@ impl User {
             Ok(Some(hold)) => {
                 let token = hold.token();
                 let remaining = u64::try_from(hold.remaining().as_micros()).unwrap_or(u64::MAX);
-                journal.write(at, attempt, Event::Granted { valid_until: at.saturating_add(remaining), token });
+                journal.write(
+                    at,
+                    attempt,
+                    Event::Granted { valid_until: at.saturating_add(remaining), token },
+                );
                 self.hold(journal, attempt, &name, hold).await;
                 if self.kind == Kind::Probe {
                     tokio::time::sleep(PROBE_EVERY).await;
@@ -268,7 +278,8 @@ impl User {
     async fn write(&self, journal: &Journal, attempt: u64, name: &str, hold: &Hold) {
         let Some(token) = hold.token() else { return };
         let sent = now();
-        let outcome = self.resource.fenced(token).set(format!("resource:{name}").as_str(), token.to_string()).await;
+        let outcome =
+            self.resource.fenced(token).set(format!("resource:{name}").as_str(), token.to_string()).await;
         let accepted = match outcome {
             Ok(()) => true,
             Err(FencedWriteError::Stale { .. }) => false,

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use crate::attempt::{Attempt, attempts};
 use crate::clock::{SECOND, now};
 use crate::event::Record;
 use crate::fault::Topology;
-use crate::judge::{Attempt, attempts};
 
 /// The time limit for a worker to end its last attempts and close its clients.
 const ENDS_WITHIN: u64 = 30 * SECOND;

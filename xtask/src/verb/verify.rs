@@ -7,7 +7,7 @@ mod oldest_rust;
 
 use anyhow::{Result, bail};
 
-use super::{counts, fuzz, interleave, interop, mutants, package, sim, test, tidy, valkey};
+use super::{counts, fleets, fuzz, interleave, interop, mutants, package, sim, test, tidy, valkey};
 use crate::shell::{Done, Part, cargo, run as run_command, summary};
 
 /// The mutants for every change, a share with mutants of each crate. `cargo x hunt` tries all mutants.
@@ -35,13 +35,14 @@ const BEFORE_TESTS: [Check; 3] = [
 ];
 const AFTER_TESTS: [Check; 1] = [("documentation", || fully(documentation()))];
 /// The checks that take long or need much: CI runs them, and a change when they concern it.
-const IN_CI: [Check; 12] = [
+const IN_CI: [Check; 13] = [
     ("counts", || fully(counts::run(&[]))),
     ("model check", || fully(test::model_check())),
     ("valkey", valkey::run_or_skip),
     ("interop", || interop::run_or_skip(&[])),
     ("features", || fully(each_feature())),
     ("simulation", || fully(sim::run(&[]))),
+    ("fleets", || fully(fleets::run(&[]))),
     ("mutants", || fully(mutants::run(&MUTANTS_SHARE.map(str::to_owned)))),
     ("interleavings", || fully(interleave::run(&[SCHEDULES_SHARE.to_owned()]))),
     ("fuzzing", || fully(fuzz::run(&FUZZ_SHARE.map(str::to_owned)))),

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use leasehold_testkit::fleets::Cluster;
 
-use super::{cut_off, is_master, last, reset_connections};
+use super::steps::{cut_off, is_master, last, reset_connections};
 use crate::clock::now;
 use crate::fault::Fault;
 use crate::fleet::wait_until;
@@ -13,11 +13,7 @@ use crate::policy::TAG;
 const MOVES: usize = 10;
 
 /// Injects a fault. Returns the time at which all slots were served again, if it is not that of the settled cluster.
-pub(super) fn inject(
-    cluster: &mut Cluster,
-    fault: Fault,
-    random: &mut fastrand::Rng,
-) -> Result<Option<u64>> {
+pub(super) fn inject(cluster: &mut Cluster, fault: Fault, random: &mut fastrand::Rng) -> Result<Option<u64>> {
     let slot = cluster.slot_of_key(&format!("{{{TAG}}}"));
     let master = cluster.node_of_slot(slot);
     let replicas = cluster.replicas_of(master);
@@ -43,7 +39,9 @@ pub(super) fn inject(
             cluster.restart(replica);
             Ok(None)
         }
-        Fault::ConnectionsReset => reset_connections(cluster.nodes().iter().filter(|node| node.is_up())).map(|()| None),
+        Fault::ConnectionsReset => {
+            reset_connections(cluster.nodes().iter().filter(|node| node.is_up())).map(|()| None)
+        }
         Fault::SlotMoved => moved(cluster, slot, random).map(|()| None),
         Fault::NodeAddedAndRemoved => {
             let node = cluster.add_node();

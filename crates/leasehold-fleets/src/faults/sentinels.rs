@@ -3,17 +3,13 @@
 use anyhow::{Result, bail};
 use leasehold_testkit::fleets::Sentinels;
 
-use super::{cut_off, is_master, last, order, reset_connections};
+use super::steps::{cut_off, is_master, last, order, reset_connections};
 use crate::clock::now;
 use crate::fault::Fault;
 use crate::fleet::wait_until;
 
 /// Injects a fault. Returns the time at which a master served again, if it is not the time of the settled fleet.
-pub(super) fn inject(
-    fleet: &mut Sentinels,
-    fault: Fault,
-    random: &mut fastrand::Rng,
-) -> Result<Option<u64>> {
+pub(super) fn inject(fleet: &mut Sentinels, fault: Fault, random: &mut fastrand::Rng) -> Result<Option<u64>> {
     let master = fleet.master();
     match fault {
         Fault::MasterKilled => killed(fleet, master, &[]),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use leasehold_testkit::servers::RedisServer;
 
-use super::{last, reset_connections};
+use super::steps::{last, reset_connections};
 use crate::clock::now;
 use crate::fault::Fault;
 use crate::worker::LEASE;

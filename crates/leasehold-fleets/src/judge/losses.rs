@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Attempt;
+use crate::attempt::Attempt;
 use crate::policy::Policy;
 
 /// The losses of one policy.
@@ -33,17 +33,16 @@ pub fn losses(attempts: &[Attempt]) -> BTreeMap<Policy, Losses> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::examples::hold;
     use super::*;
 
     #[test]
     fn losses_are_summed_up() {
         let lost = |at, still_valid| {
-            let mut attempt = hold(0, 10, 50);
-            attempt.hold.as_mut().unwrap().lost = Some((at, "Deleted".into(), still_valid));
+            let mut attempt = Attempt::example(0, 10, 50);
+            attempt.example_hold().lost = Some((at, "Deleted".into(), still_valid));
             attempt
         };
-        let all = losses(&[lost(52, false), lost(60, true), hold(1, 70, 80)]);
+        let all = losses(&[lost(52, false), lost(60, true), Attempt::example(1, 70, 80)]);
         let expected =
             Losses { reasons: BTreeMap::from([("Deleted".to_owned(), 2)]), latest: 10, premature: 1 };
         assert_eq!(all[&Policy::Replicated], expected);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Attempt;
+use crate::attempt::Attempt;
 use crate::policy::{Kind, PERMITS, Policy};
 
 /// A grant that exceeded the limit.
@@ -20,10 +20,13 @@ pub struct Overlap {
     pub length: u64,
 }
 
+/// A lock or semaphore of one policy.
+type Subject<'a> = (Policy, Kind, &'a str);
+
 /// Finds each grant at whose time as many other holds of the name were valid as the primitive allows.
 #[must_use]
 pub fn overlaps(attempts: &[Attempt]) -> Vec<Overlap> {
-    let mut names: BTreeMap<(Policy, Kind, &str), Vec<(u64, u64)>> = BTreeMap::new();
+    let mut names: BTreeMap<Subject<'_>, Vec<(u64, u64)>> = BTreeMap::new();
     for attempt in attempts {
         if let Some(hold) = &attempt.hold {
             let key = (attempt.policy, attempt.kind, attempt.name.as_str());
@@ -51,31 +54,37 @@ pub fn overlaps(attempts: &[Attempt]) -> Vec<Overlap> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::examples::hold;
     use super::*;
 
     #[test]
     fn two_valid_holds_of_one_lock_overlap() {
-        let found = overlaps(&[hold(0, 10, 50), hold(1, 30, 40)]);
+        let found = overlaps(&[Attempt::example(0, 10, 50), Attempt::example(1, 30, 40)]);
         assert_eq!(found.iter().map(|one| (one.at, one.length)).collect::<Vec<_>>(), [(30, 10)]);
     }
 
     #[test]
     fn holds_one_after_the_other_do_not_overlap() {
-        assert!(overlaps(&[hold(0, 10, 30), hold(1, 30, 40), hold(0, 41, 60)]).is_empty());
+        assert!(
+            overlaps(&[
+                Attempt::example(0, 10, 30),
+                Attempt::example(1, 30, 40),
+                Attempt::example(0, 41, 60)
+            ])
+            .is_empty()
+        );
     }
 
     #[test]
     fn holds_of_different_names_do_not_overlap() {
-        let mut other = hold(1, 20, 40);
+        let mut other = Attempt::example(1, 20, 40);
         other.name = "lab:y".into();
-        assert!(overlaps(&[hold(0, 10, 50), other]).is_empty());
+        assert!(overlaps(&[Attempt::example(0, 10, 50), other]).is_empty());
     }
 
     #[test]
     fn a_semaphore_has_as_many_holders_as_permits() {
         let permit = |worker, from, seen| {
-            let mut attempt = hold(worker, from, seen);
+            let mut attempt = Attempt::example(worker, from, seen);
             attempt.kind = Kind::Semaphore;
             attempt
         };

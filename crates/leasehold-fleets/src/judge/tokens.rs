@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Attempt, Held};
+use crate::attempt::{Attempt, Held};
 
 /// A broken order of tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,8 +79,13 @@ fn stale_writes(name: &str, holds: &[(u64, &Held, u64)], found: &mut Vec<TokenBr
 
 #[cfg(test)]
 mod tests {
-    use super::super::examples::fenced;
     use super::*;
+
+    fn fenced(from: u64, seen: u64, token: u64) -> Attempt {
+        let mut attempt = Attempt::example(0, from, seen);
+        attempt.example_hold().token = Some(token);
+        attempt
+    }
 
     #[test]
     fn growing_tokens_are_in_order() {
@@ -103,10 +108,10 @@ mod tests {
     #[test]
     fn a_write_of_a_lower_token_after_a_higher_one_is_found() {
         let (mut old, mut new) = (fenced(10, 20, 1), fenced(30, 40, 2));
-        new.hold.as_mut().unwrap().writes.push((31, 32, true));
-        old.hold.as_mut().unwrap().writes.push((33, 34, false));
+        new.example_hold().writes.push((31, 32, true));
+        old.example_hold().writes.push((33, 34, false));
         assert!(tokens(&[old.clone(), new.clone()]).is_empty(), "a rejected write is none");
-        old.hold.as_mut().unwrap().writes.push((35, 36, true));
+        old.example_hold().writes.push((35, 36, true));
         assert_eq!(tokens(&[old, new]), [TokenBreach::StaleWrite { name: "lab:x".into(), at: 35 }]);
     }
 }

@@ -1,6 +1,6 @@
 //! Waiters without an outcome, and outcomes after the end of the wait.
 
-use super::Attempt;
+use crate::attempt::Attempt;
 
 /// The waits of all attempts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,14 +37,13 @@ pub fn waits(attempts: &[Attempt]) -> Waits {
 
 #[cfg(test)]
 mod tests {
-    use super::super::examples::hold;
     use super::*;
 
     #[test]
     fn a_waiter_without_an_outcome_is_stuck() {
-        let mut stuck = hold(0, 10, 20);
+        let mut stuck = Attempt::example(0, 10, 20);
         (stuck.hold, stuck.answered) = (None, None);
-        let mut late = hold(0, 10, 20);
+        let mut late = Attempt::example(0, 10, 20);
         late.answered = Some(late.at + late.wait + 7);
         let expected = Waits { attempts: 2, grants: 1, failed: 0, stuck: 1, latest: 7 };
         assert_eq!(waits(&[stuck, late]), expected);

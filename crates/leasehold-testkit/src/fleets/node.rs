@@ -38,6 +38,43 @@ pub(super) fn order(server: &RedisServer, command: &[&str]) -> String {
     }
 }
 
+/// Writes the faults of one data node for a fleet with a list of nodes.
+macro_rules! node_faults {
+    ($fleet:ty) => {
+        impl $fleet {
+            /// Kills a data node (SIGKILL).
+            pub fn kill(&mut self, node: usize) {
+                self.nodes[node].kill();
+            }
+
+            /// Freezes a data node (SIGSTOP).
+            #[track_caller]
+            pub fn freeze(&self, node: usize) {
+                self.nodes[node].freeze();
+            }
+
+            /// Thaws a frozen data node, which answers at first in its old role.
+            #[track_caller]
+            pub fn resume(&self, node: usize) {
+                self.nodes[node].thaw();
+            }
+
+            /// Restarts a data node in its last role, and with its identity in a cluster, with its data.
+            #[track_caller]
+            pub fn restart(&mut self, node: usize) {
+                self.nodes[node].restart();
+            }
+
+            /// Restarts a data node in its last role, and with its identity in a cluster, without its data.
+            #[track_caller]
+            pub fn restart_empty(&mut self, node: usize) {
+                self.nodes[node].restart_empty();
+            }
+        }
+    };
+}
+pub(super) use node_faults;
+
 /// The role of a node in replication.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Role {

@@ -85,6 +85,8 @@ pub struct Sentinels {
     sentinels: Vec<RedisServer>,
 }
 
+node::node_faults!(Sentinels);
+
 impl Sentinels {
     /// Starts one master (node 0), two replicas and three sentinels, and waits until they are settled.
     ///
@@ -193,35 +195,6 @@ impl Sentinels {
     pub fn replicas(&self) -> Vec<usize> {
         let master = self.master();
         (0..self.nodes.len()).filter(|&index| index != master && self.nodes[index].is_up()).collect()
-    }
-
-    /// Kills a data node (SIGKILL).
-    pub fn kill(&mut self, node: usize) {
-        self.nodes[node].kill();
-    }
-
-    /// Freezes a data node (SIGSTOP).
-    #[track_caller]
-    pub fn freeze(&self, node: usize) {
-        self.nodes[node].freeze();
-    }
-
-    /// Thaws a frozen data node, which answers at first in its old role.
-    #[track_caller]
-    pub fn resume(&self, node: usize) {
-        self.nodes[node].thaw();
-    }
-
-    /// Restarts a data node in its last role, with its data.
-    #[track_caller]
-    pub fn restart(&mut self, node: usize) {
-        self.nodes[node].restart();
-    }
-
-    /// Restarts a data node in its last role, without its data.
-    #[track_caller]
-    pub fn restart_empty(&mut self, node: usize) {
-        self.nodes[node].restart_empty();
     }
 
     /// Makes a node a master by hand, behind the sentinels' back. They make it a replica again.

@@ -53,6 +53,8 @@ pub struct Cluster {
     pub(super) removed: Vec<bool>,
 }
 
+node::node_faults!(Cluster);
+
 impl Cluster {
     /// Starts a cluster and waits until it is settled. The masters come first, then the first replica of each, and so
     /// on.
@@ -148,35 +150,6 @@ impl Cluster {
         let follows =
             |&index: &usize| matches!(node::role(&self.nodes[index]), Role::Replica(of, _) if of == port);
         self.up().filter(follows).collect()
-    }
-
-    /// Kills a node (SIGKILL).
-    pub fn kill(&mut self, node: usize) {
-        self.nodes[node].kill();
-    }
-
-    /// Freezes a node (SIGSTOP).
-    #[track_caller]
-    pub fn freeze(&self, node: usize) {
-        self.nodes[node].freeze();
-    }
-
-    /// Thaws a frozen node, which answers at first in its old role.
-    #[track_caller]
-    pub fn resume(&self, node: usize) {
-        self.nodes[node].thaw();
-    }
-
-    /// Restarts a node in its last role, with its data.
-    #[track_caller]
-    pub fn restart(&mut self, node: usize) {
-        self.nodes[node].restart();
-    }
-
-    /// Restarts a node in its last role and with its identity, without its data.
-    #[track_caller]
-    pub fn restart_empty(&mut self, node: usize) {
-        self.nodes[node].restart_empty();
     }
 
     /// Makes a replica the master of its slots, by CLUSTER FAILOVER with an option such as `FORCE`, or with none, and

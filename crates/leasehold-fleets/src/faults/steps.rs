@@ -1,0 +1,39 @@
+//! Steps of the faults of several topologies.
+
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Result;
+use leasehold_testkit::servers::RedisServer;
+
+/// Lets a part of a fault last for a random time.
+pub(super) fn last(random: &mut fastrand::Rng, ms: std::ops::Range<u64>) {
+    thread::sleep(Duration::from_millis(random.u64(ms)));
+}
+
+/// Sends a command to a node of the kit's own.
+pub(super) fn order(node: &RedisServer, command: &[&str]) -> Result<String> {
+    Ok(node.command(command)?.text().to_owned())
+}
+
+/// Cuts the link from a replica to its master, and freezes the replica, so that it does not connect again.
+pub(super) fn cut_off(replica: &RedisServer) -> Result<()> {
+    replica.command(&["CLIENT", "KILL", "TYPE", "master"])?;
+    replica.freeze();
+    Ok(())
+}
+
+/// Closes all connections of clients at nodes.
+pub(super) fn reset_connections<'a>(nodes: impl Iterator<Item = &'a RedisServer>) -> Result<()> {
+    for node in nodes {
+        for kind in ["normal", "pubsub"] {
+            node.command(&["CLIENT", "KILL", "TYPE", kind])?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns true if the node says that it is a master.
+pub(super) fn is_master(node: &RedisServer) -> bool {
+    node.command(&["INFO", "replication"]).is_ok_and(|info| info.text().contains("role:master"))
+}

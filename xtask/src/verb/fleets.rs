@@ -1,0 +1,21 @@
+//! `cargo x fleets`: random faults against real fleets of servers, with workers in processes of their own and a judge.
+//!
+//! Invariant: a broken promise of a tier is an error, and so is a laboratory that shows no double grant without
+//! confirmation.
+
+use anyhow::Result;
+
+use crate::{server, shell};
+
+/// The share of every change: some faults of each fleet, from a fixed seed.
+const SHARE: [&str; 4] = ["--minutes", "2", "--seed", "1"];
+
+/// Runs the share of every change. Takes `--minutes`, `--seed`, `--topology`, `--faults`, `--workers` and `--logs`.
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    println!("server: {}", server::ensure_installed()?);
+    let mut command = shell::cargo(&["run", "--locked", "--quiet", "-p", "leasehold-fleets", "--"])?;
+    if arguments.is_empty() {
+        command.args(SHARE);
+    }
+    shell::run(command.args(arguments))
+}

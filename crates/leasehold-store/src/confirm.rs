@@ -8,14 +8,15 @@ use std::time::Duration;
 
 /// The replicas that must acknowledge an acquire, a renewal or a fenced write before it counts.
 ///
-/// With replicas that confirm, a failover loses no confirmed hold, unless the new master is a replica that was restarted
-/// without its data, or that an operator promoted by force (docs/guarantees.md#tiers).
+/// If all replicas of the fleet confirm, a failover loses no confirmed hold, unless the new master is a replica that was
+/// restarted without its data, or that an operator promoted by force (docs/guarantees.md#tiers).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Confirm {
     /// At least this many replicas. Fewer than all of them do not exclude a second grant after a failover.
     AtLeast(u32),
-    /// All replicas that are connected to the master, and at least this many.
+    /// All replicas that are connected to the master, and at least this many. Only with the number of replicas of the
+    /// fleet does it exclude a second grant, because a replica that is away can take over when it comes back.
     #[non_exhaustive]
     All {
         /// The least number of connected replicas.

@@ -14,8 +14,9 @@ impl ClientBuilder {
     /// Sets the replicas that must acknowledge each acquire, each renewal and each fenced write (default: none).
     ///
     /// A replica that takes over after a failover then has every hold that a client trusts, if it acknowledged it. So
-    /// use [`Confirm::all`] with at least one replica, and `min-replicas-to-write` on the servers. With fewer than all
-    /// replicas, a replica without the hold can take over, and grant it twice.
+    /// use [`Confirm::all`] with the number of replicas of each master, and `min-replicas-to-write` on the servers. With
+    /// fewer, a replica without the hold can take over, and grant it twice. `Confirm::all(1)` does not exclude that: a
+    /// replica that has lost its connection to the master does not count, and can still become the master.
     ///
     /// A call that too few replicas acknowledge fails. Its lock is not held, and a renewal does not prolong the trust in a
     /// hold. Each call takes a round trip to the replicas longer. Calls that run at the same time share that round trip.

@@ -121,7 +121,13 @@ async fn work(options: &Options, journal: &Arc<Journal>) -> Result<()> {
         let source = connect(options, policy).await?;
         for task in 0..=TASKS {
             let kind = kind(policy, task);
-            let user = User { policy, kind, source: source.clone(), resource: resource.clone() };
+            let user = User {
+                policy,
+                kind,
+                source: source.clone(),
+                resource: resource.clone(),
+                probes: AtomicU64::new(0),
+            };
             let journal = Arc::clone(journal);
             tasks.spawn(async move {
                 while !journal.ends() {
@@ -173,13 +179,14 @@ struct User {
     kind: Kind,
     source: Source,
     resource: Client,
+    probes: AtomicU64,
 }
 
 impl User {
     /// Acquires, holds and releases once.
     async fn section(&self, journal: &Journal) {
         let attempt = journal.begin();
-        let name = self.name(attempt);
+        let name = self.name();
         let wait = u64::try_from(WAIT.as_micros()).unwrap_or(u64::MAX);
         let (policy, kind) = (self.policy, self.kind);
         journal.write(now(), attempt, Event::Attempt { policy, kind, name: name.clone(), wait });
@@ -207,10 +214,12 @@ impl User {
         }
     }
 
-    fn name(&self, attempt: u64) -> String {
+    fn name(&self) -> String {
         let number = match self.kind {
             Kind::Semaphore => "0".to_owned(),
-            Kind::Probe => format!("{}:{}", std::process::id(), attempt % PROBES),
+            Kind::Probe => {
+                format!("{}:{}", std::process::id(), self.probes.fetch_add(1, Ordering::Relaxed) % PROBES)
+            }
             Kind::Lock | Kind::Fenced => fastrand::u32(..NAMES).to_string(),
         };
         format!("{PREFIX}{}:{:?}:{number}", self.policy.name(), self.kind).to_lowercase()

@@ -65,7 +65,7 @@ fn killed(
     lag: bool,
 ) -> Result<Option<u64>> {
     if lag {
-        cut_all_off(cluster, replicas, random)?;
+        cut_all_off(cluster, master, replicas, random)?;
     }
     cluster.kill(master);
     if lag {
@@ -84,7 +84,7 @@ fn frozen(
     lag: bool,
 ) -> Result<Option<u64>> {
     if lag {
-        cut_all_off(cluster, replicas, random)?;
+        cut_all_off(cluster, master, replicas, random)?;
     }
     cluster.freeze(master);
     if lag {
@@ -96,10 +96,13 @@ fn frozen(
     Ok(Some(serves))
 }
 
-fn cut_all_off(cluster: &Cluster, replicas: &[usize], random: &mut fastrand::Rng) -> Result<()> {
-    for &replica in replicas {
-        cut_off(&cluster.nodes()[replica])?;
-    }
+fn cut_all_off(
+    cluster: &Cluster,
+    master: usize,
+    replicas: &[usize],
+    random: &mut fastrand::Rng,
+) -> Result<()> {
+    cut_off(&cluster.nodes()[master], replicas.iter().map(|&replica| &cluster.nodes()[replica]))?;
     last(random, 400..1000);
     Ok(())
 }

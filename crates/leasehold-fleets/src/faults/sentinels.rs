@@ -84,9 +84,7 @@ fn gentle(fleet: &mut Sentinels, fault: Fault, random: &mut fastrand::Rng) -> Re
 /// Cuts all replicas off while the master serves on, and returns them.
 fn lag(fleet: &Sentinels, random: &mut fastrand::Rng) -> Result<Vec<usize>> {
     let replicas = fleet.replicas();
-    for &replica in &replicas {
-        cut_off(&fleet.nodes()[replica])?;
-    }
+    cut_off(&fleet.nodes()[fleet.master()], replicas.iter().map(|&replica| &fleet.nodes()[replica]))?;
     last(random, 400..1000);
     Ok(replicas)
 }
@@ -120,7 +118,7 @@ fn one_lags(fleet: &mut Sentinels, master: usize, random: &mut fastrand::Rng) ->
     let replica = one_of(&fleet.replicas(), random);
     order(&fleet.nodes()[replica], &["CONFIG", "SET", "replica-priority", "1"])?;
     wait_until("the sentinels to prefer a replica", || prefers(fleet, replica))?;
-    cut_off(&fleet.nodes()[replica])?;
+    cut_off(&fleet.nodes()[master], std::iter::once(&fleet.nodes()[replica]))?;
     last(random, 300..800);
     let serves = killed(fleet, master, &[replica])?;
     order(&fleet.nodes()[replica], &["CONFIG", "SET", "replica-priority", "100"])?;

@@ -16,10 +16,14 @@ pub(super) fn order(node: &RedisServer, command: &[&str]) -> Result<String> {
     Ok(node.command(command)?.text().to_owned())
 }
 
-/// Cuts the link from a replica to its master, and freezes the replica, so that it does not connect again.
-pub(super) fn cut_off(replica: &RedisServer) -> Result<()> {
-    replica.command(&["CLIENT", "KILL", "TYPE", "master"])?;
-    replica.freeze();
+/// Freezes replicas and then cuts the master's links to all replicas. A replica whose own side is cut connects again in
+/// less than the time that a signal takes, and then receives all grants from the buffers of the kernel.
+pub(super) fn cut_off<'a>(
+    master: &RedisServer,
+    replicas: impl Iterator<Item = &'a RedisServer>,
+) -> Result<()> {
+    replicas.for_each(RedisServer::freeze);
+    master.command(&["CLIENT", "KILL", "TYPE", "replica"])?;
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use crate::policy::{Kind, Policy};
 /// The longest time from the end of a wait to its outcome. The machine that runs a whole fleet is busy.
 const LATE: u64 = 3 * SECOND;
 /// The number of faults that lose grants after which *replicated* must have shown a double grant.
-const TOO_GENTLE_AFTER: usize = 6;
+const TOO_GENTLE_AFTER: usize = 8;
 
 /// The results of one fleet.
 #[derive(Debug)]

@@ -18,10 +18,10 @@ pub(super) fn inject(cluster: &mut Cluster, fault: Fault, random: &mut fastrand:
     let master = cluster.node_of_slot(slot);
     let replicas = cluster.replicas_of(master);
     match fault {
-        Fault::MasterKilled => killed(cluster, master, &replicas, random, false),
-        Fault::LagThenKilled => killed(cluster, master, &replicas, random, true),
-        Fault::MasterFrozen => frozen(cluster, master, &replicas, random, false),
-        Fault::LagThenFrozen => frozen(cluster, master, &replicas, random, true),
+        Fault::MasterKilled => failover(cluster, master, false, End::Killed, random),
+        Fault::LagThenKilled => failover(cluster, master, true, End::Killed, random),
+        Fault::MasterFrozen => failover(cluster, master, false, End::Frozen, random),
+        Fault::LagThenFrozen => failover(cluster, master, true, End::Frozen, random),
         Fault::FailoverByHand => {
             cluster.failover(one_of(&replicas, random)?, None);
             Ok(Some(now()))
@@ -57,42 +57,40 @@ pub(super) fn inject(cluster: &mut Cluster, fault: Fault, random: &mut fastrand:
     }
 }
 
-fn killed(
-    cluster: &mut Cluster,
-    master: usize,
-    replicas: &[usize],
-    random: &mut fastrand::Rng,
-    lag: bool,
-) -> Result<Option<u64>> {
-    if lag {
-        cut_all_off(cluster, master, replicas, random)?;
-    }
-    cluster.kill(master);
-    if lag {
-        replicas.iter().for_each(|&replica| cluster.resume(replica));
-    }
-    let serves = one_serves(cluster, replicas)?;
-    cluster.restart(master);
-    Ok(Some(serves))
+/// The end of a master.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Killed,
+    Frozen,
 }
 
-fn frozen(
-    cluster: &Cluster,
+/// Ends a master, waits until a replica has taken over, and brings the node back.
+fn failover(
+    cluster: &mut Cluster,
     master: usize,
-    replicas: &[usize],
-    random: &mut fastrand::Rng,
     lag: bool,
+    end: End,
+    random: &mut fastrand::Rng,
 ) -> Result<Option<u64>> {
+    let replicas = cluster.replicas_of(master);
     if lag {
-        cut_all_off(cluster, master, replicas, random)?;
+        cut_all_off(cluster, master, &replicas, random)?;
     }
-    cluster.freeze(master);
+    match end {
+        End::Killed => cluster.kill(master),
+        End::Frozen => cluster.freeze(master),
+    }
     if lag {
         replicas.iter().for_each(|&replica| cluster.resume(replica));
     }
-    let serves = one_serves(cluster, replicas)?;
-    last(random, 0..300);
-    cluster.resume(master);
+    let serves = one_serves(cluster, &replicas)?;
+    match end {
+        End::Killed => cluster.restart(master),
+        End::Frozen => {
+            last(random, 0..300);
+            cluster.resume(master);
+        }
+    }
     Ok(Some(serves))
 }
 

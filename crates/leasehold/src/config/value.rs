@@ -178,10 +178,11 @@ pub(super) enum Replicas {
 }
 
 impl Replicas {
-    /// Returns the policy for a fleet with this number of replicas, or `None` if the number is missing.
+    /// Returns the policy for a fleet with this number of replicas, or `None` if the number is missing. Without it, all
+    /// replicas are those that are connected.
     pub(super) fn policy(self, total: Option<u32>) -> Option<Confirm> {
         match self {
-            Self::All => Some(Confirm::all(1)),
+            Self::All => Some(Confirm::all(total.unwrap_or(1))),
             Self::Majority => total.map(Confirm::majority),
             Self::AtLeast(least) => Some(Confirm::AtLeast(least)),
         }

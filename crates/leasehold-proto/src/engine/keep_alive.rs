@@ -119,11 +119,14 @@ impl Engine {
     }
 
     /// Goes on with a queue whose waiter was granted. A grant that leaves permits for the next waiter sends a message, so
-    /// no attempt is made before.
-    pub(super) fn server_queue_granted(&mut self, now: Moment, id: QueueId) {
+    /// no attempt is made before. `heard` is true if a message came before the answer, and may have been that one.
+    pub(super) fn server_queue_granted(&mut self, now: Moment, id: QueueId, heard: bool) {
         let Some(queue) = self.places.queue_mut(id) else { return };
         queue.widen();
         self.listen_in_server_queue(now, id);
+        if heard {
+            self.wake_up(now, Listener::Queue(id));
+        }
     }
 
     /// Shows the server that the waiters of a queue are alive.

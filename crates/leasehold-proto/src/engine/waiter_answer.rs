@@ -83,11 +83,13 @@ impl Engine {
         if attempt.is_too_late(now) {
             return self.granted_too_late(now, attempt);
         }
+        let heard = self.tries_of(attempt.waiter).is_some_and(|tries| tries.again);
         self.unlisten(Listener::Waiter(attempt.waiter));
         self.unlink(attempt.waiter);
         self.begin_hold(now, attempt.waiter, attempt, token);
-        if attempt.terms.recipe().waiters.are_queued() {
-            self.server_queue_granted(now, attempt.queue);
+        let recipe = attempt.terms.recipe();
+        if recipe.waiters.are_queued() {
+            self.server_queue_granted(now, attempt.queue, heard && !recipe.holding.is_exclusive());
         }
     }
 

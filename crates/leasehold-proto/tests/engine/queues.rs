@@ -208,6 +208,28 @@ fn a_queued_waiter_of_a_semaphore_waits_for_the_message_of_the_grant_before_it()
 }
 
 #[test]
+fn a_message_that_comes_before_the_grant_is_for_the_next_waiter_of_a_semaphore() {
+    let mut harness = Harness::new();
+    for id in [1, 2] {
+        harness.step(0, Event::Acquire(Id(id), of(&FIFO_SEMAPHORE, id)));
+        harness.answer(0, Ok(Reply::Int(0)));
+    }
+    let channel = harness.listening.first().unwrap().clone();
+    harness.step(1, Event::Listening(channel.clone()));
+    while !harness.sent.is_empty() {
+        harness.answer(1, Ok(Reply::Int(0)));
+    }
+    harness.step(2, Event::Message(channel.clone()));
+    assert_eq!(verbs(&harness), [Verb::Acquire], "the first waiter tries");
+    harness.step(3, Event::Message(channel));
+    harness.answer(4, Ok(Reply::Int(1)));
+    assert!(matches!(harness.claim(4, 1), Some(Outcome::Acquired(Ok(_)))));
+    assert_eq!(verbs(&harness), [Verb::Acquire], "the message of the grant came before its answer");
+    harness.answer(5, Ok(Reply::Int(1)));
+    assert!(matches!(harness.claim(5, 2), Some(Outcome::Acquired(Ok(_)))));
+}
+
+#[test]
 fn a_refused_attempt_that_overtook_the_release_before_it_is_made_again() {
     for recipe in [&FIFO_SEMAPHORE, &FAIR, &REENTRANT] {
         let mut harness = Harness::new();

@@ -10,7 +10,8 @@
 -- calls hexists exists hlen hset hdel pttl pexpire get set time
 -- wire 7.1, 7.2; a token of 2^53 or more stops the lock; hold, lease and token are written together or not at all
 local lock, token = KEYS[1], KEYS[2]
-local lease_ms, owner, token_kept, tokens = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[4]), tonumber(ARGV[5])
+local lease_ms, owner, hybrid = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
+local token_kept, tokens = tonumber(ARGV[4]), tonumber(ARGV[5])
 if not lease_ms or lease_ms < 1 or lease_ms % 1 ~= 0 or lease_ms > 9007199254740991 or not token_kept
   or token_kept < 0 or token_kept % 1 ~= 0 or not tokens or tokens < 1 or tokens % 1 ~= 0 then
   return redis.error_reply('LOCKERR acquire: lease_ms, token_kept and tokens must be whole')
@@ -33,7 +34,7 @@ if given then
   if redis.call('pttl', lock) < lease_ms then redis.call('pexpire', lock, ARGV[1]) end
   return { -2, string.format('%.0f', first) }
 end
-local time = ARGV[3] == '1' and redis.call('time')
+local time = hybrid == 1 and redis.call('time')
 if time then first = math.max(first, time[1] * 1000000 + time[2]) end
 local final = string.format('%.0f', first + tokens - 1)
 redis.call('hset', lock, owner, '1')
@@ -41,5 +42,4 @@ local done = redis.pcall('pexpire', lock, ARGV[1])
 if done == 1 and token_kept > 0 then done = redis.pcall('set', token, final, 'PX', kept) end
 if done == 1 then done = redis.pcall('set', token, final) end
 if done.ok then return { -2, string.format('%.0f', first) } end
-redis.call('hdel', lock, owner)
-return done
+return redis.call('hdel', lock, owner) and done

@@ -11,18 +11,19 @@ use super::queue::Queue;
 /// longer than 16.
 const RESERVED: u32 = 16;
 
-/// The token of a hold's present holder, and the number of those that are left for the next ones. A hold of a primitive
-/// without tokens has none.
+/// The place of the number of tokens that are left, above the token, which is less than 2^53.
+const LEFT: u32 = 56;
+
+/// The token of a hold's present holder, and the number of those that are left for the next ones, in one number, since
+/// each hold has it. A hold of a primitive without tokens has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Tokens {
-    present: Option<NonZeroU64>,
-    left: u32,
-}
+pub(super) struct Tokens(Option<NonZeroU64>);
 
 impl Tokens {
     /// Returns the tokens of a grant that reserved so many from `first` on. No script gives the token 0.
     pub(super) fn granted(first: Option<u64>, reserved: u32) -> Self {
-        Self { present: first.and_then(NonZeroU64::new), left: reserved.saturating_sub(1) }
+        let left = u64::from(reserved.saturating_sub(1).min(RESERVED)) << LEFT;
+        Self(first.filter(|first| *first > 0).and_then(|first| NonZeroU64::new(first | left)))
     }
 
     /// Returns the number of tokens that an acquire reserves for the waiters of a queue. A reserved token that no holder
@@ -33,17 +34,17 @@ impl Tokens {
 
     /// Returns the token of the present holder.
     pub(super) fn present(self) -> Option<u64> {
-        self.present.map(NonZeroU64::get)
+        self.0.map(|both| both.get() & ((1 << LEFT) - 1))
     }
 
     /// Returns true if the next holder can have what it needs.
-    pub(super) const fn can_pass_on(self) -> bool {
-        self.present.is_none() || self.left > 0
+    pub(super) fn can_pass_on(self) -> bool {
+        self.0.is_none_or(|both| both.get() >> LEFT > 0)
     }
 
     /// Gives the next token to the next holder.
     pub(super) fn pass_on(&mut self) {
-        self.present = self.present.and_then(|token| token.checked_add(1));
-        self.left = self.left.saturating_sub(1);
+        let next = |both: NonZeroU64| (both.get() + 1).checked_sub(1 << LEFT).and_then(NonZeroU64::new);
+        self.0 = self.0.and_then(next);
     }
 }

@@ -19,6 +19,9 @@ static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/
 /// The scripts that only this recipe has.
 pub static SCRIPTS: [&Script; 1] = [&ACQUIRE];
 
+/// The first number that is no token. The script stops before it.
+const TOKENS_END: u64 = 1 << 53;
+
 /// The time after a grant for which the counter of [`Tokens::HybridCollected`] is kept, if the lease is not longer.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -72,7 +75,7 @@ fn read_acquire(reply: &Reply) -> Option<Answer> {
     let [Reply::Int(pttl), Reply::Text(token)] = items.as_slice() else { return None };
     match *pttl {
         -2 => {
-            let token = std::str::from_utf8(token).ok()?.parse().ok()?;
+            let token = std::str::from_utf8(token).ok()?.parse().ok().filter(|token| *token < TOKENS_END)?;
             Some(Answer::Granted { token: Some(token) })
         }
         _ => reentrant::read_acquire(&Reply::Int(*pttl)),
@@ -91,6 +94,8 @@ mod tests {
         assert_eq!(read(-2, "7"), Some(Answer::Granted { token: Some(7) }));
         assert_eq!(read(-1, ""), Some(Answer::NoExpiry));
         assert_eq!(read(20, ""), Some(Answer::Refused { remaining: Duration::from_millis(20) }));
+        assert_eq!(read(-2, "9007199254740991"), Some(Answer::Granted { token: Some((1 << 53) - 1) }));
+        assert_eq!(read(-2, "9007199254740992"), None);
         assert_eq!(read(-2, "many"), None);
         assert_eq!(read(-3, ""), None);
     }

@@ -215,10 +215,11 @@ async fn every_key_and_channel_has_the_prefix() {
             _ => {}
         }
     }
-    // The first word behind a command in a script is a key or a channel.
+    // The first word behind a command in a script is a key or a channel, and the second one behind PUBSUB.
     for line in monitor.lines().iter().filter(|line| line.contains(" lua] ")) {
         let words: Vec<&str> = line.split('"').collect();
-        let Some(key) = words.get(3).filter(|_| !["time", "info"].contains(&words[1])) else { continue };
+        let first = if words.get(1) == Some(&"pubsub") { 5 } else { 3 };
+        let Some(key) = words.get(first).filter(|_| !["time", "info"].contains(&words[1])) else { continue };
         assert!(is_prefixed(key), "{line}");
         inner += 1;
     }

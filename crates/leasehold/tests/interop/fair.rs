@@ -7,7 +7,7 @@ use leasehold::{Guard, Lock, LostReason, ReleaseOutcome};
 use leasehold_testkit::servers::Monitor;
 
 use crate::crowd::counts_exactly;
-use crate::harness::{Harness, PROMPTLY, Thread, on_each_server};
+use crate::harness::{Harness, PROMPTLY, Thread, on_each_master, on_each_server};
 use crate::java::release_is_at_least;
 use crate::lock_commands::{LockCommands, rust_hands_over_to_java};
 use crate::support::{channel, eventually, is_free, ms, soon};
@@ -18,6 +18,10 @@ on_each_server! {
     a_forced_unlock_by_either_side_hands_the_lock_to_the_head,
     waiters_of_both_sides_are_served_in_arrival_order,
     java_threads_and_rust_tasks_count_exactly_under_a_fair_lock,
+}
+
+on_each_master! {
+    a_fair_lock_is_handed_over_in_both_directions,
 }
 
 /// A fair lock. Each waiter's channel begins with the channel of the lock.

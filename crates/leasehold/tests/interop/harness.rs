@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::Client;
 use leasehold::client::ShardedPubsub;
+use leasehold_testkit::fleets::{Cluster, Sentinels};
 use leasehold_testkit::servers::{Monitor, RedisServer};
 
 use crate::java::{Answer, Failure, Java};
@@ -16,6 +17,9 @@ pub(crate) const POLL_INTERVAL: Duration = ms(20_000);
 /// The longest time of a hand-over by a wake-up, far less than a lease and the polling interval, and enough for a
 /// machine under load.
 pub(crate) const PROMPTLY: Duration = ms(5_000);
+
+/// The longest time of a failover, for machines under load.
+const FAILOVER_WITHIN: Duration = ms(15_000);
 
 /// Expands each test into two, one for each kind of server: `plain::name` and `cluster::name`.
 ///
@@ -37,6 +41,24 @@ macro_rules! on_each_server {
 }
 pub(crate) use on_each_server;
 
+/// Expands each test into one on a cluster of three masters, `masters::name`. The test runs once for each master, and
+/// all of its names are in slots of that master.
+macro_rules! on_each_master {
+    ($($name:ident,)+) => {
+        mod masters {
+            $(#[tokio::test] async fn $name() {
+                for master in 0..$crate::harness::MASTERS {
+                    super::$name($crate::harness::Harness::master($crate::java::Java::shared(), master)).await;
+                }
+            })+
+        }
+    };
+}
+pub(crate) use on_each_master;
+
+/// The number of masters of the shared cluster.
+pub(crate) const MASTERS: usize = 3;
+
 /// A server, with the Java process that tests share.
 pub(crate) struct Harness {
     java: Arc<Java>,
@@ -46,6 +68,10 @@ pub(crate) struct Harness {
 enum Server {
     Plain(RedisServer),
     Cluster(&'static RedisServer, ShardedPubsub),
+    /// The master of this index in a cluster, with all masters for clients.
+    Master(Arc<Cluster>, usize),
+    /// The master behind sentinels.
+    Sentinels(Sentinels),
 }
 
 impl Harness {
@@ -66,24 +92,72 @@ impl Harness {
         Self { java, server: Server::Cluster(&SHARED, sharded) }
     }
 
+    /// A bench on one master of the cluster of three masters that tests share. Nothing changes that cluster.
+    pub(crate) fn master(java: Arc<Java>, master: usize) -> Self {
+        static SHARED: LazyLock<Arc<Cluster>> = LazyLock::new(|| Arc::new(Cluster::start(MASTERS, 0)));
+        Self::master_of(java, Arc::clone(&SHARED), master)
+    }
+
+    /// A bench on one master of this cluster.
+    pub(crate) fn master_of(java: Arc<Java>, cluster: Arc<Cluster>, master: usize) -> Self {
+        Self { java, server: Server::Master(cluster, master) }
+    }
+
+    /// A bench behind sentinels of its own.
+    pub(crate) fn sentinels(java: Arc<Java>) -> Self {
+        Self { java, server: Server::Sentinels(Sentinels::start()) }
+    }
+
+    /// The server that has the names of this bench.
     pub(crate) fn server(&self) -> &RedisServer {
         match &self.server {
             Server::Plain(server) => server,
             Server::Cluster(server, _) => server,
+            Server::Master(cluster, master) => &cluster.nodes()[*master],
+            Server::Sentinels(fleet) => &fleet.nodes()[fleet.master()],
+        }
+    }
+
+    /// The servers behind sentinels.
+    ///
+    /// # Panics
+    /// Panics on another kind of server.
+    pub(crate) fn fleet(&mut self) -> &mut Sentinels {
+        match &mut self.server {
+            Server::Sentinels(fleet) => fleet,
+            _ => panic!("there are no sentinels"),
         }
     }
 
     /// The kind of channel that carries wake-ups on both sides.
     fn sharded(&self) -> ShardedPubsub {
         match self.server {
-            Server::Plain(_) => ShardedPubsub::Off,
+            Server::Plain(_) | Server::Sentinels(_) => ShardedPubsub::Off,
             Server::Cluster(_, sharded) => sharded,
+            Server::Master(..) => ShardedPubsub::Auto,
         }
     }
 
     /// The URL for Rust clients.
     pub(crate) fn url(&self) -> String {
-        self.server().url()
+        match &self.server {
+            Server::Master(cluster, _) => cluster.url(),
+            Server::Sentinels(fleet) => fleet.url(),
+            Server::Plain(_) | Server::Cluster(..) => self.server().url(),
+        }
+    }
+
+    /// The options that tell a Redisson client where its server is.
+    fn place(&self) -> String {
+        match &self.server {
+            Server::Plain(server) => format!("url={}", server.url()),
+            Server::Cluster(server, ShardedPubsub::Off) => format!("cluster={} sharded=OFF", server.url()),
+            Server::Cluster(server, _) => format!("cluster={}", server.url()),
+            Server::Master(cluster, _) => format!("cluster={}", urls(cluster.nodes())),
+            Server::Sentinels(fleet) => {
+                format!("sentinels={} service={}", urls(fleet.sentinels()), fleet.service())
+            }
+        }
     }
 
     /// A Redisson client with options: `watchdog=MS`, `fairwait=MS`.
@@ -93,11 +167,7 @@ impl Harness {
 
     /// A Redisson client in this Java process.
     pub(crate) async fn peer_in(&self, java: &Arc<Java>, options: &str) -> Peer {
-        let place = match &self.server {
-            Server::Plain(server) => format!("url={}", server.url()),
-            Server::Cluster(server, ShardedPubsub::Off) => format!("cluster={} sharded=OFF", server.url()),
-            Server::Cluster(server, _) => format!("cluster={}", server.url()),
-        };
+        let place = self.place();
         let peer = Peer { java: Arc::clone(java), client: unique("client") };
         let client = &peer.client;
         peer.java.ask(&format!("client open {client} {place} {options} thread={client}")).ok().await;
@@ -108,15 +178,24 @@ impl Harness {
     pub(crate) async fn client(&self) -> Client {
         let builder = Client::builder().poll_interval(POLL_INTERVAL);
         let builder = match self.server {
-            Server::Plain(_) => builder,
+            Server::Plain(_) | Server::Master(..) => builder,
             Server::Cluster(_, sharded) => builder.sharded_pubsub(sharded),
+            // A call goes on during a failover, which takes about three seconds.
+            Server::Sentinels(_) => builder.timeout(FAILOVER_WITHIN),
         };
         connect_with(builder, &self.url()).await
     }
 
-    /// A name unique to this test.
+    /// A name unique to this test, on the server of this bench.
     pub(crate) fn name(&self, stem: &str) -> String {
-        unique(stem)
+        loop {
+            let name = unique(stem);
+            match &self.server {
+                Server::Master(cluster, master)
+                    if cluster.node_of_slot(cluster.slot_of_key(&name)) != *master => {}
+                _ => return name,
+            }
+        }
     }
 
     /// The number of connections that listen to this channel.
@@ -138,6 +217,11 @@ impl Harness {
         let subscribe = if self.sharded() == ShardedPubsub::Off { "subscribe" } else { "ssubscribe" };
         Watch { monitor: Monitor::start(self.server()), subscribe, name: name.to_owned(), wait }
     }
+}
+
+/// The addresses of these servers, as Redisson expects them.
+fn urls(servers: &[RedisServer]) -> String {
+    servers.iter().map(RedisServer::url).collect::<Vec<_>>().join(",")
 }
 
 fn unique(stem: &str) -> String {

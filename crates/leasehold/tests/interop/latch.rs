@@ -6,7 +6,7 @@ use leasehold::error::WaitErrorKind;
 use leasehold::{CountDownLatch, WaitError};
 use tokio::task::JoinHandle;
 
-use crate::harness::{Harness, PROMPTLY, Wait, on_each_server};
+use crate::harness::{Harness, PROMPTLY, Wait, on_each_master, on_each_server};
 use crate::java::Answer;
 use crate::support::{eventually, is_free, ms, soon};
 
@@ -18,6 +18,11 @@ on_each_server! {
     a_finished_latch_can_be_set_by_the_other_side,
     a_deletion_by_rust_ends_rust_waits_while_java_waits_for_the_next_count,
     a_deletion_by_java_ends_rust_waits,
+}
+
+on_each_master! {
+    the_last_rust_count_down_releases_java_waiters,
+    the_last_java_count_down_releases_rust_waiters,
 }
 
 fn channel(name: &str) -> String {

@@ -6,7 +6,7 @@ use leasehold::client::ShardedPubsub;
 use leasehold::{LostReason, Name, ReleaseOutcome};
 
 use crate::crowd::counts_exactly;
-use crate::harness::{Harness, PROMPTLY, on_each_server};
+use crate::harness::{Harness, PROMPTLY, on_each_master, on_each_server};
 use crate::java::Java;
 use crate::lock_commands::{LockCommands, java_hands_over_to_rust, rust_hands_over_to_java};
 use crate::support::{a_lease_passes, channel, count, fields, is_free, ms, pttl, soon};
@@ -33,6 +33,11 @@ on_each_server! {
     a_rust_forced_unlock_wakes_java_and_fails_the_java_holders_release,
     a_late_java_release_throws_and_does_not_affect_the_rust_hold,
     a_late_rust_release_does_not_affect_the_java_hold,
+}
+
+on_each_master! {
+    java_hands_a_released_lock_over_to_rust_by_a_wake_up,
+    rust_hands_a_released_lock_over_to_java_by_a_wake_up,
 }
 
 /// The configuration for fleets without sharded channels, where a message on the wrong kind of channel reaches no

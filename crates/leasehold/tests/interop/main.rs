@@ -15,6 +15,7 @@ mod fair;
 mod fair_deaths;
 mod fair_order;
 mod fenced;
+mod fleets;
 mod harness;
 mod java;
 mod keep_alive;

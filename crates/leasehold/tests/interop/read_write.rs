@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use leasehold::{Guard, LostReason, Name, ReleaseOutcome, RwLock};
 
 use crate::crowd::{counts_exactly, readers_meet_no_writer};
-use crate::harness::{Harness, PROMPTLY, Wait, on_each_server};
+use crate::harness::{Harness, PROMPTLY, Wait, on_each_master, on_each_server};
 use crate::lock_commands::{LockCommands, java_hands_over_to_rust, rust_hands_over_to_java};
 use crate::support::{eventually, fields, is_free, ms, soon};
 
@@ -29,6 +29,10 @@ on_each_server! {
     a_rust_forced_unlock_of_either_side_wakes_java,
     a_forced_unlock_affects_only_the_held_side,
     a_preferred_writer_waits_for_java_readers_that_keep_arriving,
+}
+
+on_each_master! {
+    writers_and_readers_are_handed_over_to_in_both_directions,
 }
 
 /// The channel of both sides' waiters.

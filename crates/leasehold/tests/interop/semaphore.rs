@@ -3,7 +3,7 @@
 use leasehold::{Guard, ReleaseOutcome, Semaphore};
 
 use crate::crowd::permits_are_never_exceeded;
-use crate::harness::{Harness, Wait, on_each_server};
+use crate::harness::{Harness, Wait, on_each_master, on_each_server};
 use crate::lock_commands::{LockCommands, java_hands_over_to_rust, rust_hands_over_to_java};
 use crate::support::{eventually, is_free, ms, pttl, soon};
 
@@ -17,6 +17,10 @@ on_each_server! {
     both_sides_see_a_negative_permit_count_and_java_waiters_keep_listening,
     permits_set_with_an_expiry_expire_for_both_sides,
     either_side_can_return_a_permit_of_the_other,
+}
+
+on_each_master! {
+    a_permit_is_handed_over_in_both_directions,
 }
 
 /// The channel of both sides' waiters, for either kind of semaphore.

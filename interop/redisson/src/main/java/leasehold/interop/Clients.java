@@ -70,17 +70,27 @@ final class Clients {
         // Few threads and connections to start with, so that a client is there quickly; the pools grow.
         config.setNettyThreads(4);
         if (command.has("cluster")) {
-            ClusterServersConfig cluster = config.useClusterServers()
-                    .addNodeAddress(command.option("cluster"))
+            useCluster(config, command);
+        } else if (command.has("sentinels")) {
+            config.useSentinelServers()
+                    .addSentinelAddress(command.option("sentinels").split(","))
+                    .setMasterName(command.option("service"))
                     .setMasterConnectionMinimumIdleSize(1)
                     .setSlaveConnectionMinimumIdleSize(1);
-            // Releases before 3.29.0 have no such setting.
-            if (command.has("sharded")) {
-                cluster.setShardedSubscriptionMode(ShardedSubscriptionMode.valueOf(command.option("sharded")));
-            }
         } else {
             config.useSingleServer().setAddress(command.option("url")).setConnectionMinimumIdleSize(1);
         }
         return config;
+    }
+
+    private static void useCluster(Config config, Command command) {
+        ClusterServersConfig cluster = config.useClusterServers()
+                .addNodeAddress(command.option("cluster").split(","))
+                .setMasterConnectionMinimumIdleSize(1)
+                .setSlaveConnectionMinimumIdleSize(1);
+        // Releases before 3.29.0 have no such setting.
+        if (command.has("sharded")) {
+            cluster.setShardedSubscriptionMode(ShardedSubscriptionMode.valueOf(command.option("sharded")));
+        }
     }
 }

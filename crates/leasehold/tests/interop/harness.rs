@@ -48,7 +48,7 @@ macro_rules! on_each_master {
         mod masters {
             $(#[tokio::test] async fn $name() {
                 for master in 0..$crate::harness::MASTERS {
-                    super::$name($crate::harness::Harness::master($crate::java::Java::shared(), master)).await;
+                    super::$name($crate::harness::Harness::master(master)).await;
                 }
             })+
         }
@@ -69,7 +69,7 @@ enum Server {
     Plain(RedisServer),
     Cluster(&'static RedisServer, ShardedPubsub),
     /// The master of this index in a cluster, with all masters for clients.
-    Master(Arc<Cluster>, usize),
+    Master(Arc<Cluster>, usize, ShardedPubsub),
     /// The master behind sentinels.
     Sentinels(Sentinels),
 }
@@ -93,19 +93,19 @@ impl Harness {
     }
 
     /// A bench on one master of the cluster of three masters that tests share. Nothing changes that cluster.
-    pub(crate) fn master(java: Arc<Java>, master: usize) -> Self {
+    pub(crate) fn master(master: usize) -> Self {
         static SHARED: LazyLock<Arc<Cluster>> = LazyLock::new(|| Arc::new(Cluster::start(MASTERS, 0)));
-        Self::master_of(java, Arc::clone(&SHARED), master)
+        Self::master_of(&SHARED, master, ShardedPubsub::Auto)
     }
 
-    /// A bench on one master of this cluster.
-    pub(crate) fn master_of(java: Arc<Java>, cluster: Arc<Cluster>, master: usize) -> Self {
-        Self { java, server: Server::Master(cluster, master) }
+    /// A bench on one master of this cluster, with both sides configured for this kind of channel.
+    pub(crate) fn master_of(cluster: &Arc<Cluster>, master: usize, sharded: ShardedPubsub) -> Self {
+        Self { java: Java::shared(), server: Server::Master(Arc::clone(cluster), master, sharded) }
     }
 
     /// A bench behind sentinels of its own.
-    pub(crate) fn sentinels(java: Arc<Java>) -> Self {
-        Self { java, server: Server::Sentinels(Sentinels::start()) }
+    pub(crate) fn sentinels() -> Self {
+        Self { java: Java::shared(), server: Server::Sentinels(Sentinels::start()) }
     }
 
     /// The server that has the names of this bench.
@@ -113,7 +113,7 @@ impl Harness {
         match &self.server {
             Server::Plain(server) => server,
             Server::Cluster(server, _) => server,
-            Server::Master(cluster, master) => &cluster.nodes()[*master],
+            Server::Master(cluster, master, _) => &cluster.nodes()[*master],
             Server::Sentinels(fleet) => &fleet.nodes()[fleet.master()],
         }
     }
@@ -133,15 +133,14 @@ impl Harness {
     fn sharded(&self) -> ShardedPubsub {
         match self.server {
             Server::Plain(_) | Server::Sentinels(_) => ShardedPubsub::Off,
-            Server::Cluster(_, sharded) => sharded,
-            Server::Master(..) => ShardedPubsub::Auto,
+            Server::Cluster(_, sharded) | Server::Master(_, _, sharded) => sharded,
         }
     }
 
     /// The URL for Rust clients.
     pub(crate) fn url(&self) -> String {
         match &self.server {
-            Server::Master(cluster, _) => cluster.url(),
+            Server::Master(cluster, ..) => cluster.url(),
             Server::Sentinels(fleet) => fleet.url(),
             Server::Plain(_) | Server::Cluster(..) => self.server().url(),
         }
@@ -149,11 +148,11 @@ impl Harness {
 
     /// The options that tell a Redisson client where its server is.
     fn place(&self) -> String {
+        let channels = if self.sharded() == ShardedPubsub::Off { "sharded=OFF" } else { "" };
         match &self.server {
             Server::Plain(server) => format!("url={}", server.url()),
-            Server::Cluster(server, ShardedPubsub::Off) => format!("cluster={} sharded=OFF", server.url()),
-            Server::Cluster(server, _) => format!("cluster={}", server.url()),
-            Server::Master(cluster, _) => format!("cluster={}", urls(cluster.nodes())),
+            Server::Cluster(server, _) => format!("cluster={} {channels}", server.url()),
+            Server::Master(cluster, ..) => format!("cluster={} {channels}", urls(cluster.nodes())),
             Server::Sentinels(fleet) => {
                 format!("sentinels={} service={}", urls(fleet.sentinels()), fleet.service())
             }
@@ -178,8 +177,8 @@ impl Harness {
     pub(crate) async fn client(&self) -> Client {
         let builder = Client::builder().poll_interval(POLL_INTERVAL);
         let builder = match self.server {
-            Server::Plain(_) | Server::Master(..) => builder,
-            Server::Cluster(_, sharded) => builder.sharded_pubsub(sharded),
+            Server::Plain(_) => builder,
+            Server::Cluster(_, sharded) | Server::Master(_, _, sharded) => builder.sharded_pubsub(sharded),
             // A call goes on during a failover, which takes about three seconds.
             Server::Sentinels(_) => builder.timeout(FAILOVER_WITHIN),
         };
@@ -191,7 +190,7 @@ impl Harness {
         loop {
             let name = unique(stem);
             match &self.server {
-                Server::Master(cluster, master)
+                Server::Master(cluster, master, _)
                     if cluster.node_of_slot(cluster.slot_of_key(&name)) != *master => {}
                 _ => return name,
             }

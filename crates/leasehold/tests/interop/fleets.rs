@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leasehold::client::ShardedPubsub;
-use leasehold::{Client, Guard, Lock, ReleaseOutcome};
+use leasehold::{Client, Guard, Lock, Name, ReleaseOutcome};
 use leasehold_testkit::fleets::Cluster;
 use tokio::task::JoinHandle;
 
@@ -19,7 +19,8 @@ use crate::support::{channel, eventually, is_free, ms, soon};
 const LEASE: Duration = ms(4_000);
 
 fn lock_commands(name: &str) -> LockCommands {
-    LockCommands::of_lock("lock", name, Some(channel(name)))
+    let channel = if name.contains('{') { format!("redisson_lock__channel:{name}") } else { channel(name) };
+    LockCommands::of_lock("lock", name, Some(channel))
 }
 
 /// Starts to wait for a lock in Java.
@@ -64,7 +65,8 @@ async fn turn_of_java(waiter: Answer, thread: &Thread, name: &str) -> Instant {
 
 /// Checks that a free lock is handed over in both directions.
 async fn both_hand_over(harness: &Harness, client: &Client, thread: &Thread, name: &str) {
-    let (commands, lock) = (lock_commands(name), client.lock(name));
+    let lock = client.lock(Name::raw_redisson(name).unwrap());
+    let commands = lock_commands(name);
     let acquire = async move { lock.lock().await.unwrap() };
     let guard = java_hands_over_to_rust(harness, &commands, thread, acquire).await;
     rust_hands_over_to_java(harness, &commands, thread, async { drop(guard) }).await;
@@ -73,40 +75,103 @@ async fn both_hand_over(harness: &Harness, client: &Client, thread: &Thread, nam
 
 #[tokio::test(flavor = "multi_thread")]
 async fn waiters_of_both_sides_get_their_turns_after_their_slot_has_moved() {
-    let java = turns_after_a_move(ShardedPubsub::Auto).await;
+    let moved = Moved::start(ShardedPubsub::Auto);
+    let (client, peer) = (moved.old.client().await, moved.old.peer("").await);
+    let thread = peer.thread("a");
+    let java = moved.turns(&client, &thread).await;
     // Redisson 4.7.0 does not subscribe again, and its waiter tries when the lease of the last reply has passed.
     assert!(java < LEASE + PROMPTLY, "Java waited {java:?}");
+    both_hand_over(&moved.new, &client, &thread, &moved.other_name()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn plain_channels_wake_waiters_of_both_sides_after_their_slot_has_moved() {
-    let java = turns_after_a_move(ShardedPubsub::Off).await;
+    let moved = Moved::start(ShardedPubsub::Off);
+    let (client, peer) = (moved.old.client().await, moved.old.peer("").await);
+    let java = moved.turns(&client, &peer.thread("a")).await;
     assert!(java < PROMPTLY, "Java waited {java:?}");
 }
 
-/// Moves the slot of a lock for which both sides wait, and then releases the lock. Returns the time until Java's turn.
-async fn turns_after_a_move(sharded: ShardedPubsub) -> Duration {
-    let cluster = Arc::new(Cluster::start(MASTERS, 0));
-    let [old, new] = [0, 1].map(|master| Harness::master_of(&cluster, master, sharded));
-    let (holder, client, peer) = (old.client().await, old.client().await, old.peer("").await);
-    let (name, thread) = (old.name("order"), peer.thread("a"));
-    let [first, second] = [&holder, &client].map(|client| client.lock(&*name).watchdog(LEASE));
-    let guard = first.lock().await.unwrap();
-    let theirs = java_waits(&old, &thread, &name).await;
-    let ours = rust_waits(&old, second, &name).await;
-
-    cluster.move_slot(cluster.slot_of_key(&name), 1);
-    let resubscribed = listening(&new, &name, 1).await;
-    assert!(guard.is_held() && theirs.is_pending() && !ours.is_finished());
+/// Redisson alone. Its client stays without wake-ups of a sharded channel whose slot has moved, and cannot wait for that
+/// name again. Another client can.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redisson_client_cannot_wait_again_for_a_name_whose_slot_has_moved() {
+    let moved = Moved::start(ShardedPubsub::Auto);
+    let (old, new, name) = (&moved.old, &moved.new, &moved.name);
+    let (holding, waiting) = (old.peer("watchdog=4000").await, old.peer("watchdog=4000").await);
+    let (holder, waiter) = (holding.thread("a"), waiting.thread("a"));
+    let commands = lock_commands(name);
+    commands.take(&holder).await;
+    let theirs = java_waits(old, &waiter, name).await;
+    moved.move_slot();
+    commands.release_lock(&holder, "").await;
     let released = Instant::now();
-    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
-    let turns = async { tokio::join!(turn_of_rust(ours), turn_of_java(theirs, &thread, &name)) };
-    let (rust, java) = turns.await;
-    let (rust, java) = (rust - released, java - released);
-    println!("Rust listens {resubscribed:?} after the move, turns after {rust:?} (Rust) and {java:?} (Java)");
-    assert!(rust < PROMPTLY, "Rust waited {rust:?}");
-    both_hand_over(&new, &client, &thread, &name).await;
-    java
+    let waited = turn_of_java(theirs, &waiter, name).await - released;
+    println!(
+        "a Java waiter had its turn {waited:?} after a Java release, with {} listeners",
+        new.listeners(&channel(name))
+    );
+
+    commands.take(&holder).await;
+    let failure = waiter.thrown(&commands.acquire).await;
+    println!("then it fails: {failure:?}");
+    assert_eq!(failure.class, "RedisTimeoutException");
+    println!("DIAG again {:?}", waiter.ask(&commands.acquire).reply().await);
+    let another = new.peer("").await.thread("a");
+    let theirs = java_waits(new, &another, name).await;
+    let released = Instant::now();
+    commands.release_lock(&holder, "").await;
+    let waited = turn_of_java(theirs, &another, name).await - released;
+    assert!(waited < PROMPTLY, "another client waited {waited:?}");
+}
+
+/// A lock whose slot a test moves from one master of its own cluster to another.
+struct Moved {
+    cluster: Arc<Cluster>,
+    old: Harness,
+    new: Harness,
+    name: String,
+}
+
+impl Moved {
+    fn start(sharded: ShardedPubsub) -> Self {
+        let cluster = Arc::new(Cluster::start(MASTERS, 0));
+        let [old, new] = [0, 1].map(|master| Harness::master_of(&cluster, master, sharded));
+        let name = old.name("order");
+        Self { cluster, old, new, name }
+    }
+
+    fn move_slot(&self) {
+        self.cluster.move_slot(self.cluster.slot_of_key(&self.name), 1);
+    }
+
+    /// Another name in the same slot.
+    fn other_name(&self) -> String {
+        format!("{{{}}}:other", self.name)
+    }
+
+    /// Moves the slot while both sides wait for the lock, and then releases the lock. Returns the time until Java's
+    /// turn.
+    async fn turns(&self, client: &Client, thread: &Thread) -> Duration {
+        let (name, holder) = (&*self.name, self.old.client().await);
+        let [first, second] = [&holder, client].map(|client| client.lock(name).watchdog(LEASE));
+        let guard = first.lock().await.unwrap();
+        let theirs = java_waits(&self.old, thread, name).await;
+        let ours = rust_waits(&self.old, second, name).await;
+
+        self.move_slot();
+        let resubscribed = listening(&self.new, name, 1).await;
+        assert!(guard.is_held() && theirs.is_pending() && !ours.is_finished());
+        let released = Instant::now();
+        assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
+        let (rust, java) = tokio::join!(turn_of_rust(ours), turn_of_java(theirs, thread, name));
+        let (rust, java) = (rust - released, java - released);
+        println!(
+            "the first listens {resubscribed:?} after the move, turns after {rust:?} (Rust) and {java:?} (Java)"
+        );
+        assert!(rust < PROMPTLY, "Rust waited {rust:?}");
+        java
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -15,8 +15,11 @@ use crate::java::Answer;
 use crate::lock_commands::{LockCommands, java_hands_over_to_rust, rust_hands_over_to_java};
 use crate::support::{channel, eventually, is_free, ms, soon};
 
-/// The lease of a Rust holder on the moved slot. A Java waiter that hears nothing tries again after it.
-const LEASE: Duration = ms(6_000);
+/// The lease of a Rust holder where a Java waiter hears nothing, and tries again after it. Two thirds of it are longer than
+/// a hand-over by a wake-up.
+const LEASE: Duration = ms(12_000);
+/// The lease of a Rust holder where both sides hear of the release.
+const LONG_LEASE: Duration = ms(30_000);
 
 fn lock_commands(name: &str) -> LockCommands {
     let channel = if name.contains('{') { format!("redisson_lock__channel:{name}") } else { channel(name) };
@@ -78,7 +81,7 @@ async fn waiters_of_both_sides_get_their_turns_after_their_slot_has_moved() {
     let moved = Moved::start(ShardedPubsub::Auto);
     let (client, peer) = (moved.old.client().await, moved.old.peer("").await);
     let thread = peer.thread("a");
-    let java = moved.turns(&client, &thread).await;
+    let java = moved.turns(&client, &thread, LEASE).await;
     // Redisson 4.7.0 does not subscribe again, and its waiter tries when the lease of the last reply has passed.
     assert!(java < LEASE + PROMPTLY, "Java waited {java:?}");
     both_hand_over(&moved.new, &client, &thread, &moved.other_name()).await;
@@ -88,7 +91,7 @@ async fn waiters_of_both_sides_get_their_turns_after_their_slot_has_moved() {
 async fn plain_channels_wake_waiters_of_both_sides_after_their_slot_has_moved() {
     let moved = Moved::start(ShardedPubsub::Off);
     let (client, peer) = (moved.old.client().await, moved.old.peer("").await);
-    let java = moved.turns(&client, &peer.thread("a")).await;
+    let java = moved.turns(&client, &peer.thread("a"), LONG_LEASE).await;
     assert!(java < PROMPTLY, "Java waited {java:?}");
 }
 
@@ -150,9 +153,9 @@ impl Moved {
 
     /// Moves the slot while both sides wait for the lock, and then releases the lock. Returns the time until Java's
     /// turn.
-    async fn turns(&self, client: &Client, thread: &Thread) -> Duration {
+    async fn turns(&self, client: &Client, thread: &Thread, lease: Duration) -> Duration {
         let (name, holder) = (&*self.name, self.old.client().await);
-        let [first, second] = [&holder, client].map(|client| client.lock(name).watchdog(LEASE));
+        let [first, second] = [&holder, client].map(|client| client.lock(name).watchdog(lease));
         let guard = first.lock().await.unwrap();
         let theirs = java_waits(&self.old, thread, name).await;
         let ours = rust_waits(&self.old, second, name).await;

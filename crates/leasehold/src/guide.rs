@@ -6,10 +6,12 @@
 //! 3. [`errors_and_http`]: what each error says, and which status a service answers.
 //! 4. [`testing`]: leases and failures on a virtual clock.
 //! 5. [`deploying`]: connections, timeouts, permissions, shutdown, restarts.
-//! 6. [`from_redisson`]: each call of Redisson and its counterpart.
-//! 7. [`from_other_libraries`]: ShedLock, redsync and rslock.
-//! 8. [`attribute`]: all options of `#[locked]`.
-//! 9. [`configuration`]: all fields of a configuration.
+//! 6. [`scale`]: many masters and clients, in figures.
+//! 7. [`servers`]: tested versions, managed services and forks.
+//! 8. [`from_redisson`]: each call of Redisson and its counterpart.
+//! 9. [`from_other_libraries`]: ShedLock, redsync and rslock.
+//! 10. [`attribute`]: all options of `#[locked]`.
+//! 11. [`configuration`]: all fields of a configuration.
 
 /// The link targets for rustdoc. The first definition of a link wins, so these targets replace the relative targets at
 /// the end of a page.
@@ -21,6 +23,8 @@ macro_rules! links {
             "[errors]: crate::guide::errors_and_http\n",
             "[testing]: crate::guide::testing\n",
             "[deploying]: crate::guide::deploying\n",
+            "[scale]: crate::guide::scale\n",
+            "[servers]: crate::guide::servers\n",
             "[from-redisson]: crate::guide::from_redisson\n",
             "[from-others]: crate::guide::from_other_libraries\n",
             "[attribute]: crate::guide::attribute\n",
@@ -53,6 +57,8 @@ pages! {
     errors_and_http = "errors-and-http.md";
     testing = "testing.md";
     deploying = "deploying.md";
+    scale = "scale.md";
+    servers = "servers.md";
     from_redisson = "from-redisson.md";
     from_other_libraries = "from-other-libraries.md";
     attribute = "attribute.md";

@@ -1,6 +1,7 @@
-//! The client at scale: many waiters of one client, a fleet of processes, many holds over a restart of the server.
+//! The client at scale: many waiters of one client, a fleet of processes, many holds over a restart of the server, and
+//! locks over several masters.
 //!
-//! Each scenario runs against a private server, for a bounded time, and prints its figures. It asserts none of them,
+//! Each scenario runs against private servers, for a bounded time, and prints its figures. It asserts none of them,
 //! because they depend on the machine. `cargo x scale` runs all scenarios, and takes the names of some.
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock, and chooses its threads itself")]
 #![allow(clippy::print_stdout, reason = "the figures are what a benchmark is for")]
@@ -10,6 +11,7 @@
 mod cost;
 mod fleet;
 mod holds;
+mod masters;
 mod queue;
 mod waiters;
 
@@ -19,12 +21,13 @@ use tokio::runtime::Builder;
 
 type Scenario = fn() -> Pin<Box<dyn Future<Output = ()>>>;
 
-const SCENARIOS: [(&str, Scenario); 5] = [
+const SCENARIOS: [(&str, Scenario); 6] = [
     ("drain", || Box::pin(waiters::drain())),
     ("idle", || Box::pin(waiters::idle())),
     ("hot", || Box::pin(waiters::hot())),
     ("fleet", || Box::pin(fleet::run())),
     ("restart", || Box::pin(holds::run())),
+    ("masters", || Box::pin(masters::run())),
 ];
 
 fn main() {

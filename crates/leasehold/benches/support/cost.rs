@@ -4,6 +4,7 @@
 use std::fs;
 use std::ops::Sub;
 use std::path::PathBuf;
+use std::slice;
 
 use leasehold_testkit::servers::RedisServer;
 
@@ -12,23 +13,26 @@ use leasehold_testkit::servers::RedisServer;
 pub(crate) struct Cost {
     /// Nanoseconds of processor time of all threads of this process; zero where it cannot be read.
     pub(crate) client_cpu: u64,
-    /// Nanoseconds of processor time of the server; zero where it cannot be read.
+    /// Nanoseconds of processor time of the servers; zero where it cannot be read.
     pub(crate) server_cpu: u64,
     /// The number of times that a thread of this process went to sleep.
     pub(crate) sleeps: u64,
-    /// Commands that the server received, without those inside scripts.
+    /// Commands that the servers received, without those inside scripts.
     pub(crate) commands: u64,
 }
 
 impl Cost {
     pub(crate) fn now(server: &RedisServer) -> Self {
-        let sent = ["evalsha", "eval", "ping"];
-        let stats = server.commandstats();
+        Self::of(slice::from_ref(server))
+    }
+
+    /// Reads the counters of this process, and the sums of those of the servers.
+    pub(crate) fn of(servers: &[RedisServer]) -> Self {
         Self {
             client_cpu: sum(std::process::id(), "schedstat", cpu),
-            server_cpu: sum(server.pid(), "schedstat", cpu),
+            server_cpu: servers.iter().map(|server| sum(server.pid(), "schedstat", cpu)).sum(),
             sleeps: sum(std::process::id(), "status", sleeps),
-            commands: sent.iter().filter_map(|command| stats.get(*command)).sum(),
+            commands: servers.iter().map(commands).sum(),
         }
     }
 }
@@ -44,6 +48,11 @@ impl Sub for Cost {
             commands: self.commands.saturating_sub(earlier.commands),
         }
     }
+}
+
+fn commands(server: &RedisServer) -> u64 {
+    let stats = server.commandstats();
+    ["evalsha", "eval", "ping"].iter().filter_map(|command| stats.get(*command)).sum()
 }
 
 /// The sum of a number over the threads of a process. Linux only: elsewhere there is nothing to read.

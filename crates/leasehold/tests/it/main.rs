@@ -34,6 +34,7 @@ mod locked;
 mod locked_in_macros;
 mod memory;
 mod min_hold;
+mod moves;
 mod multi_lock;
 mod permits_unknown;
 mod promised_times;

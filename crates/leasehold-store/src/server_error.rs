@@ -85,6 +85,14 @@ pub(crate) fn classify(text: &str) -> (Kind, Applied) {
 }
 
 fn find(text: &str) -> Option<(Kind, Applied)> {
+    if let Some(inner) = inside_script_of_6(text) {
+        let code = inner.split(' ').next().unwrap_or_default();
+        let of_code = CODES.iter().find(|(known, ..)| *known == code);
+        // The texts of Redis 6 for whole calls say nothing of a command within a script.
+        let of_text =
+            || TEXTS.iter().find(|(start, _, applied)| *applied == Unknown && inner.starts_with(start));
+        return of_code.or_else(of_text).map(|&(_, kind, applied)| (kind, applied));
+    }
     let (code, rest) = text.split_once(' ').unwrap_or((text, ""));
     let row = match code {
         "ERR" => TEXTS.iter().find(|(beginning, ..)| rest.starts_with(beginning)),
@@ -93,12 +101,26 @@ fn find(text: &str) -> Option<(Kind, Applied)> {
     row.map(|&(_, kind, applied)| (kind, applied))
 }
 
+/// Returns the error of a command of a script, which Redis 6 wraps: `ERR Error running script (call to f_c0ffee):
+/// @user_script:1: @user_script: 1: -READONLY You can't ..`. Later versions report it as it is.
+fn inside_script_of_6(text: &str) -> Option<&str> {
+    let (_, report) =
+        text.strip_prefix("ERR Error running script (call to f_")?.split_once("): @user_script:")?;
+    let (_, inner) = report.split_once(": ")?;
+    let inner = inner
+        .strip_prefix("@user_script: ")
+        .and_then(|rest| rest.split_once(": "))
+        .map_or(inner, |(_, rest)| rest);
+    let inner = inner.strip_prefix('-').unwrap_or(inner);
+    Some(inner.strip_prefix("ERR ").unwrap_or(inner))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// Texts of redis-server 7.0.15, except where a comment names another version.
-    const SAID: [(&str, Kind, Applied); 41] = [
+    const SAID: [(&str, Kind, Applied); 45] = [
         ("NOSCRIPT No matching script. Please use EVAL.", Kind::Server, No),
         (
             "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
@@ -204,6 +226,27 @@ mod tests {
         ("ERR invalid expire time in 'pexpire' command script: c0ffee", Kind::Server, Unknown),
         (
             "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
+            Kind::Server,
+            Unknown,
+        ),
+        // Redis 6.2.14.
+        (
+            "ERR Error running script (call to f_9cd9): @user_script:1: WRONGTYPE Operation against a key holding the wrong kind of value",
+            Kind::WrongType,
+            Unknown,
+        ),
+        (
+            "ERR Error running script (call to f_2d2f): @user_script:1: @user_script: 1: -READONLY You can't write against a read only replica.",
+            Kind::ReadOnly,
+            No,
+        ),
+        (
+            "ERR Error running script (call to f_2d2f): @user_script:1: ERR value is not an integer or out of range",
+            Kind::WrongType,
+            Unknown,
+        ),
+        (
+            "ERR Error running script (call to f_2d2f): @user_script:1: user_script:1: attempt to index",
             Kind::Server,
             Unknown,
         ),

@@ -133,6 +133,7 @@ impl Engine {
         }
         self.plan_renewal(number);
         self.plan_question(now, number);
+        self.check_after_claim(now, number);
         let grant = Grant { wire: self.cx.wire(number), token };
         self.cx.actions.push(Action::Trusted(id, valid_until));
         self.cx.actions.push(Action::Complete(id, Outcome::Acquired(Ok(grant))));

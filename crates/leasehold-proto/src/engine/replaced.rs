@@ -7,7 +7,8 @@
 //! A server that took over after a failure may lack what the one before it has granted. Its client would notice at the
 //! next renewal, a third of a lease later, and would trust the hold until then. So it renews at once. A renewal that is on
 //! its way went to the server before, so the check follows its answer. A hold whose lease is fixed, or whose renewals are
-//! counted, is checked by a renewal up to its present end. Each waiter that listens tries again, since its lock may be
+//! counted, is checked by a renewal up to its present end. A grant without a claim is not renewed, so its check follows the
+//! claim. Each waiter that listens tries again, since its lock may be
 //! free now. All this happens within [`SPREAD`], so that many clients do not burden a server that has just taken over.
 
 use std::collections::VecDeque;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use super::Engine;
 use super::acquire::Acquire;
 use super::checks::Check;
-use super::hold::ServerHold;
+use super::hold::{Guard, ServerHold};
 use super::keys::{Number, PlaceId};
 use super::subscriptions::Listener;
 use super::timers::Timer;
@@ -40,6 +41,8 @@ impl Engine {
         let steps = u32::try_from(next.len().div_ceil(AT_ONCE)).unwrap_or(u32::MAX).max(1);
         // What an earlier replacement has left is in the new scope, or still waits for its turn.
         let left = std::mem::take(&mut self.checks.next);
+        let unclaimed = std::mem::take(&mut self.checks.after_claim).into_iter();
+        self.checks.after_claim = unclaimed.filter(|number| self.holds.get(*number).is_some()).collect();
         self.checks.next = next;
         self.checks.next.extend(left);
         self.checks.pause = SPREAD / steps;
@@ -102,12 +105,21 @@ impl Engine {
         }
     }
 
+    /// Checks a hold that was unclaimed when another server took over.
+    pub(super) fn check_after_claim(&mut self, now: Moment, number: Number) {
+        if !self.checks.after_claim.is_empty() && self.checks.after_claim.remove(&number) {
+            self.check(now, number);
+        }
+    }
+
     fn check(&mut self, now: Moment, number: Number) {
         let Some(hold) = self.holds.get(number) else { return };
         if hold.lost.is_some() || !hold.is_held() {
             return;
         }
-        if hold.renewing.is_some() {
+        if !hold.guards.iter().any(Guard::is_claimed) {
+            self.checks.after_claim.insert(number);
+        } else if hold.renewing.is_some() {
             self.checks.after_renewal.insert(number);
         } else if hold.is_watched() && hold.renews_early() {
             self.send_renewal(now, number);

@@ -57,6 +57,19 @@ fn a_hold_that_the_new_server_has_is_renewed() {
 }
 
 #[test]
+fn a_grant_without_a_claim_is_checked_once_it_is_claimed() {
+    let mut harness = Harness::new();
+    harness.step(0, Event::Acquire(Id(1), request(1, 30_000)));
+    harness.answer(1, Ok(Reply::Nil));
+    replaced(&mut harness, 1_000);
+    assert_eq!(verbs(&harness), []);
+    assert!(harness.step(1_001, Event::Claim(Id(1))).is_some());
+    assert_eq!(verbs(&harness), [Verb::Renew]);
+    harness.answer(1_002, Ok(Reply::Int(0)));
+    assert_eq!(harness.engine.lost(Id(1), ms(1_002)), Some(LostReason::Deleted));
+}
+
+#[test]
 fn a_fixed_lease_is_checked_and_not_prolonged() {
     let mut harness = Harness::new();
     harness.hold(0, 1, fixed(1));

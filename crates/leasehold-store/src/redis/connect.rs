@@ -51,7 +51,7 @@ pub struct ConnectOptions {
     pub address_map: Option<AddressMap>,
     /// The source of the login, or `None`, the default, for that of the URL. Sentinels have the login of the URL.
     pub credentials: Option<CredentialsSource>,
-    /// The notice of a password in plain text, or `None`, the default. A [`dialer`](Self::dialer) gives none.
+    /// The notice of a password in plain text, or `None`, the default. A dialer gives none.
     pub plain_text_notice: Option<PlainTextNotice>,
     /// The function that hears when the first replicas are missing, with the numbers of connected and of wanted ones, or
     /// `None`, the default. It must not block.

@@ -114,9 +114,11 @@ impl Parts<'_> {
     /// Takes a call, which may come from another server that has not run it. The calls on a name share a connection, since
     /// an attempt must not overtake the release before it.
     pub(super) fn take(&mut self, call: PendingCall) {
-        let parts = self.confirmed.len().max(1);
-        let part = usize::from(call.call.slot().unwrap_or_default()) % parts;
-        self.confirmed.get_mut(part).unwrap_or(self.commands).take(&mut self.step, call);
+        let part = match self.confirmed.len() {
+            0 => None,
+            parts => self.confirmed.get_mut(usize::from(call.call.slot().unwrap_or_default()) % parts),
+        };
+        part.unwrap_or(self.commands).take(&mut self.step, call);
     }
 
     /// Notes that the submitter of a call has left. Returns true if the call is here.

@@ -193,13 +193,12 @@ impl World {
     fn lasts_elsewhere(&self, index: usize) -> bool {
         let (ended, now) = (&self.plan.faults[index], self.environment.now());
         self.plan.faults.iter().enumerate().any(|(other, fault)| {
-            let same = fault.kind == ended.kind && fault.process == ended.process;
-            let same = same
-                && match fault.kind {
-                    Kind::HalfOpen => self.environment.are_on_one_net(fault, ended),
-                    Kind::Migration => fault.name == ended.name,
-                    _ => true,
-                };
+            let same_place = match fault.kind {
+                Kind::HalfOpen => self.environment.are_on_one_net(fault, ended),
+                Kind::Migration => fault.name == ended.name,
+                _ => true,
+            };
+            let same = fault.kind == ended.kind && fault.process == ended.process && same_place;
             other != index && same && fault.begins <= now && fault.ends() > now
         })
     }

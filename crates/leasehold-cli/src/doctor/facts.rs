@@ -30,6 +30,15 @@ impl<T> Known<T> {
         }
     }
 
+    /// Returns both answers, or the reason why one of them is missing. A lack of rights comes first.
+    pub(crate) fn zip<U>(self, other: Known<U>) -> Known<(T, U)> {
+        match (self, other) {
+            (Self::Answered(one), Known::Answered(other)) => Known::Answered((one, other)),
+            (Self::Denied, _) | (_, Known::Denied) => Known::Denied,
+            _ => Known::Missing,
+        }
+    }
+
     /// Returns the reason why the answer to this question is not known.
     pub(crate) fn gap(&self, question: &str) -> String {
         match self {

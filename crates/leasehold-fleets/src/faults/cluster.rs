@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use leasehold_testkit::fleets::Cluster;
 
-use super::steps::{cut_off, is_master, last, reset_connections};
+use super::steps::{cut_off, is_master, last, one_of, reset_connections};
 use crate::clock::now;
 use crate::fault::Fault;
 use crate::fleet::wait_until;
@@ -135,8 +135,4 @@ fn one_serves(cluster: &Cluster, replicas: &[usize]) -> Result<u64> {
     wait_until("a replica to take over", || {
         replicas.iter().any(|&replica| is_master(&cluster.nodes()[replica]))
     })
-}
-
-fn one_of(nodes: &[usize], random: &mut fastrand::Rng) -> Result<usize> {
-    nodes.get(random.usize(..nodes.len().max(1))).copied().context("the cluster has no such node")
 }

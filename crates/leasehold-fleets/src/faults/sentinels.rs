@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use leasehold_testkit::fleets::Sentinels;
 
-use super::steps::{cut_off, is_master, last, order, reset_connections};
+use super::steps::{cut_off, is_master, last, one_of, order, reset_connections};
 use crate::clock::now;
 use crate::fault::Fault;
 use crate::fleet::wait_until;
@@ -29,7 +29,7 @@ pub(super) fn inject(fleet: &mut Sentinels, fault: Fault, random: &mut fastrand:
             Ok(Some(now()))
         }
         Fault::PromotedByHand => {
-            fleet.promote(one_of(&fleet.replicas(), random));
+            fleet.promote(one_of(&fleet.replicas(), random)?);
             // The sentinels ask for the roles every 300 ms.
             last(random, 400..1200);
             Ok(None)
@@ -46,7 +46,7 @@ pub(super) fn inject(fleet: &mut Sentinels, fault: Fault, random: &mut fastrand:
 fn gentle(fleet: &mut Sentinels, fault: Fault, random: &mut fastrand::Rng) -> Result<Option<u64>> {
     match fault {
         Fault::ReplicaKilled => {
-            let replica = one_of(&fleet.replicas(), random);
+            let replica = one_of(&fleet.replicas(), random)?;
             fleet.kill(replica);
             last(random, 100..900);
             fleet.restart(replica);
@@ -115,7 +115,7 @@ fn frozen(
 
 /// Cuts the replica off that the sentinels prefer, and kills the master. The other replica has all grants.
 fn one_lags(fleet: &mut Sentinels, master: usize, random: &mut fastrand::Rng) -> Result<Option<u64>> {
-    let replica = one_of(&fleet.replicas(), random);
+    let replica = one_of(&fleet.replicas(), random)?;
     order(&fleet.nodes()[replica], &["CONFIG", "SET", "replica-priority", "1"])?;
     wait_until("the sentinels to prefer a replica", || prefers(fleet, replica))?;
     cut_off(&fleet.nodes()[master], std::iter::once(&fleet.nodes()[replica]))?;
@@ -154,8 +154,4 @@ fn another_serves(fleet: &Sentinels, master: usize) -> Result<u64> {
     wait_until("another master", || {
         fleet.agreed_master().is_some_and(|now| now != master && is_master(&fleet.nodes()[now]))
     })
-}
-
-fn one_of(nodes: &[usize], random: &mut fastrand::Rng) -> usize {
-    nodes[random.usize(..nodes.len())]
 }

@@ -3,12 +3,17 @@
 use std::thread;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use leasehold_testkit::servers::RedisServer;
 
 /// Lets a part of a fault last for a random time.
 pub(super) fn last(random: &mut fastrand::Rng, ms: std::ops::Range<u64>) {
     thread::sleep(Duration::from_millis(random.u64(ms)));
+}
+
+/// Chooses one of these nodes.
+pub(super) fn one_of(nodes: &[usize], random: &mut fastrand::Rng) -> Result<usize> {
+    nodes.get(random.usize(..nodes.len().max(1))).copied().context("the fleet has no such node")
 }
 
 /// Sends a command to a node of the kit's own.

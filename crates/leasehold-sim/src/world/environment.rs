@@ -79,7 +79,8 @@ impl SimEnvironment {
             return self.reach.nets[0].fail_over(replicated_at(fault), fault.ends());
         };
         let slot = slot_of(fault.name.as_bytes());
-        let (from, to) = (fleet.owner(slot), self.successor(fault));
+        let from = fleet.owner(slot);
+        let to = successor(from, fault);
         match fault.kind {
             Kind::Migration => fleet.begin_move(slot, to),
             Kind::ReplicasAway => fleet.connect_replicas(0),
@@ -88,7 +89,7 @@ impl SimEnvironment {
                     fleet.promote_stale();
                 }
                 let learned = fleet.switch(from, to, fault.ends());
-                self.leave(from, fault);
+                self.leave(fleet, from, fault);
                 self.announce(fleet, &learned);
             }
         }
@@ -108,24 +109,15 @@ impl SimEnvironment {
         }
     }
 
-    /// Returns the server that gets what another one served.
-    fn successor(&self, fault: &Fault) -> usize {
-        let owner = self.fleet.as_ref().map_or(0, |fleet| fleet.owner(slot_of(fault.name.as_bytes())));
-        let steps = usize::try_from(fault.chance / 7 % (SERVERS as u64 - 1)).unwrap_or_default();
-        (owner + 1 + steps) % SERVERS
-    }
-
     /// Lets the former master end, freeze, or go on as a replica.
-    fn leave(&self, from: usize, fault: &Fault) {
+    fn leave(&self, fleet: &Fleet, from: usize, fault: &Fault) {
         let net = &self.reach.nets[from];
         match fault.chance / 100 % 3 {
             0 => net.take_down(fault.ends()),
             1 => net.freeze(fault.ends()),
             _ => {}
         }
-        if let Some(fleet) = &self.fleet {
-            self.leave_shards(fleet, from);
-        }
+        self.leave_shards(fleet, from);
     }
 
     fn leave_shards(&self, fleet: &Fleet, from: usize) {
@@ -144,6 +136,12 @@ impl SimEnvironment {
             });
         }
     }
+}
+
+/// Returns the server that gets what another one served.
+fn successor(from: usize, fault: &Fault) -> usize {
+    let steps = usize::try_from(fault.chance / 7 % (SERVERS as u64 - 1)).unwrap_or_default();
+    (from + 1 + steps) % SERVERS
 }
 
 impl Environment for SimEnvironment {

@@ -24,7 +24,7 @@ pub(super) const SERVERS: usize = 4;
 const SENTINELS: usize = 3;
 const SLOTS: u16 = 16_384;
 /// The name of the fleet at its sentinels.
-pub(super) const SERVICE: &str = "fleet";
+const SERVICE: &str = "fleet";
 /// The channel on which a sentinel tells of a new master.
 const SWITCH: &str = "+switch-master";
 const PORT: u16 = 6379;
@@ -212,9 +212,7 @@ impl Fleet {
     /// Replaces the data with that of the replica.
     pub(super) fn promote_stale(&self) {
         if let Some(replica) = self.state().replica.clone() {
-            let condition = self.embedded.database(|database| database.condition());
             self.embedded.take_over(replica);
-            self.embedded.set_condition(condition);
         }
     }
 

@@ -107,10 +107,7 @@ impl Server {
     /// Fails over by replacing the data with a replica's data of an earlier time.
     pub(super) fn fail_over(&self, outages: &Outages, seen_until: Duration) {
         if let Some((_, replica)) = outages.replicas.iter().find(|(at, _)| *at == seen_until) {
-            // A condition such as a lack of memory affects the new server too.
-            let condition = self.embedded.database(|database| database.condition());
             self.embedded.take_over(replica.clone());
-            self.embedded.set_condition(condition);
         }
     }
 

@@ -101,10 +101,12 @@ impl Server {
         act(&mut self.state().database)
     }
 
-    /// Replaces the data, as a failover does. The subscribers stay.
+    /// Replaces the data, as a failover does. The subscribers stay, and so does the condition: what a lack of memory did to
+    /// the server before, it does to the new one.
     pub fn take_over(&self, mut replica: Database) {
         let mut state = self.state();
         mem::swap(&mut replica.context.subscribers, &mut state.database.context.subscribers);
+        replica.set_condition(state.database.condition());
         state.database = replica;
     }
 

@@ -36,8 +36,8 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
 
 fn maxclients(facts: &Facts) -> Finding {
     let limit = facts.setting_or_info("maxclients", "maxclients").and_then(|limit| limit.parse::<u64>().ok());
-    match (limit, facts.field_number("connected_clients")) {
-        (Known::Answered(limit), Known::Answered(used)) => {
+    match limit.zip(facts.field_number("connected_clients")) {
+        Known::Answered((limit, used)) => {
             let found = format!("{used} of {limit} clients are connected");
             if used.saturating_mul(100) >= limit.saturating_mul(FULL) {
                 MAXCLIENTS.warn(found, "CONFIG SET maxclients with a larger number")
@@ -45,10 +45,7 @@ fn maxclients(facts: &Facts) -> Finding {
                 MAXCLIENTS.pass(found)
             }
         }
-        (Known::Denied, _) | (_, Known::Denied) => {
-            MAXCLIENTS.unknown(Known::<()>::Denied.gap("INFO and CONFIG GET"), "INFO clients")
-        }
-        _ => MAXCLIENTS.unknown(Known::<()>::Missing.gap("INFO and CONFIG GET"), "INFO clients"),
+        gap => MAXCLIENTS.unknown(gap.gap("INFO and CONFIG GET"), "INFO clients"),
     }
 }
 

@@ -38,9 +38,11 @@ fn eviction(facts: &Facts) -> Finding {
 
 fn headroom(facts: &Facts) -> Finding {
     let limit = facts.setting_or_info("maxmemory", "maxmemory").and_then(|limit| limit.parse::<u64>().ok());
-    match (limit, facts.field_number("used_memory")) {
-        (Known::Answered(0), _) => HEADROOM.pass("maxmemory is 0, the memory of the host is the limit"),
-        (Known::Answered(limit), Known::Answered(used)) => {
+    if limit == Known::Answered(0) {
+        return HEADROOM.pass("maxmemory is 0, the memory of the host is the limit");
+    }
+    match limit.zip(facts.field_number("used_memory")) {
+        Known::Answered((limit, used)) => {
             let percent = used.saturating_mul(100) / limit;
             let found = format!("{percent} % of maxmemory is used");
             let run = "CONFIG SET maxmemory with a larger limit, or another server for the locks";
@@ -50,10 +52,7 @@ fn headroom(facts: &Facts) -> Finding {
                 _ => HEADROOM.pass(found),
             }
         }
-        (Known::Denied, _) | (_, Known::Denied) => {
-            HEADROOM.unknown(Known::<()>::Denied.gap("INFO"), "INFO memory")
-        }
-        _ => HEADROOM.unknown(Known::<()>::Missing.gap("INFO"), "INFO memory"),
+        gap => HEADROOM.unknown(gap.gap("INFO"), "INFO memory"),
     }
 }
 

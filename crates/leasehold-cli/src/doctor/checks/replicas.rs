@@ -57,18 +57,11 @@ fn replica(line: &str) -> Fields {
 }
 
 fn min_replicas(facts: &Facts) -> Finding {
-    let (to_write, lag) = (facts.number("min-replicas-to-write"), facts.number("min-replicas-max-lag"));
-    let (to_write, lag_s) = match (to_write, lag) {
-        (Known::Answered(to_write), Known::Answered(lag)) => (to_write, lag),
-        (Known::Denied, _) | (_, Known::Denied) => {
-            let found = Known::<()>::Denied.gap("CONFIG GET");
-            return MIN_REPLICAS.unknown(found, "CONFIG GET min-replicas-*");
-        }
-        _ => {
-            let found = Known::<()>::Missing.gap("CONFIG GET");
-            return MIN_REPLICAS.unknown(found, "CONFIG GET min-replicas-*");
-        }
-    };
+    let (to_write, lag_s) =
+        match facts.number("min-replicas-to-write").zip(facts.number("min-replicas-max-lag")) {
+            Known::Answered(both) => both,
+            gap => return MIN_REPLICAS.unknown(gap.gap("CONFIG GET"), "CONFIG GET min-replicas-*"),
+        };
     if to_write == 0 || lag_s == 0 {
         return MIN_REPLICAS.warn(
             format!("min-replicas-to-write is {to_write} and min-replicas-max-lag is {lag_s}, so it is off"),

@@ -57,7 +57,7 @@ const VERBS: [Verb; 18] = [
     },
     Verb {
         name: "fleets",
-        purpose: "inject random faults into real fleets and judge the locks; takes --minutes, --seed, --topology, --faults",
+        purpose: "inject random faults into real fleets and judge the locks; takes --minutes, --seed, --topology, --faults, --secured",
         run: verb::fleets::run,
     },
     Verb {

@@ -10,6 +10,14 @@ pub(crate) fn parse_primitive(name: &str) -> Result<&'static Primitive, String> 
     })
 }
 
+/// Returns the chosen primitives, or all if none is chosen.
+pub(crate) fn chosen_or_all(chosen: &[&'static Primitive]) -> Vec<&'static Primitive> {
+    match chosen {
+        [] => PRIMITIVES.iter().collect(),
+        chosen => chosen.to_vec(),
+    }
+}
+
 /// Reads the beginning of names.
 pub(crate) fn parse_prefix(prefix: &str) -> Result<Names, String> {
     Names::behind(prefix).ok_or_else(|| "a prefix has no spaces and no control characters".to_owned())

@@ -52,7 +52,8 @@ another holder may have the lock already; --on-lost kill allows no such time. Wh
 command and its process group are killed too, and the lock is free again after one lease. Background processes that the
 command leaves behind when it ends are left alone.
 
-Kinds of lock; all commands and services that share a name must use the same kind, another kind is refused:
+Kinds of lock. All commands and services that share a name must use the same kind. A read-write lock and a semaphore are
+refused beside another kind if the state of the server shows it. The others exclude each other and wake each other late:
   (none)        exclusive, no order among the waiters
   --fair        exclusive, in the order of arrival
   --fenced      exclusive, each grant has a number that only grows: LEASEHOLD_TOKEN
@@ -66,8 +67,9 @@ Services that use the library have the same configuration. Their keys apply here
 of each kind of lock and all others. An unknown key is an error. `leasehold config check` prints the result.
 
 Environment:
-  LEASEHOLD_URL  the server: redis://[[user]:password@]host[:port][/db] or unix:///path. The place for a password,
-                 which --url would show to every user of this machine.
+  LEASEHOLD_URL  the server: redis://[[user]:password@]host[:port][/db], rediss:// with TLS,
+                 redis+sentinel://s1,s2/service, redis+cluster://h1,h2 or unix:///path. The place for a password, which
+                 --url would show to every user of this machine.
   LEASEHOLD_*    any other key of the configuration, such as LEASEHOLD_KEY_PREFIX or LEASEHOLD_LOCK__MAX_HOLD
   The command finds the lock's name in LEASEHOLD_NAME, its own entry on the server in LEASEHOLD_OWNER (the permit's id
   with --slots), and with --fenced its number in LEASEHOLD_TOKEN.
@@ -85,15 +87,16 @@ Exit codes:
 
 Examples:
   leasehold run nightly-backup -- /usr/local/bin/backup --full   wait without end
-  leasehold run -n cron:report -- make report                    do nothing if another host is at it
+  leasehold run -n cron:report -- make report                    do nothing if another host holds the lock
   leasehold run -n --min-hold 1m cron:report -- make report      the same, with clocks up to a minute apart
   leasehold run --wait 5m -E 75 deploy:web -- ./deploy.sh        give up after 5 minutes, with code 75
   leasehold run --max-hold 1h --grace 30s import -- ./import     at most an hour, and 30 s to clean up
   leasehold run --slots 3 thumbnails -- ./render                 three at once over all hosts
   leasehold run --config /etc/orders/leasehold.toml -v job -- ./job.sh
 
-No guarantee that two commands never overlap: a machine that stands still for longer than the lease loses the lock
-without noticing in time. An effect that must never happen twice has to be refused by the resource itself: see --fenced.";
+leasehold cannot guarantee that two commands never overlap: a machine that is frozen for longer than the lease loses the
+lock without noticing in time. An effect that must never happen twice has to be refused by the resource itself: see
+--fenced.";
 
 const CHECKED: &str = "\
 Later files win over earlier ones, and LEASEHOLD_* variables over files: LEASEHOLD_TIMEOUT is `timeout`,
@@ -109,12 +112,12 @@ Examples:
   leasehold config check --no-env base.yaml production.yaml";
 
 const RIGHTS: &str = "\
-The line gives the user LEASEHOLD the commands, keys and channels of the chosen primitives and takes all others away.
+The line gives the user `leasehold` the commands, keys and channels of the chosen primitives and takes all others away.
 Run it on every server (ACL SETUSER is not replicated), with a password in place of PASSWORD, then ACL SAVE or
 CONFIG REWRITE.
 
 Names are those that begin with --prefix and have no braces of their own. A prefix with a hash tag is possible: '{app}:'.
-Fenced writes have the same prefix for the application's own keys.
+The keys of fenced writes must begin with --prefix too.
 
 Examples:
   leasehold acl --prefix app: --primitives lock,rw
@@ -154,13 +157,16 @@ pub(crate) struct Doctor {
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
 
-    /// The beginning of the names that the user may lock, and of the scratch names
-    #[arg(long, default_value = "", hide_default_value = true, value_parser = acl::checked_prefix)]
-    pub(crate) prefix: String,
+    /// The beginning of the names that the user may lock, and of the scratch names [default: the key_prefix]
+    #[arg(long, value_parser = acl::checked_prefix)]
+    pub(crate) prefix: Option<String>,
 
     /// The primitives whose rights are checked, separated by commas [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = acl::parse_primitive)]
     pub(crate) primitives: Vec<&'static Primitive>,
+
+    #[command(flatten)]
+    pub(crate) confirmation: Confirmation,
 
     /// How long one exchange with a server may take
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse_bound)]
@@ -169,6 +175,18 @@ pub(crate) struct Doctor {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// What confirms the calls of a user's clients.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Confirmation {
+    /// Replicas confirm the calls of the user's clients
+    #[arg(long)]
+    pub(crate) confirmed: bool,
+
+    /// Disks confirm the calls of the user's clients, on a server of version 7.2 or later
+    #[arg(long)]
+    pub(crate) fsync: bool,
 }
 
 #[derive(Debug, Args)]
@@ -189,9 +207,8 @@ pub(crate) struct Acl {
     #[arg(long)]
     pub(crate) sentinel: bool,
 
-    /// Replicas confirm the calls of the user's clients
-    #[arg(long)]
-    pub(crate) confirmed: bool,
+    #[command(flatten)]
+    pub(crate) confirmation: Confirmation,
 
     /// The user's URL selects a database above 0
     #[arg(long, conflicts_with = "cluster")]
@@ -206,7 +223,7 @@ pub(crate) struct Config {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigVerb {
-    /// Print what comes of files and the environment, or say what is wrong with them
+    /// Print the merged configuration, or report its first error
     #[command(after_help = CHECKED)]
     Check(Check),
 }

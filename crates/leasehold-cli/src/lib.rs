@@ -12,7 +12,6 @@
 //! when the wrapper does not run.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -66,7 +65,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
         report::write_to_stderr(&report::cleaned(&text));
         ExitCode::from(exit::USAGE)
     } else {
-        let _ = io::stdout().write_all(text.as_bytes());
+        report::write_to_stdout(&text);
         ExitCode::SUCCESS
     }
 }

@@ -41,6 +41,11 @@ pub(crate) fn write_to_stderr(text: &str) {
     });
 }
 
+/// Writes the outcome of a verb. A reader that closes its end early is no error.
+pub(crate) fn write_to_stdout(text: &str) {
+    let _ = io::stdout().write_all(text.as_bytes());
+}
+
 /// Returns the text without URL passwords, and with control characters other than line ends escaped.
 ///
 /// A second safeguard. Values with secrets have no `Display`, and the library masks its own errors.

@@ -40,10 +40,23 @@ pub struct Held {
     pub seen: u64,
     /// The fencing token.
     pub token: Option<u64>,
-    /// The time and the reason of a loss, and true if the guard still said that it is valid.
-    pub lost: Option<(u64, String, bool)>,
+    /// The loss.
+    pub lost: Option<Lost>,
     /// The fenced writes: sent, answered, accepted.
     pub writes: Vec<(u64, u64, bool)>,
+}
+
+/// A loss, as its worker saw it.
+#[derive(Debug, Clone, Default)]
+pub struct Lost {
+    /// The time of the loss.
+    pub at: u64,
+    /// The reason.
+    pub reason: String,
+    /// True if the guard still said that it is valid.
+    pub still_valid: bool,
+    /// The plain ports of the servers that still had the hold, asked after the loss.
+    pub kept_by: Vec<u16>,
 }
 
 /// Joins the lines of one worker's log.
@@ -84,9 +97,9 @@ impl Attempt {
             Event::Refused => self.answered = Some(at),
             Event::Failed { .. } => (self.answered, self.failed) = (Some(at), true),
             Event::Write { sent, accepted } => self.held(|hold| hold.writes.push((sent, at, accepted))),
-            Event::Lost { seen, reason, still_valid } => self.held(|hold| {
+            Event::Lost { seen, reason, still_valid, kept_by } => self.held(|hold| {
                 hold.seen = hold.seen.max(seen);
-                hold.lost = Some((at, reason, still_valid));
+                hold.lost = Some(Lost { at, reason, still_valid, kept_by });
             }),
             Event::Releasing { seen } => self.held(|hold| hold.seen = hold.seen.max(seen)),
         }

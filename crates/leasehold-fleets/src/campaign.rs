@@ -1,22 +1,27 @@
 //! A campaign: fleets one after the other, and faults for the given time.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, anyhow, ensure};
 use leasehold_testkit::servers::RedisServer;
 
 use crate::clock::{SECOND, now};
 use crate::fault::{Fault, Topology};
 use crate::faults::inject;
-use crate::fleet::{Fleet, wait_until};
+use crate::fleet::Fleet;
+use crate::logs::Log;
 use crate::policy::PREFIX;
 use crate::report::{Outcome, print};
-use crate::worker::LEASE;
+use crate::subscriptions::{Listeners, channels, listeners};
 use crate::workers::Workers;
 
-/// The time after a fault in which the workers run undisturbed, so that double grants end and waiters are served.
-const REST: Duration = Duration::from_millis(1200);
+/// The least time after a fault in which the workers run undisturbed, so that waiters are served.
+const REST: Duration = Duration::from_millis(300);
+/// The time limit for each client to be granted a lock after a fault.
+const SERVED_WITHIN: u64 = 10 * SECOND;
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// The time for keys to expire after the last worker has closed its clients.
 const KEYS_EXPIRE_WITHIN: Duration = Duration::from_secs(10);
 
@@ -38,6 +43,9 @@ pub struct Plan {
     /// The number of worker processes.
     #[arg(long, default_value_t = 4)]
     workers: usize,
+    /// TLS and users with the fewest rights, or neither. The seed decides it for each fleet otherwise.
+    #[arg(long)]
+    secured: Option<bool>,
     /// The folder for the logs, which are deleted otherwise.
     #[arg(long)]
     logs: Option<PathBuf>,
@@ -76,12 +84,17 @@ fn endure(
     folder: &Path,
 ) -> Result<Outcome> {
     let faults: Vec<Fault> = chosen(plan, topology);
+    let is_secured = random.bool();
+    let is_secured = plan.secured.unwrap_or(is_secured);
     let resource = RedisServer::start();
-    let mut fleet = Fleet::start(topology);
-    let mut workers = Workers::start(plan.workers, topology, &fleet.urls(), &resource.url(), folder)?;
+    let mut fleet = Fleet::start(topology, is_secured);
+    let mut workers = Workers::start(plan.workers, topology, &fleet, &resource.url(), folder)?;
+    let (mut aftermaths, mut findings) = (Vec::new(), Vec::new());
+    // A majority counts no server before the longest lease is over.
+    aftermath(&fleet, topology, &mut workers, now())?;
     let until = now() + time;
-    let mut courses = Vec::new();
-    while !faults.is_empty() && now() < until {
+    let (mut courses, mut judged_until) = (Vec::new(), u64::MAX);
+    'faults: while !faults.is_empty() && now() < until {
         let mut round = faults.clone();
         if !courses.is_empty() {
             random.shuffle(&mut round);
@@ -90,39 +103,56 @@ fn endure(
             if now() >= until {
                 break;
             }
-            std::thread::sleep(REST);
-            ensure!(workers.run(), "a worker of {topology:?} has ended by itself");
-            let course = inject(&mut fleet, fault, random)?;
+            let began = now();
+            let mut course = match caught(|| inject(&mut fleet, &workers, topology, fault, random)) {
+                Ok(course) => course,
+                Err(error) => {
+                    findings.push(format!("{fault:?} did not end: {error:#}"));
+                    judged_until = began;
+                    break 'faults;
+                }
+            };
             println!("{course}");
+            aftermaths.push(aftermath(&fleet, topology, &mut workers, course.settled)?);
+            course.keep_masters(&fleet.ports_of_masters());
             courses.push(course);
         }
-    }
-    std::thread::sleep(LEASE);
-    let mut findings = Vec::new();
-    if wait_until("a subscription", || channels(&fleet) > 0).is_err() {
-        findings.push("no waiter has a subscription".to_owned());
     }
     let unended = workers.stop();
     if unended > 0 {
         findings.push(format!("{unended} workers did not end well"));
     }
     findings.extend(leftovers(&fleet));
-    Ok(Outcome { topology, courses, attempts: workers.attempts()?, findings })
+    let mut attempts = workers.attempts()?;
+    attempts.retain(|attempt| attempt.at < judged_until);
+    Ok(Outcome { topology, is_secured, courses, aftermaths, attempts, findings })
+}
+
+/// Runs a step. The kit panics if a server refuses it, and the campaign reports what it has seen until then.
+fn caught<T>(step: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|_| Err(anyhow!("the message above says why")))
+}
+
+/// Lets the workers run until the probe of each client was granted a lock, and counts the subscriptions of waiters.
+fn aftermath(fleet: &Fleet, topology: Topology, workers: &mut Workers, settled: u64) -> Result<Listeners> {
+    std::thread::sleep(REST);
+    let until = now() + SERVED_WITHIN;
+    loop {
+        ensure!(workers.run(), "a worker of {topology:?} has ended by itself");
+        workers.read()?;
+        let is_served = |log: &Log| topology.policies().iter().all(|policy| log.is_served(*policy, settled));
+        // The report tells which policy was not served.
+        if workers.logs().iter().all(is_served) || now() > until {
+            break;
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    listeners(fleet, workers)
 }
 
 fn chosen(plan: &Plan, topology: Topology) -> Vec<Fault> {
     let is_chosen = |fault: &&Fault| plan.faults.is_empty() || plan.faults.contains(fault);
     topology.faults().iter().filter(is_chosen).copied().collect()
-}
-
-/// Returns the channels of the laboratory's locks that have subscribers.
-fn channels(fleet: &Fleet) -> usize {
-    let count = |node: &RedisServer, verb: &str| {
-        let reply = node.command(&["PUBSUB", verb, &format!("*{PREFIX}*")]);
-        reply.map_or(0, |channels| channels.list().len())
-    };
-    let of = |node: &RedisServer| count(node, "CHANNELS") + count(node, "SHARDCHANNELS");
-    fleet.nodes().iter().filter(|node| node.is_up()).map(of).sum()
 }
 
 /// Finds channels and keys that outlive the workers.

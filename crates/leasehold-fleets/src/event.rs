@@ -62,6 +62,8 @@ pub enum Event {
         reason: String,
         /// True if the guard still said that it is valid.
         still_valid: bool,
+        /// The plain ports of the servers that still had the hold, asked after the loss.
+        kept_by: Vec<u16>,
     },
     /// The worker is about to release.
     Releasing {

@@ -1,5 +1,7 @@
 //! The faults, and the fleets that can have them.
 
+use std::time::Duration;
+
 use crate::policy::Policy;
 
 /// A shape of a fleet.
@@ -117,15 +119,28 @@ impl Topology {
         match self {
             Self::Sentinel => &[
                 Policy::Replicated,
+                Policy::Redisson,
                 Policy::AtLeastOne,
                 Policy::Majority,
                 Policy::AllConnected,
                 Policy::All,
                 Policy::Fenced,
             ],
-            Self::Cluster => &[Policy::Replicated, Policy::AtLeastOne, Policy::All, Policy::Fenced],
+            Self::Cluster => {
+                &[Policy::Replicated, Policy::Redisson, Policy::AtLeastOne, Policy::All, Policy::Fenced]
+            }
             Self::Independent => &[Policy::Quorum],
             Self::Single => &[Policy::Single],
+        }
+    }
+
+    /// Returns the lease of each hold. Where replicas can take over, it is longer than a failover, or the holds would end
+    /// before another server can grant again.
+    #[must_use]
+    pub const fn lease(self) -> Duration {
+        match self {
+            Self::Sentinel | Self::Cluster => Duration::from_secs(5),
+            Self::Independent | Self::Single => Duration::from_secs(2),
         }
     }
 
@@ -153,7 +168,7 @@ impl Fault {
             Policy::AtLeastOne => {
                 self.keeps_data() || (topology.replicas() == 1 && self.is_covered_by(Policy::All, topology))
             }
-            Policy::Majority | Policy::AllConnected => self.keeps_data(),
+            Policy::Redisson | Policy::Majority | Policy::AllConnected => self.keeps_data(),
         }
     }
 
@@ -172,6 +187,12 @@ impl Fault {
                 | Self::ServerFrozen
                 | Self::ServerFrozenLong
         )
+    }
+
+    /// Returns true if a master is frozen until another one has taken over, and then serves again for a moment.
+    #[must_use]
+    pub const fn wakes_an_old_master(self) -> bool {
+        matches!(self, Self::MasterFrozen | Self::LagThenFrozen)
     }
 
     /// Returns true if the data of the master can be missing on the node that takes over, so that *replicated* must show

@@ -12,11 +12,13 @@ use std::fmt;
 use anyhow::Result;
 
 use crate::clock::now;
-use crate::fault::Fault;
-use crate::fleet::Fleet;
+use crate::fault::{Fault, Topology};
+use crate::fleet::{Fleet, Shape};
+use crate::policy::Policy;
+use crate::workers::Workers;
 
 /// The times of a fault.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Course {
     /// The fault.
     pub fault: Fault,
@@ -26,11 +28,35 @@ pub struct Course {
     pub serves: u64,
     /// The time at which all nodes were up and agreed.
     pub settled: u64,
+    /// The plain ports of the masters from the time at which they served to the next fault. Empty if the fleet chose
+    /// other masters meanwhile.
+    pub masters: Vec<u16>,
+}
+
+impl Course {
+    /// Forgets the masters unless all of these are among them.
+    pub(crate) fn keep_masters(&mut self, ports: &[u16]) {
+        if !ports.iter().all(|port| self.masters.contains(port)) {
+            self.masters.clear();
+        }
+    }
+
+    /// Returns the time from which the servers can serve a policy. Replicas that confirm have to follow first.
+    #[must_use]
+    pub const fn ready(&self, policy: Policy) -> u64 {
+        if policy.confirm(1).is_some() { self.settled } else { self.serves }
+    }
+}
+
+/// Returns the last fault that began before a time.
+#[must_use]
+pub fn cause(courses: &[Course], at: u64) -> Option<&Course> {
+    courses.iter().rev().find(|course| course.began <= at)
 }
 
 impl fmt::Display for Course {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { fault, began, serves, settled } = self;
+        let Self { fault, began, serves, settled, .. } = self;
         write!(
             formatter,
             "{began} {fault:?}: serves after {} us, settled after {} us",
@@ -44,13 +70,22 @@ impl fmt::Display for Course {
 ///
 /// # Errors
 /// The fleet does not become whole, or cannot have this fault.
-pub fn inject(fleet: &mut Fleet, fault: Fault, random: &mut fastrand::Rng) -> Result<Course> {
+pub(crate) fn inject(
+    fleet: &mut Fleet,
+    workers: &Workers,
+    topology: Topology,
+    fault: Fault,
+    random: &mut fastrand::Rng,
+) -> Result<Course> {
     let began = now();
-    let serves = match fleet {
-        Fleet::Sentinels(fleet) => sentinels::inject(fleet, fault, random)?,
-        Fleet::Cluster(cluster) => cluster::inject(cluster, fault, random)?,
-        Fleet::Servers(servers) => servers::inject(servers, fault, random)?,
+    let served = match &mut fleet.shape {
+        Shape::Sentinels(fleet) => sentinels::inject(fleet, fault, random)?,
+        Shape::Cluster(cluster) => cluster::inject(cluster, workers, fault, random)?,
+        Shape::Servers(servers) => servers::inject(servers, topology.lease(), fault, random)?,
     };
     let settled = fleet.settle()?;
-    Ok(Course { fault, began, serves: serves.unwrap_or(settled), settled })
+    let serves = served.map_or(settled, |served| served.at);
+    let mut course = Course { fault, began, serves, settled, masters: fleet.ports_of_masters() };
+    course.keep_masters(served.as_ref().map_or(&[], |served| std::slice::from_ref(&served.port)));
+    Ok(course)
 }

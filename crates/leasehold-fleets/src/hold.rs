@@ -41,6 +41,15 @@ impl Hold {
         }
     }
 
+    /// Returns the field of the lock's hash on the server, for a hold that has one field on one server.
+    pub(crate) fn field(&self) -> Option<String> {
+        match self {
+            Self::Plain(guard) => Some(guard.wire_owner().to_string()),
+            Self::Fenced(guard) => Some(guard.wire_owner().to_string()),
+            Self::Permit(_) | Self::Quorum(_) => None,
+        }
+    }
+
     pub(crate) async fn lost(&self) -> String {
         format!("{:?}", each!(self, guard => guard.lost().await))
     }

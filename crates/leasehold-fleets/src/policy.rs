@@ -1,6 +1,6 @@
 //! The policies that are compared, and the names that each of them uses.
 
-use leasehold::{Confirm, Name};
+use leasehold::{Confirm, Name, OnMissing};
 use serde::{Deserialize, Serialize};
 
 /// The rule by which a grant counts.
@@ -11,6 +11,8 @@ pub enum Policy {
     Single,
     /// The reply of the script.
     Replicated,
+    /// Redisson's condition: one replica at least, and none while none is connected.
+    Redisson,
     /// One replica at least.
     AtLeastOne,
     /// The majority of the servers.
@@ -27,9 +29,10 @@ pub enum Policy {
 
 impl Policy {
     /// All policies, in the order of the table.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Single,
         Self::Replicated,
+        Self::Redisson,
         Self::AtLeastOne,
         Self::Majority,
         Self::AllConnected,
@@ -44,6 +47,7 @@ impl Policy {
         match self {
             Self::Single => "single",
             Self::Replicated => "replicated",
+            Self::Redisson => "redisson",
             Self::AtLeastOne => "at-least-1",
             Self::Majority => "majority",
             Self::AllConnected => "all(1)",
@@ -57,11 +61,20 @@ impl Policy {
     #[must_use]
     pub const fn confirm(self, replicas: u32) -> Option<Confirm> {
         match self {
-            Self::AtLeastOne => Some(Confirm::AtLeast(1)),
+            Self::AtLeastOne | Self::Redisson => Some(Confirm::AtLeast(1)),
             Self::Majority => Some(Confirm::majority(replicas)),
             Self::AllConnected => Some(Confirm::all(1)),
             Self::All => Some(Confirm::all(replicas)),
             Self::Single | Self::Replicated | Self::Quorum | Self::Fenced => None,
+        }
+    }
+
+    /// Returns what a call does while fewer replicas are connected than the policy names.
+    #[must_use]
+    pub const fn on_missing(self) -> OnMissing {
+        match self {
+            Self::Redisson => OnMissing::Warn,
+            _ => OnMissing::Fail,
         }
     }
 }

@@ -5,22 +5,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::attempt::Attempt;
 use crate::clock::SECOND;
 use crate::fault::{Fault, Topology};
-use crate::faults::Course;
-use crate::judge::{Overlap, losses, overlaps, tokens, waits};
-use crate::policy::{Kind, Policy};
+use crate::faults::{Course, cause};
+use crate::judge::{KeptLoss, Overlap, kept_losses, losses, overlaps, probes, tokens, waits};
+use crate::policy::Policy;
+use crate::subscriptions::Listeners;
 
 /// The longest time from the end of a wait to its outcome. The machine that runs a whole fleet is busy.
 const LATE: u64 = 3 * SECOND;
-/// The number of faults that lose grants after which *replicated* must have shown a double grant.
-const TOO_GENTLE_AFTER: usize = 8;
+/// The number of faults that lose grants after which a policy without confirmation must have shown a double grant.
+const TOO_GENTLE_AFTER: usize = 16;
 
 /// The results of one fleet.
 #[derive(Debug)]
 pub struct Outcome {
     /// The topology.
     pub topology: Topology,
+    /// True if the connections were encrypted and the workers' user had the fewest rights.
+    pub is_secured: bool,
     /// The faults.
     pub courses: Vec<Course>,
+    /// The subscriptions of waiters after each fault.
+    pub aftermaths: Vec<Listeners>,
     /// The attempts of all workers.
     pub attempts: Vec<Attempt>,
     /// The findings that need no log: keys and channels left, workers that did not end.
@@ -38,6 +43,10 @@ struct Row {
     settles: u64,
     /// For each policy: the longest time without a grant after that, up to the next fault.
     grants: BTreeMap<Policy, u64>,
+    /// The holds that were lost although the fleet had kept them.
+    kept: usize,
+    /// The sums of the subscriptions after each fault.
+    listeners: Listeners,
 }
 
 /// Prints the tables of one fleet. Returns true if each tier kept its promises.
@@ -45,27 +54,27 @@ struct Row {
 pub fn print(outcome: &Outcome) -> bool {
     let topology = outcome.topology;
     let doubles = overlaps(&outcome.attempts);
-    let rows = rows(outcome, &doubles);
-    print_rows(topology, &rows);
+    let kept = kept_losses(&outcome.attempts, &outcome.courses, topology);
+    let rows = rows(outcome, &doubles, &kept);
+    print_rows(outcome, &rows);
+    print_old_masters(topology, &rows);
     print_totals(outcome);
-    let findings = findings(outcome, &doubles);
+    let findings = findings(outcome, &doubles, &kept);
     findings.iter().for_each(|finding| println!("BROKEN: {finding}"));
     findings.is_empty()
 }
 
-/// Returns the last fault that began before a time.
-fn cause(courses: &[Course], at: u64) -> Option<&Course> {
-    courses.iter().rev().find(|course| course.began <= at)
-}
-
-fn rows(outcome: &Outcome, doubles: &[Overlap]) -> BTreeMap<Fault, Row> {
+fn rows(outcome: &Outcome, doubles: &[Overlap], kept: &[KeptLoss]) -> BTreeMap<Fault, Row> {
     let mut rows: BTreeMap<Fault, Row> = BTreeMap::new();
-    for course in &outcome.courses {
+    for (course, listeners) in outcome.courses.iter().zip(&outcome.aftermaths) {
         let row = rows.entry(course.fault).or_default();
         row.faults += 1;
         row.serves = row.serves.max(course.serves - course.began);
         row.settles = row.settles.max(course.settled - course.began);
+        row.listeners.waiting += listeners.waiting;
+        row.listeners.alive += listeners.alive;
     }
+    kept.iter().filter_map(|loss| loss.fault).for_each(|fault| rows.entry(fault).or_default().kept += 1);
     for double in doubles {
         let Some(course) = cause(&outcome.courses, double.at) else { continue };
         let row = rows.entry(course.fault).or_default();
@@ -77,8 +86,7 @@ fn rows(outcome: &Outcome, doubles: &[Overlap]) -> BTreeMap<Fault, Row> {
         for (place, course) in outcome.courses.iter().enumerate() {
             let next_fault = outcome.courses.get(place + 1).map_or(u64::MAX, |next| next.began);
             let first = granted.get(granted.partition_point(|&at| at < course.serves)).copied();
-            // Replicas that confirm have to follow first.
-            let ready = if policy.confirm(1).is_some() { course.settled } else { course.serves };
+            let ready = course.ready(policy);
             // After the last fault the workers may have ended.
             let end = if next_fault == u64::MAX { ready } else { next_fault };
             let without = first.unwrap_or(end).min(end).saturating_sub(ready);
@@ -89,38 +97,52 @@ fn rows(outcome: &Outcome, doubles: &[Overlap]) -> BTreeMap<Fault, Row> {
     rows
 }
 
-/// Returns the times of the grants of each probe.
-fn probes(attempts: &[Attempt]) -> BTreeMap<(Policy, &str), Vec<u64>> {
-    let mut probes: BTreeMap<(Policy, &str), Vec<u64>> = BTreeMap::new();
-    for attempt in attempts.iter().filter(|attempt| attempt.kind == Kind::Probe) {
-        let granted = probes.entry((attempt.policy, attempt.name.as_str())).or_default();
-        granted.extend(attempt.hold.as_ref().map(|hold| hold.from));
-    }
-    probes.values_mut().for_each(|granted| granted.sort_unstable());
-    probes
-}
-
-fn print_rows(topology: Topology, rows: &BTreeMap<Fault, Row>) {
+fn print_rows(outcome: &Outcome, rows: &BTreeMap<Fault, Row>) {
+    let topology = outcome.topology;
+    let secured = if outcome.is_secured { " with TLS and the fewest rights" } else { "" };
     println!(
-        "\n{topology:?}: faults with double grants (and double grants); times are the longest, in seconds"
+        "\n{topology:?}{secured}: faults with double grants (and double grants); times are the longest, in seconds; \
+         lost holds that the fleet had kept; subscriptions of those that waited"
     );
     print!("{:<22}{:>7}", "fault", "faults");
     topology.policies().iter().for_each(|policy| print!("{:>13}", policy.name()));
-    println!("{:>9}{:>9}  then a grant, by policy", "serves", "settled");
+    println!("{:>8}{:>8}{:>5}{:>12}  then a grant, by policy", "serves", "settled", "kept", "listening");
     for (fault, row) in rows {
         print!("{:<22}{:>7}", format!("{fault:?}"), row.faults);
-        for policy in topology.policies() {
-            let cell = match row.doubles.get(policy) {
-                None => "0".to_owned(),
-                Some((faults, count)) => format!("{} ({count})", faults.len()),
-            };
-            print!("{cell:>13}");
-        }
+        topology.policies().iter().for_each(|policy| print!("{:>13}", row.cell(*policy)));
         let grants: Vec<_> =
             topology.policies().iter().map(|policy| row.grants.get(policy).copied()).collect();
         let grants: Vec<_> = grants.into_iter().map(|time| time.map_or("-".to_owned(), seconds)).collect();
-        println!("{:>9}{:>9}  {}", seconds(row.serves), seconds(row.settles), grants.join(" "));
+        let listening = format!("{}/{}", row.listeners.alive, row.listeners.waiting);
+        let (serves, settles, kept) = (seconds(row.serves), seconds(row.settles), row.kept);
+        println!("{serves:>8}{settles:>8}{kept:>5}{listening:>12}  {}", grants.join(" "));
     }
+}
+
+impl Row {
+    fn cell(&self, policy: Policy) -> String {
+        match self.doubles.get(&policy) {
+            None => "0".to_owned(),
+            Some((faults, count)) => format!("{} ({count})", faults.len()),
+        }
+    }
+}
+
+/// Prints how often a master that wakes after a failover shared in a double grant, for each policy.
+fn print_old_masters(topology: Topology, rows: &BTreeMap<Fault, Row>) {
+    let rows: Vec<&Row> =
+        rows.iter().filter(|(fault, _)| fault.wakes_an_old_master()).map(|(_, row)| row).collect();
+    let faults: usize = rows.iter().map(|row| row.faults).sum();
+    if faults == 0 {
+        return;
+    }
+    let of = |policy: &Policy| {
+        let doubled: usize =
+            rows.iter().filter_map(|row| row.doubles.get(policy)).map(|(faults, _)| faults.len()).sum();
+        format!("{} {doubled}", policy.name())
+    };
+    let cells: Vec<String> = topology.policies().iter().map(of).collect();
+    println!("an old master woke after {faults} failovers; with double grants: {}", cells.join(", "));
 }
 
 fn print_totals(outcome: &Outcome) {
@@ -145,7 +167,7 @@ fn print_totals(outcome: &Outcome) {
 }
 
 /// Returns each broken promise.
-fn findings(outcome: &Outcome, doubles: &[Overlap]) -> Vec<String> {
+fn findings(outcome: &Outcome, doubles: &[Overlap], kept: &[KeptLoss]) -> Vec<String> {
     let mut findings = outcome.findings.clone();
     findings.extend(doubles.iter().filter_map(|double| {
         let fault = cause(&outcome.courses, double.at).map(|course| course.fault);
@@ -153,6 +175,12 @@ fn findings(outcome: &Outcome, doubles: &[Overlap]) -> Vec<String> {
         covered.then(|| format!("double grant under {fault:?}: {double:?}"))
     }));
     findings.extend(tokens(&outcome.attempts).iter().map(|breach| format!("{breach:?}")));
+    findings.extend(kept.iter().map(|loss| format!("lost although the fleet had kept it: {loss:?}")));
+    let silent =
+        outcome.courses.iter().zip(&outcome.aftermaths).filter(|(_, after)| after.alive < after.waiting);
+    findings.extend(
+        silent.map(|(course, after)| format!("waiters without a subscription after {course}: {after:?}")),
+    );
     let waits = waits(&outcome.attempts);
     if waits.stuck > 0 {
         findings.push(format!("{} attempts without an outcome", waits.stuck));
@@ -173,7 +201,8 @@ fn findings(outcome: &Outcome, doubles: &[Overlap]) -> Vec<String> {
 fn too_gentle(outcome: &Outcome, doubles: &[Overlap]) -> Option<String> {
     let policies = outcome.topology.policies();
     let losing = outcome.courses.iter().filter(|course| course.fault.loses_grants()).count();
-    let shown = doubles.iter().any(|double| double.policy == Policy::Replicated);
+    let weak = [Policy::Replicated, Policy::Redisson, Policy::Fenced];
+    let shown = doubles.iter().any(|double| weak.contains(&double.policy));
     let gentle = policies.contains(&Policy::Replicated) && losing >= TOO_GENTLE_AFTER && !shown;
     gentle.then(|| format!("no double grant without confirmation in {losing} faults: too gentle"))
 }

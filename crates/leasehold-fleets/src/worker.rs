@@ -12,17 +12,18 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use leasehold::lock::Tokens;
-use leasehold::{Client, FencedWriteError, QuorumLock, Redlock};
+use leasehold::{Client, ClientBuilder, FencedWriteError, QuorumLock, Redlock, Tls};
 
 use crate::clock::now;
 use crate::event::{Event, Record};
 use crate::hold::Hold;
+use crate::kept::{fields, kept_by};
 use crate::policy::{Kind, PERMITS, PREFIX, Policy, on_server};
 
-/// The lease of every hold. It is longer than a failover, or the holds would end before another server can grant again.
-pub const LEASE: Duration = Duration::from_secs(5);
 /// The time limit of a call.
 pub const TIMEOUT: Duration = Duration::from_millis(1000);
+/// The time limit of a call to one of several independent servers.
+const NODE_TIMEOUT: Duration = Duration::from_millis(300);
 /// The longest wait of an attempt.
 const WAIT: Duration = Duration::from_secs(3);
 /// The pause between two looks at a guard.
@@ -31,8 +32,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 const PAUSE: Duration = Duration::from_millis(20);
 /// The pause between two probes of one worker.
 const PROBE_EVERY: Duration = Duration::from_millis(60);
-/// The names of the probes of one worker, which are in several slots of a cluster.
-const PROBES: u64 = 3;
 /// The names of each policy.
 const NAMES: u32 = 16;
 /// The tasks with locks of each policy.
@@ -50,6 +49,15 @@ pub struct Options {
     /// The number of replicas of each master.
     #[arg(long)]
     replicas: u32,
+    /// The lease of each hold in milliseconds.
+    #[arg(long)]
+    lease_ms: u64,
+    /// The plain port of each data node, to ask for a hold around the library.
+    #[arg(long)]
+    node: Vec<u16>,
+    /// The file of the authority that issued the certificates of the servers.
+    #[arg(long)]
+    ca_file: Option<PathBuf>,
     /// The server that checks tokens.
     #[arg(long)]
     resource: String,
@@ -126,6 +134,8 @@ async fn work(options: &Options, journal: &Arc<Journal>) -> Result<()> {
                 kind,
                 source: source.clone(),
                 resource: resource.clone(),
+                nodes: options.node.clone(),
+                lease: options.lease(),
                 probes: AtomicU64::new(0),
             };
             let journal = Arc::clone(journal);
@@ -161,12 +171,31 @@ fn kind(policy: Policy, task: usize) -> Kind {
     }
 }
 
+impl Options {
+    const fn lease(&self) -> Duration {
+        Duration::from_millis(self.lease_ms)
+    }
+
+    fn builder(&self) -> ClientBuilder {
+        // A connect that a busy machine delays is no reason to end.
+        let builder = Client::builder().watchdog(self.lease()).lazy();
+        match &self.ca_file {
+            Some(file) => builder.tls(Tls::new().ca_file(file)),
+            None => builder,
+        }
+    }
+}
+
 async fn connect(options: &Options, policy: Policy) -> Result<Source> {
     if policy == Policy::Quorum {
-        let builder = Redlock::builder().node_timeout(Duration::from_millis(300)).longest_lease(LEASE);
-        return Ok(Source::Quorum(builder.connect(options.url.iter().map(String::as_str)).await?));
+        let builder = options.builder().timeout(NODE_TIMEOUT);
+        let mut clients = Vec::new();
+        for url in &options.url {
+            clients.push(builder.clone().connect(url).await?);
+        }
+        return Ok(Source::Quorum(Redlock::builder().longest_lease(options.lease()).over(clients)));
     }
-    let mut builder = Client::builder().timeout(TIMEOUT).watchdog(LEASE);
+    let mut builder = options.builder().timeout(TIMEOUT).on_missing(policy.on_missing());
     if let Some(confirm) = policy.confirm(options.replicas) {
         builder = builder.replicas(confirm);
     }
@@ -179,6 +208,8 @@ struct User {
     kind: Kind,
     source: Source,
     resource: Client,
+    nodes: Vec<u16>,
+    lease: Duration,
     probes: AtomicU64,
 }
 
@@ -217,8 +248,10 @@ impl User {
     fn name(&self) -> String {
         let number = match self.kind {
             Kind::Semaphore => "0".to_owned(),
+            // A name of its own each time, which no release that a failover lost can block. The letter keeps it in the
+            // slot that most names share.
             Kind::Probe => {
-                format!("{}:{}", std::process::id(), self.probes.fetch_add(1, Ordering::Relaxed) % PROBES)
+                format!("{}:{}p", std::process::id(), self.probes.fetch_add(1, Ordering::Relaxed))
             }
             Kind::Lock | Kind::Fenced => fastrand::u32(..NAMES).to_string(),
         };
@@ -229,7 +262,7 @@ impl User {
         let name = on_server(name);
         let client = match &self.source {
             Source::Client(client) => client,
-            Source::Quorum(redlock) => return acquire_majority(&redlock.lock(name)).await,
+            Source::Quorum(redlock) => return acquire_majority(&redlock.lock(name), self.lease).await,
         };
         match self.kind {
             Kind::Lock | Kind::Probe => held(client.lock(name).try_lock_for(WAIT).await, Hold::Plain),
@@ -255,6 +288,8 @@ impl User {
         };
         let until = now() + ms * 1000;
         let mut seen = now();
+        let is_long = ms >= 1000;
+        let fields = if is_long { self.fields(name, &hold).await } else { Vec::new() };
         if self.kind == Kind::Fenced {
             self.write(journal, attempt, name, &hold).await;
         }
@@ -269,7 +304,8 @@ impl User {
             tokio::select! {
                 reason = hold.lost() => {
                     let (at, still_valid) = (now(), hold.is_held());
-                    journal.write(at, attempt, Event::Lost { seen, reason, still_valid });
+                    let kept_by = self.kept_by(name, fields).await;
+                    journal.write(at, attempt, Event::Lost { seen, reason, still_valid, kept_by });
                     break;
                 }
                 () = tokio::time::sleep(LOOK_EVERY) => {}
@@ -282,6 +318,30 @@ impl User {
         journal.write(now(), attempt, Event::Releasing { seen });
         let outcome = hold.release().await;
         journal.write(now(), attempt, Event::Released { outcome });
+    }
+
+    /// Returns the fields of a hold on the servers.
+    async fn fields(&self, name: &str, hold: &Hold) -> Vec<String> {
+        if self.policy != Policy::Quorum {
+            return hold.field().into_iter().collect();
+        }
+        // Each server of a majority has a field of its own, and no other holder while this hold is valid.
+        let (nodes, key) = (self.nodes.clone(), on_server(name));
+        let asked = tokio::task::spawn_blocking(move || fields(&nodes, key.as_str()));
+        asked.await.unwrap_or_default()
+    }
+
+    /// Returns the servers that still have a hold, before it is released.
+    async fn kept_by(&self, name: &str, fields: Vec<String>) -> Vec<u16> {
+        let (nodes, key) = (self.nodes.clone(), on_server(name));
+        let ask = move || {
+            let mut ports: Vec<u16> =
+                fields.iter().flat_map(|field| kept_by(&nodes, key.as_str(), field)).collect();
+            ports.sort_unstable();
+            ports.dedup();
+            ports
+        };
+        tokio::task::spawn_blocking(ask).await.unwrap_or_default()
     }
 
     async fn write(&self, journal: &Journal, attempt: u64, name: &str, hold: &Hold) {
@@ -299,8 +359,8 @@ impl User {
     }
 }
 
-async fn acquire_majority(lock: &QuorumLock) -> Result<Option<Hold>, String> {
-    held(lock.clone().watchdog(LEASE).try_lock_for(WAIT).await, Hold::Quorum)
+async fn acquire_majority(lock: &QuorumLock, lease: Duration) -> Result<Option<Hold>, String> {
+    held(lock.clone().watchdog(lease).try_lock_for(WAIT).await, Hold::Quorum)
 }
 
 fn held<G, E: std::fmt::Display>(

@@ -178,6 +178,9 @@ impl Expansion {
         if let Some(most) = value(options.max_renewals.as_ref()) {
             terms.extend(quote_spanned!(Span::mixed_site()=> .max_renewals(#most)));
         }
+        if let Some(policy) = value(options.replicas.as_ref()) {
+            terms.extend(quote_spanned!(Span::mixed_site()=> .replicas(#policy)));
+        }
         terms
     }
 
@@ -320,9 +323,17 @@ mod tests {
     #[test]
     fn only_the_given_options_are_generated() {
         let plain = expanded("name = \"a\", client = c", "async fn f() -> Result<(), E> { body() }");
-        for method in
-            ["lease", "watchdog", "max_hold", "min_hold", "max_renewals", "wait", "on_finish", "on_lost"]
-        {
+        for method in [
+            "lease",
+            "watchdog",
+            "max_hold",
+            "min_hold",
+            "max_renewals",
+            "replicas",
+            "wait",
+            "on_finish",
+            "on_lost",
+        ] {
             assert!(!plain.contains(&format!(". {method} (")), "{method}: {plain}");
         }
         assert!(!plain.contains("Busy") && !plain.contains("installed"), "{plain}");

@@ -10,10 +10,10 @@ use syn::{Error, Expr, Lit, Path, Token};
 
 use crate::nearest::nearest;
 use crate::problems::Problems;
-use crate::value::{KINDS, Kind, OnBusy, OnFinish, OnLost, Span, bare, binding, library, renewals};
+use crate::value::{KINDS, Kind, OnBusy, OnFinish, OnLost, Span, bare, binding, library, renewals, replicas};
 
 /// Every option, with an example.
-const KNOWN: [(&str, &str); 14] = [
+const KNOWN: [(&str, &str); 15] = [
     ("name", "name = \"order:{order_id}\""),
     ("kind", "kind = fair"),
     ("wait", "wait = \"5s\""),
@@ -22,6 +22,7 @@ const KNOWN: [(&str, &str); 14] = [
     ("max_renewals", "max_renewals = 360"),
     ("max_hold", "max_hold = \"1h\""),
     ("min_hold", "min_hold = \"5m\""),
+    ("replicas", "replicas = Confirm::all(2)"),
     ("on_finish", "on_finish = detach"),
     ("on_busy", "on_busy = skip"),
     ("on_lost", "on_lost = finish"),
@@ -47,6 +48,7 @@ pub(crate) struct Options {
     pub(crate) max_renewals: Option<Given<Expr>>,
     pub(crate) max_hold: Option<Given<Span>>,
     pub(crate) min_hold: Option<Given<Span>>,
+    pub(crate) replicas: Option<Given<Expr>>,
     pub(crate) on_finish: Option<Given<OnFinish>>,
     pub(crate) on_busy: Option<Given<OnBusy>>,
     pub(crate) on_lost: Option<Given<OnLost>>,
@@ -93,6 +95,7 @@ impl Options {
             "max_renewals" => set(&mut self.max_renewals, word, renewals(value), problems),
             "max_hold" => set(&mut self.max_hold, word, span(value), problems),
             "min_hold" => set(&mut self.min_hold, word, span(value), problems),
+            "replicas" => set(&mut self.replicas, word, replicas(value), problems),
             "on_finish" => set(&mut self.on_finish, word, OnFinish::read(&value), problems),
             "on_busy" => set(&mut self.on_busy, word, OnBusy::read(&value), problems),
             "on_lost" => set(&mut self.on_lost, word, OnLost::read(&value), problems),

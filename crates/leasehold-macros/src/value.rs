@@ -211,6 +211,16 @@ pub(crate) fn renewals(value: Expr) -> syn::Result<Expr> {
     Ok(value)
 }
 
+/// Returns the policy for the replicas.
+pub(crate) fn replicas(value: Expr) -> syn::Result<Expr> {
+    if matches!(value, Expr::Lit(_)) {
+        let problem = "`replicas` is a value of type `Confirm`, such as `replicas = Confirm::all(2)` or \
+                       `Confirm::AtLeast(1)`";
+        return Err(Error::new_spanned(value, problem));
+    }
+    Ok(value)
+}
+
 /// Returns the name of the fencing token in the body.
 pub(crate) fn binding(value: &Expr) -> syn::Result<Ident> {
     match word_of(value) {

@@ -2,8 +2,9 @@
 //!
 //! Invariant: the buffer is a sequence of whole bulk strings, `$<length>\r\n<bytes>\r\n` each.
 
-use std::fmt::{self, Write as _};
 use std::ops::Range;
+
+use crate::text::Text;
 
 const LINE_END: &[u8] = b"\r\n";
 
@@ -35,12 +36,12 @@ impl Bulks {
     }
 
     /// Adds the text of a value, without a string of its own.
-    pub(crate) fn print(&mut self, value: impl fmt::Display) {
+    pub(crate) fn print(&mut self, value: impl Text) {
         let begin = self.0.len();
         // Most lengths have one or two digits, so most texts stay in place when their length is known.
         self.0.extend_from_slice(b"$0\r\n");
         let text = self.0.len();
-        write!(Text(&mut self.0), "{value}").expect("a buffer takes every byte, and a value prints itself");
+        value.write(&mut self.0);
         let mut buffer = itoa::Buffer::new();
         let digits = buffer.format(self.0.len() - text).as_bytes();
         self.0[begin + 1] = digits[0];
@@ -91,16 +92,6 @@ impl Bulks {
                 found
             })
         })
-    }
-}
-
-/// A buffer that takes text.
-struct Text<'a>(&'a mut Vec<u8>);
-
-impl fmt::Write for Text<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0.extend_from_slice(text.as_bytes());
-        Ok(())
     }
 }
 

@@ -9,10 +9,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::bulks::Bulks;
+use crate::confirm::Confirm;
 use crate::name::{Channel, Name, slot};
 use crate::outcome::Verb;
 use crate::owner::WireOwner;
 use crate::script::Script;
+use crate::text::Text;
 
 /// The bytes to reserve for a key besides the lock's name in it: its prefix, a wire owner, and its length.
 const KEY_BYTES: usize = 72;
@@ -33,6 +35,7 @@ pub struct Call {
     /// The number of declared inputs that are not given yet.
     missing: usize,
     wakeups: Option<Wakeups>,
+    replicas: Option<Confirm>,
 }
 
 /// The source of the wake-ups of a call's waiter, from which the channels are computed when a store needs them.
@@ -51,7 +54,7 @@ impl Call {
     pub fn of(script: &'static Script) -> Self {
         let header = script.header();
         let missing = header.keys.len() + header.args.len();
-        Self { script, inputs: Bulks::default(), keys: 0, args: 0, missing, wakeups: None }
+        Self { script, inputs: Bulks::default(), keys: 0, args: 0, missing, wakeups: None, replicas: None }
     }
 
     /// Creates a call with its inputs in the script's order, for scripts whose header declares no inputs.
@@ -78,6 +81,20 @@ impl Call {
         Self { wakeups: Some(wakeups), ..self }
     }
 
+    /// Sets the replicas that must acknowledge the call before it counts, or `None`, the default, for those of the client.
+    /// The script does not see them. The calls on a name that have one policy reach the server in their order.
+    #[must_use]
+    pub const fn confirmed_by(mut self, replicas: Option<Confirm>) -> Self {
+        self.replicas = replicas;
+        self
+    }
+
+    /// Returns the replicas that must acknowledge the call, or `None` for those of the client.
+    #[must_use]
+    pub const fn replicas(&self) -> Option<Confirm> {
+        self.replicas
+    }
+
     /// Gives the next key, which has this name.
     ///
     /// # Panics
@@ -85,14 +102,15 @@ impl Call {
     /// runs it.
     #[must_use]
     #[track_caller]
-    pub fn key(mut self, name: &str, value: impl fmt::Display) -> Self {
+    pub fn key(mut self, name: &str, value: impl Text) -> Self {
         let header = self.script.header();
         assert_eq!(header.keys.get(self.keys), Some(&name), "keys are given in the script's order");
         assert_eq!(self.args, 0, "the key `{name}` is given before the arguments");
         if self.keys == 0 {
             // The first key is the lock's name, which most other keys contain, and the channel as well.
             let (keys, args) = (header.keys.len(), header.args.len());
-            self.inputs.reserve((keys + 1) * length(&value) + keys * KEY_BYTES + args * ARG_BYTES);
+            let names = (keys + 1) * value.least_length();
+            self.inputs.reserve(names + keys * KEY_BYTES + args * ARG_BYTES);
         }
         self.inputs.print(value);
         self.keys += 1;
@@ -126,7 +144,7 @@ impl Call {
     /// recipe and found by the first test that runs it.
     #[must_use]
     #[track_caller]
-    pub fn arg(mut self, name: &str, value: impl fmt::Display) -> Self {
+    pub fn arg(mut self, name: &str, value: impl Text) -> Self {
         self.begin_arg(name);
         self.inputs.print(value);
         self
@@ -274,22 +292,6 @@ impl Call {
     }
 }
 
-/// Returns the length of a value's text.
-fn length(value: &impl fmt::Display) -> usize {
-    struct Length(usize);
-
-    impl fmt::Write for Length {
-        fn write_str(&mut self, text: &str) -> fmt::Result {
-            self.0 += text.len();
-            Ok(())
-        }
-    }
-
-    let mut length = Length(0);
-    fmt::Write::write_fmt(&mut length, format_args!("{value}")).expect("a value prints itself");
-    length.0
-}
-
 impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inputs: Vec<_> = self.inputs.iter().map(String::from_utf8_lossy).collect();
@@ -300,7 +302,10 @@ impl fmt::Debug for Call {
 
 impl PartialEq for Call {
     fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self.script, other.script) && self.keys == other.keys && self.inputs == other.inputs
+        std::ptr::eq(self.script, other.script)
+            && self.keys == other.keys
+            && self.replicas == other.replicas
+            && self.inputs == other.inputs
     }
 }
 
@@ -308,7 +313,7 @@ impl Eq for Call {}
 
 impl std::hash::Hash for Call {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        (self.script.source(), self.keys, &self.inputs).hash(state);
+        (self.script.source(), self.keys, self.replicas, &self.inputs).hash(state);
     }
 }
 
@@ -329,13 +334,14 @@ pub enum Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::joined;
 
     const SOURCE: &str =
         "-- Does it.\n-- KEYS[1] lock\n-- KEYS[2] mark\n-- ARGV[1] owner\n-- ARGV[2] publish\n";
     static SCRIPT: Script = Script::new(Verb::Acquire, SOURCE);
 
     fn call() -> Call {
-        Call::of(&SCRIPT).key("lock", "l").key("mark", format_args!("m:{}", 7)).arg("owner", 12)
+        Call::of(&SCRIPT).key("lock", "l").key("mark", joined([&"m:", &7_u64])).arg("owner", 12)
     }
 
     #[test]

@@ -67,6 +67,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::call::Reply;
+use crate::confirm::Confirm;
 use crate::lease::LEASE_MAX;
 use crate::moment::Moment;
 use crate::outcome::StoreError;
@@ -232,6 +233,12 @@ impl Engine {
         let place = self.places.find(subject)?;
         let number = self.holder_of(place, subject.recipe.held_side(), owner)?;
         Some(self.cx.wire(number))
+    }
+
+    /// Returns the replicas that confirm a hold, or `None` for those of the client.
+    #[must_use]
+    pub fn replicas_of(&self, hold: Id) -> Option<Confirm> {
+        self.holds.get(self.holds.of_guard(hold)?)?.replicas
     }
 
     /// Returns the settings.

@@ -8,6 +8,7 @@
 pub mod backoff;
 mod bulks;
 pub mod call;
+mod confirm;
 pub mod engine;
 mod id;
 pub mod lease;
@@ -28,6 +29,7 @@ mod subject;
 mod text;
 
 pub use call::{Call, Reply};
+pub use confirm::Confirm;
 pub use engine::Engine;
 pub use lease::{LEASE_MAX, LEASE_MIN, Lease, LeaseError, RENEWAL_WAITS_MIN};
 pub use map_entry::MapEntry;
@@ -43,3 +45,4 @@ pub use recipe::{
 pub use scope::Scope;
 pub use script::{Batch, Script};
 pub use span::{Rounded, SpanError, parse_span};
+pub use text::Text;

@@ -11,7 +11,7 @@ use crate::id::Id;
 use crate::name::Name;
 use crate::owner::{ClientId, WireOwner};
 use crate::settings::Settings;
-use crate::text::text;
+use crate::text::{Text, joined, text};
 
 /// The time for which an operation's answer outlives the last attempt that its client can make.
 const LATE: Duration = Duration::from_secs(60);
@@ -32,8 +32,8 @@ impl Operation {
     }
 
     /// Returns the key of its answer.
-    pub(crate) fn marker(&self, name: &Name) -> impl fmt::Display {
-        text(move |f| write!(f, "{}:{self}", name.prefixed_text("leasehold_op")))
+    pub(crate) fn marker(&self, name: &Name) -> impl Text + fmt::Display {
+        text(move |buffer| joined([&name.prefixed_text("leasehold_op"), &":", self]).write(buffer))
     }
 
     /// Returns the time for which the answer is kept.
@@ -44,6 +44,12 @@ impl Operation {
 
 /// The longest expiry that a server accepts on top of its clock: about 30,000 years.
 const MS_MAX: u64 = 1_000_000_000_000_000;
+
+impl Text for Operation {
+    fn write(&self, buffer: &mut Vec<u8>) {
+        joined([&self.client, &":op", &self.id.0]).write(buffer);
+    }
+}
 
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -61,8 +67,8 @@ pub fn read_flag(reply: &Reply) -> Option<bool> {
 }
 
 /// Returns the key that records what an acquisition has taken from a counter.
-pub(crate) fn acquisition(name: &Name, owner: WireOwner) -> impl fmt::Display {
-    text(move |f| write!(f, "{}:{owner}", name.prefixed_text("leasehold_permit")))
+pub(crate) fn acquisition(name: &Name, owner: WireOwner) -> impl Text + fmt::Display {
+    text(move |buffer| joined([&name.prefixed_text("leasehold_permit"), &":", &owner]).write(buffer))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::text::text;
+use crate::text::{Text, joined, text};
 
 /// The longest name, in bytes.
 pub const NAME_BYTES_MAX: usize = 512;
@@ -187,11 +187,10 @@ impl Name {
     }
 
     /// Returns the text of the channel or helper key of [`prefixed`](Self::prefixed).
-    pub(crate) fn prefixed_text(&self, prefix: &str) -> impl fmt::Display {
-        text(move |f| {
-            f.write_str(prefix)?;
-            f.write_str(":")?;
-            fmt::Display::fmt(&self.tagged_text(), f)
+    pub(crate) fn prefixed_text(&self, prefix: &str) -> impl Text + fmt::Display {
+        text(move |buffer| {
+            [prefix, ":"].iter().for_each(|part| part.write(buffer));
+            self.tagged_text().write(buffer);
         })
     }
 
@@ -203,8 +202,8 @@ impl Name {
     }
 
     /// Returns the text of the channel of [`latch_channel`](Self::latch_channel).
-    pub(crate) fn latch_channel_text(&self) -> impl fmt::Display {
-        text(move |f| write!(f, "redisson_countdownlatch__channel__{{{self}}}"))
+    pub(crate) fn latch_channel_text(&self) -> impl Text + fmt::Display {
+        joined([&"redisson_countdownlatch__channel__{", self, &"}"])
     }
 
     /// Returns the name with braces that choose its slot: `{name}`, or the name itself when it has braces. Helper keys
@@ -216,10 +215,10 @@ impl Name {
     }
 
     /// Returns the text of [`tagged`](Self::tagged).
-    pub(crate) fn tagged_text(&self) -> impl fmt::Display {
-        text(|f| {
+    pub(crate) fn tagged_text(&self) -> impl Text + fmt::Display {
+        text(|buffer| {
             let (begin, end) = if self.0.contains('{') { ("", "") } else { ("{", "}") };
-            [begin, &self.0, end].into_iter().try_for_each(|part| f.write_str(part))
+            [begin, &self.0, end].iter().for_each(|part| part.write(buffer));
         })
     }
 }
@@ -227,6 +226,16 @@ impl Name {
 impl From<&Name> for Arc<str> {
     fn from(name: &Name) -> Self {
         Self::clone(&name.0)
+    }
+}
+
+impl Text for Name {
+    fn write(&self, buffer: &mut Vec<u8>) {
+        self.0.write(buffer);
+    }
+
+    fn least_length(&self) -> usize {
+        self.0.len()
     }
 }
 
@@ -265,6 +274,12 @@ impl Channel {
 impl Borrow<str> for Channel {
     fn borrow(&self) -> &str {
         &self.0
+    }
+}
+
+impl Text for Channel {
+    fn write(&self, buffer: &mut Vec<u8>) {
+        self.0.write(buffer);
     }
 }
 

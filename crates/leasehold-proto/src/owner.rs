@@ -8,6 +8,8 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::text::Text;
+
 /// The value that may hold and re-enter a lock. It is never a thread.
 ///
 /// Two acquires of one name with the same owner are one hold with a count of two. An owner is valid for every lock of
@@ -57,6 +59,12 @@ impl ClientId {
     }
 }
 
+impl Text for ClientId {
+    fn write(&self, buffer: &mut Vec<u8>) {
+        self.0.as_hyphenated().encode_lower(&mut uuid::Uuid::encode_buffer()).write(buffer);
+    }
+}
+
 impl fmt::Display for ClientId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0.as_hyphenated(), f)
@@ -96,11 +104,17 @@ impl WireOwner {
     }
 }
 
+impl Text for WireOwner {
+    fn write(&self, buffer: &mut Vec<u8>) {
+        self.client.write(buffer);
+        buffer.push(b':');
+        self.number.write(buffer);
+    }
+}
+
 impl fmt::Display for WireOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.client.0.as_hyphenated().encode_lower(&mut uuid::Uuid::encode_buffer()))?;
-        f.write_str(":")?;
-        f.write_str(itoa::Buffer::new().format(self.number))
+        write!(f, "{}:{}", self.client, self.number)
     }
 }
 

@@ -85,6 +85,8 @@ pub(crate) enum Kind {
     Delete,
     /// A lock is released by force.
     ForceRelease,
+    /// A replica takes over that lacks the last writes, and the former master goes on to grant while the fault lasts.
+    SplitBrain,
     /// Another server of the fleet takes over, with all data.
     Switch,
     /// A slot moves to another server of the cluster. Until it has moved, its server names the other one.
@@ -94,7 +96,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 31] = [
+    const ALL: [Self; 32] = [
         Self::RequestsStall,
         Self::RepliesStall,
         Self::Partition,
@@ -126,6 +128,7 @@ impl Kind {
         Self::Switch,
         Self::Migration,
         Self::ReplicasAway,
+        Self::SplitBrain,
     ];
 
     /// Returns the kinds that are possible in a mode.
@@ -133,8 +136,8 @@ impl Kind {
     pub(crate) fn all(mode: Mode) -> Vec<Self> {
         let possible = |kind: &Self| match mode {
             Mode::Single => !kind.needs_fleet(),
-            // The servers of a fleet share what they store, and the foreign clients know one server alone.
-            Mode::Fleet => !matches!(kind, Self::Refuse | Self::Duplicate | Self::RestartEmpty),
+            // The foreign clients know one server alone.
+            Mode::Fleet => !matches!(kind, Self::Refuse | Self::Duplicate),
             // The faults that one of several servers may suffer and that no assumption rules out.
             Mode::Quorum => matches!(
                 kind,
@@ -161,7 +164,19 @@ impl Kind {
     }
 
     const fn needs_fleet(self) -> bool {
-        matches!(self, Self::Switch | Self::Migration | Self::ReplicasAway)
+        matches!(self, Self::SplitBrain | Self::Switch | Self::Migration | Self::ReplicasAway)
+    }
+
+    /// Returns true if a replica takes over that may lack the last writes.
+    #[must_use]
+    pub(crate) const fn promotes_stale(self) -> bool {
+        matches!(self, Self::Failover | Self::SplitBrain)
+    }
+
+    /// Returns true if the server that answers afterwards may lack writes that were answered.
+    #[must_use]
+    pub(crate) const fn loses_writes(self) -> bool {
+        matches!(self, Self::RestartEmpty) || self.promotes_stale()
     }
 
     /// Returns true if the fault ends in the moment in which it begins.
@@ -189,14 +204,7 @@ impl Kind {
     /// valid after it.
     #[must_use]
     pub(crate) const fn breaks_assumptions(self) -> bool {
-        matches!(
-            self,
-            Self::RestartEmpty
-                | Self::Failover
-                | Self::ServerClockForward
-                | Self::Delete
-                | Self::ForceRelease
-        )
+        self.loses_writes() || matches!(self, Self::ServerClockForward | Self::Delete | Self::ForceRelease)
     }
 }
 
@@ -231,6 +239,7 @@ impl fmt::Display for Kind {
             Self::DropFutures => "futures dropped",
             Self::Delete => "key deleted",
             Self::ForceRelease => "forced free",
+            Self::SplitBrain => "former master grants",
             Self::Switch => "failover without loss",
             Self::Migration => "slot moved",
             Self::ReplicasAway => "replicas away",
@@ -239,6 +248,11 @@ impl fmt::Display for Kind {
 }
 
 impl Fault {
+    /// Returns true if the master of a fleet freezes while another server takes over.
+    pub(crate) const fn freezes_master(&self) -> bool {
+        matches!(self.kind, Kind::Failover | Kind::Switch) && self.chance / 100 % 3 == 1
+    }
+
     /// Returns the time at which it has ended.
     #[must_use]
     pub(crate) fn ends(&self) -> Duration {

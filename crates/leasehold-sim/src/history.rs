@@ -65,6 +65,8 @@ pub(crate) enum Event {
         /// A key that belongs to no lock, if there is such a key.
         stray: Option<String>,
     },
+    /// A former master, which others have replaced, has executed a script on its own copy of a lock.
+    Apart(Box<Self>),
     /// A fault begins or ends.
     Fault { index: usize, kind: Kind, begins: bool },
     /// A foreign client believes to hold a lock until `until`, by the true time.
@@ -161,6 +163,8 @@ pub(crate) enum Ending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum By {
     Process(usize),
+    /// A process that is connected to a former master.
+    AtFormer(usize),
     /// A repetition of a request by the network.
     Duplicate(usize),
     Foreigner,
@@ -174,6 +178,17 @@ pub(crate) enum Reply {
     Int(i64),
     Other,
     Error(String),
+}
+
+impl Event {
+    /// Returns the event, or the execution of a script by a former master.
+    #[must_use]
+    pub(crate) const fn at_any_server(&self) -> &Self {
+        match self {
+            Self::Apart(executed) => executed,
+            event => event,
+        }
+    }
 }
 
 impl fmt::Display for Event {
@@ -207,6 +222,7 @@ impl fmt::Display for Event {
             Self::Executed { verb, name, wire, by, reply, after, .. } => {
                 write!(f, "server: {verb} {name} {} of {by:?}: {reply:?}; now {after}", short(wire))
             }
+            Self::Apart(executed) => write!(f, "former master: {executed}"),
             Self::Fault { index, kind, begins } => {
                 write!(f, "FAULT {index} {kind} {}", if *begins { "begins" } else { "ends" })
             }

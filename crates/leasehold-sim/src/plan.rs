@@ -67,8 +67,6 @@ impl FleetTerms {
 
     const fn allows(self, kind: Kind) -> bool {
         match kind {
-            // The data of one of several masters is not kept apart.
-            Kind::Failover => matches!(self.shape, Shape::Sentinel),
             Kind::Migration => matches!(self.shape, Shape::Cluster),
             Kind::ReplicasAway => self.confirms,
             _ => true,
@@ -180,11 +178,16 @@ impl Plan {
     }
 
     /// Returns true if a fault breaks an assumption of promise M. A failover breaks none if the replica that takes over
-    /// has acknowledged what counts.
+    /// has acknowledged what counts. A former master without its replicas then grants nothing that counts.
     #[must_use]
     pub(crate) fn is_breach(&self, kind: Kind) -> bool {
-        let confirms = self.fleet.is_some_and(|fleet| fleet.confirms);
-        kind.breaks_assumptions() && !(kind == Kind::Failover && confirms)
+        kind.breaks_assumptions() && !(kind.promotes_stale() && self.confirms())
+    }
+
+    /// Returns true if calls count once the replicas have acknowledged them.
+    #[must_use]
+    pub(crate) fn confirms(&self) -> bool {
+        self.fleet.is_some_and(|fleet| fleet.confirms)
     }
 
     /// Chooses the faults. Each seed has its own subset of the kinds, so that common faults do not hide rare faults.

@@ -328,7 +328,7 @@ impl State {
                 self.view.disturbances = self.view.disturbances.saturating_sub(1);
                 self.view.quiet_since = Some(now);
             }
-            Event::Executed { .. } => self.counts.scripts += 1,
+            Event::Executed { .. } | Event::Apart(_) => self.counts.scripts += 1,
             _ => {}
         }
         (now, &event).hash(&mut self.bytes);

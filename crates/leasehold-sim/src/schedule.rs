@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::fault::{Fault, Kind};
+use crate::fault::Fault;
 use crate::plan::Plan;
 
 /// The longest lag of a replica, in true milliseconds.
@@ -26,7 +26,7 @@ pub(crate) fn schedule(plan: &Plan) -> Vec<(Duration, Action)> {
     let mut actions = Vec::new();
     for (index, fault) in plan.faults.iter().enumerate() {
         // The save comes first, for a replica that lags by nothing.
-        if fault.kind == Kind::Failover {
+        if fault.kind.promotes_stale() {
             actions.push((replicated_at(fault), Action::Replicate));
         }
         actions.push((fault.begins, Action::Begin(index)));

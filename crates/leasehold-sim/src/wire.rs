@@ -134,7 +134,8 @@ impl Witness {
             let (name, wire) = (name_keys.name.clone(), wire.clone());
             let (reply, stray) = (reply.clone(), stray.clone());
             let event = Event::Executed { verb, name, wire, units, by, reply, before, after, stray };
-            self.recorder.record(now, event);
+            let is_apart = matches!(by, By::AtFormer(_));
+            self.recorder.record(now, if is_apart { Event::Apart(Box::new(event)) } else { event });
         }
         executed
     }

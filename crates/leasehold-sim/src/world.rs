@@ -6,12 +6,14 @@ mod carriage;
 mod environment;
 mod executor;
 mod fleet;
+mod fleet_answers;
 mod foreign;
 mod net;
 mod port;
 pub(crate) mod quorum;
 mod runtime;
 mod server;
+mod slot_map;
 mod stream;
 mod timeline;
 mod windows;
@@ -27,6 +29,7 @@ use self::environment::SimEnvironment;
 use self::executor::{Executor, Home, spawn};
 use self::port::SimStore;
 use self::runtime::SimRuntime;
+use self::server::Server;
 use self::timeline::Timeline;
 use self::windows::Impairment;
 use crate::clock::Clock;
@@ -97,6 +100,7 @@ impl World {
         let fault = self.plan.faults[index].clone();
         self.record(Event::Fault { index, kind: fault.kind, begins: true });
         let (net, until) = (self.environment.net_of(&fault).clone(), fault.ends());
+        let place = self.environment.net_at(&fault).clone();
         match fault.kind {
             Kind::RequestsStall
             | Kind::RepliesStall
@@ -109,10 +113,12 @@ impl World {
             | Kind::Duplicate
             | Kind::MessagesLost
             | Kind::ServerFreeze
-            | Kind::RestartEmpty => net.disturb(&fault),
-            Kind::Restart if self.plan.fleet.is_some() => net.take_down(until),
-            Kind::Restart => net.disturb(&fault),
-            Kind::Failover | Kind::Switch | Kind::Migration | Kind::ReplicasAway => {
+            | Kind::Restart => net.disturb(&fault),
+            Kind::RestartEmpty => {
+                place.disturb(&fault);
+                self.environment.lose_replicas();
+            }
+            Kind::Failover | Kind::SplitBrain | Kind::Switch | Kind::Migration | Kind::ReplicasAway => {
                 self.environment.change(&fault);
             }
             Kind::Refuse => {
@@ -124,16 +130,19 @@ impl World {
             Kind::DropFutures => {
                 self.environment.reach.nets[0].impair(fault.process, Impairment::DropsFutures, until);
             }
-            Kind::ForgetScripts => net.server.forget_scripts(),
-            Kind::OutOfMemory => net.server.refuse(Some(Condition::OutOfMemory)),
-            Kind::ReadOnly => net.server.refuse(Some(Condition::ReadOnly)),
-            Kind::Busy => net.server.refuse(Some(Condition::Busy)),
+            Kind::ForgetScripts => place.server.forget_scripts(),
+            Kind::OutOfMemory => place.server.refuse(Some(Condition::OutOfMemory)),
+            Kind::ReadOnly => place.server.refuse(Some(Condition::ReadOnly)),
+            Kind::Busy => place.server.refuse(Some(Condition::Busy)),
             Kind::ServerClockForward => net.server.jump(fault.jump_ns()),
             Kind::ServerClockBack => net.server.jump(-fault.jump_ns()),
-            Kind::Delete => net.server.delete(&fault.name),
+            Kind::Delete => place.server.delete(&fault.name),
             Kind::ForceRelease => {
-                Primitive::force_release(&fault.name).iter().for_each(|call| net.server.operate(call));
-                net.ship();
+                for mut call in Primitive::force_release(&fault.name) {
+                    call.set_arg("publish", self.environment.publish());
+                    place.server.operate(&call);
+                }
+                place.ship();
             }
             Kind::ClockForward | Kind::Pause | Kind::Starve | Kind::Crash => self.hit(&fault),
         }
@@ -174,10 +183,10 @@ impl World {
             // Another fault of this kind is still active.
             _ if self.lasts_elsewhere(index) => {}
             Kind::OutOfMemory | Kind::ReadOnly | Kind::Busy => {
-                self.environment.server().refuse(None);
+                self.environment.servers().for_each(|server| server.refuse(None));
             }
             Kind::HalfOpen => self.environment.net_of(&fault).find_out(fault.process),
-            Kind::Migration | Kind::ReplicasAway => self.environment.end_change(&fault),
+            Kind::Migration | Kind::ReplicasAway | Kind::SplitBrain => self.environment.end_change(&fault),
             Kind::Pause | Kind::Starve if fault.process < self.plan.processes => {
                 self.executor.pause(fault.process, false);
                 self.executor.starve(fault.process, false);
@@ -310,7 +319,8 @@ impl lifecycle::World for World {
     }
 
     fn left_over(&self) -> (Vec<String>, Vec<String>) {
-        let server = self.environment.server();
-        (server.left_over(&self.plan), server.channels())
+        let servers = || self.environment.servers();
+        let keys = servers().flat_map(|server| server.left_over(&self.plan)).collect();
+        (keys, servers().flat_map(Server::channels).collect())
     }
 }

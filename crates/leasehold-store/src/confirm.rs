@@ -1,66 +1,13 @@
-//! The number of replicas that must have a grant before it counts.
+//! The confirmation of calls by replicas.
 //!
-//! Invariant: a policy never needs fewer replicas than it names.
+//! Invariant: a call whose policy needs replicas counts only with their acknowledgments, or with those of all connected
+//! replicas if the client has chosen that.
 
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
 use std::time::Duration;
 
-/// The replicas that must acknowledge an acquire, a renewal or a fenced write before it counts.
-///
-/// If all replicas of the fleet confirm, a failover loses no confirmed hold, unless the new master is a replica that was
-/// restarted without its data, or that an operator promoted by force (docs/guarantees.md#tiers).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Confirm {
-    /// At least this many replicas. Fewer than all of them do not exclude a second grant after a failover.
-    AtLeast(u32),
-    /// All replicas that are connected to the master, and at least this many. Only with the number of replicas of the
-    /// fleet does it exclude a second grant, because a replica that is away can take over when it comes back.
-    #[non_exhaustive]
-    All {
-        /// The least number of connected replicas.
-        at_least: u32,
-    },
-    /// More than half of the servers of the fleet, of which the master is one.
-    #[non_exhaustive]
-    Majority {
-        /// The number of replicas of the fleet, those that are away included.
-        replicas: u32,
-    },
-}
-
-impl Confirm {
-    /// Returns the policy of all connected replicas, and at least this many.
-    #[must_use]
-    pub const fn all(at_least: u32) -> Self {
-        Self::All { at_least }
-    }
-
-    /// Returns the policy of more than half of a fleet with a master and this many replicas.
-    #[must_use]
-    pub const fn majority(replicas: u32) -> Self {
-        Self::Majority { replicas }
-    }
-}
-
-#[cfg(feature = "redis")]
-impl Confirm {
-    /// Returns the number of acknowledgments that are necessary with this many connected replicas.
-    pub(crate) fn wanted(self, connected: u32) -> u32 {
-        match self {
-            Self::AtLeast(replicas) => replicas,
-            Self::All { at_least } => connected.max(at_least),
-            // The master is a member of the majority.
-            Self::Majority { replicas } => replicas.div_ceil(2),
-        }
-    }
-
-    /// Returns true if the number depends on the connected replicas.
-    pub(crate) const fn counts_connected(self) -> bool {
-        matches!(self, Self::All { .. })
-    }
-}
+use leasehold_proto::Confirm;
 
 /// The choice for a call while fewer replicas are connected than its policy needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -78,7 +25,7 @@ pub enum OnMissing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Confirmation {
-    /// The replicas that must acknowledge.
+    /// The replicas that must acknowledge the calls without a policy of their own.
     pub replicas: Confirm,
     /// The longest time for the acknowledgments. It should be well below the timeout of a call.
     pub within: Duration,
@@ -86,6 +33,13 @@ pub struct Confirmation {
     pub on_missing: OnMissing,
     /// True if the server and the replicas must have written the call to their disks.
     pub fsync: bool,
+}
+
+impl Default for Confirmation {
+    /// Returns the confirmation of calls with a policy of their own alone, within a second.
+    fn default() -> Self {
+        Self::new(Confirm::None, Duration::from_secs(1))
+    }
 }
 
 impl Confirmation {
@@ -112,6 +66,11 @@ impl Confirmation {
 
 #[cfg(feature = "redis")]
 impl Confirmation {
+    /// Returns the confirmation of a call with this policy, if it has one of its own.
+    pub(crate) fn of(self, policy: Option<Confirm>) -> Self {
+        Self { replicas: policy.unwrap_or(self.replicas), ..self }
+    }
+
     /// Returns true if the number of acknowledgments depends on the connected replicas.
     pub(crate) fn counts_connected(self) -> bool {
         self.replicas.counts_connected() || self.on_missing == OnMissing::Warn
@@ -124,28 +83,6 @@ impl Confirmation {
         match self.on_missing {
             OnMissing::Warn if connected < asked => (connected, Some(asked)),
             _ => (asked, None),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[cfg(feature = "redis")]
-    use super::*;
-
-    #[cfg(feature = "redis")]
-    #[test]
-    fn each_policy_wants_its_replicas() {
-        for (policy, connected, wanted) in [
-            (Confirm::AtLeast(1), 5, 1),
-            (Confirm::All { at_least: 1 }, 0, 1),
-            (Confirm::All { at_least: 1 }, 3, 3),
-            (Confirm::Majority { replicas: 2 }, 0, 1),
-            (Confirm::Majority { replicas: 3 }, 3, 2),
-            (Confirm::Majority { replicas: 4 }, 3, 2),
-            (Confirm::Majority { replicas: 5 }, 3, 3),
-        ] {
-            assert_eq!(policy.wanted(connected), wanted, "{policy:?} of {connected}");
         }
     }
 }

@@ -18,6 +18,7 @@ mod dispatch;
 mod fault;
 mod frame;
 mod glob;
+mod greeting;
 mod keyspace;
 #[cfg(feature = "listener")]
 mod listener;

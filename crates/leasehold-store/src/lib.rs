@@ -18,7 +18,8 @@ pub mod store;
 pub mod tokio_runtime;
 pub mod url;
 
-pub use confirm::{Confirm, Confirmation, OnMissing};
+pub use confirm::{Confirmation, OnMissing};
+pub use leasehold_proto::Confirm;
 pub use runtime::{Alarm, Runtime, Watch};
 pub use sharding::ShardedPubsub;
 pub use store::{Heard, Outcomes, Store, Submit, Subscription};

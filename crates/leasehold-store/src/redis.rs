@@ -17,6 +17,7 @@ mod driver;
 mod error;
 mod plain_text;
 mod query;
+mod reach;
 mod socket;
 mod standalone;
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
@@ -32,6 +33,7 @@ pub use connect::{AddressMap, ConnectOptions, MissingNotice};
 pub use credentials_provider::{CredentialsFile, CredentialsProvider, CredentialsSource, ProviderError};
 pub use plain_text::PlainTextNotice;
 pub use query::query;
+pub use reach::Reach;
 pub use socket::{Dial, Socket};
 pub use standalone::Redis;
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]

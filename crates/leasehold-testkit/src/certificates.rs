@@ -64,26 +64,33 @@ impl Authority {
     /// Issues a certificate for a server of these names.
     #[must_use]
     pub fn server(&self, names: &[&str]) -> Identity {
-        self.issue(names, ExtendedKeyUsagePurpose::ServerAuth, 2100)
+        self.issue(names, &[ExtendedKeyUsagePurpose::ServerAuth], 2100)
+    }
+
+    /// Issues a certificate for a node of these names, which is a client of the other nodes too.
+    #[must_use]
+    pub fn node(&self, names: &[&str]) -> Identity {
+        let purposes = [ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        self.issue(names, &purposes, 2100)
     }
 
     /// Issues a certificate for a server of these names that has expired.
     #[must_use]
     pub fn expired(&self, names: &[&str]) -> Identity {
-        self.issue(names, ExtendedKeyUsagePurpose::ServerAuth, 2001)
+        self.issue(names, &[ExtendedKeyUsagePurpose::ServerAuth], 2001)
     }
 
     /// Issues a certificate for a client.
     #[must_use]
     pub fn client(&self) -> Identity {
-        self.issue(&["client"], ExtendedKeyUsagePurpose::ClientAuth, 2100)
+        self.issue(&["client"], &[ExtendedKeyUsagePurpose::ClientAuth], 2100)
     }
 
-    fn issue(&self, names: &[&str], purpose: ExtendedKeyUsagePurpose, end: i32) -> Identity {
+    fn issue(&self, names: &[&str], purposes: &[ExtendedKeyUsagePurpose], end: i32) -> Identity {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         let mut params = CertificateParams::new(names).expect("they are names");
         params.distinguished_name.push(DnType::CommonName, "leasehold");
-        params.extended_key_usages = vec![purpose];
+        params.extended_key_usages = purposes.to_vec();
         (params.not_before, params.not_after) = (date_time_ymd(2000, 1, 1), date_time_ymd(end, 1, 1));
         let key = KeyPair::generate().expect("keys can be made");
         let certificate = params.signed_by(&key, &self.issuer).expect("the authority signs");

@@ -6,6 +6,7 @@
 
 mod binary;
 mod cluster;
+mod encryption;
 mod monitor;
 mod port;
 mod process;
@@ -16,9 +17,10 @@ mod tls_server;
 mod watcher;
 mod wire;
 
+pub use encryption::Encryption;
 pub use monitor::Monitor;
 pub(crate) use process::Form;
 pub use reply::Reply;
-pub use server::RedisServer;
+pub use server::{RedisServer, ask};
 #[cfg(feature = "tls")]
 pub use tls_server::TlsServer;

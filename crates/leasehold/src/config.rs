@@ -32,11 +32,16 @@ use std::fmt;
 use std::path::Path;
 
 use futures_util::future::try_join_all;
+use leasehold_proto::Confirm;
 
 use self::checks::{Checked, Sources, source};
 use self::schema::Settings;
 use self::servers::Servers;
-use self::value::{Sharding, Span, Url, with};
+use self::value::{Missing, Sharding, Span, Url, with};
+#[cfg(feature = "redis")]
+use crate::client::connect::CredentialsFile;
+#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+use crate::client::connect::Tls;
 use crate::client::{Client, ClientBuilder};
 use crate::redlock::Redlock;
 
@@ -143,6 +148,91 @@ impl Config {
         urls.iter().map(Url::expose)
     }
 
+    /// Returns the source of the login at the servers if the configuration names a `password_file`, for tools that examine
+    /// the servers. Each connection reads the file again.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// let config = leasehold::config::Config::builder().url("redis://:secret@h").build()?;
+    /// assert!(config.credentials_file().is_none(), "the URL has the password");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "redis")]
+    #[must_use]
+    pub fn credentials_file(&self) -> Option<CredentialsFile> {
+        self.settings.credentials_file()
+    }
+
+    /// Returns the certificates and rules of encrypted connections, for tools that examine the servers.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// let config = leasehold::config::Config::builder()
+    ///     .set("standalone.address", "redis.example.org")
+    ///     .set("standalone.tls.ca_file", "/etc/redis/ca.pem")
+    ///     .build()?;
+    /// assert!(format!("{:?}", config.tls()).contains("/etc/redis/ca.pem"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+    #[must_use]
+    pub fn tls(&self) -> Tls {
+        self.settings.tls()
+    }
+
+    /// Returns the prefix of every name on the server, for tools that examine the servers.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// let config = leasehold::config::Config::builder().url("memory://").key_prefix("shop:").build()?;
+    /// assert_eq!(config.key_prefix(), "shop:");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn key_prefix(&self) -> &str {
+        self.settings.key_prefix.as_deref().unwrap_or_default()
+    }
+
+    /// Returns true if replicas confirm the calls of the client or of one of its primitives, for tools that examine the
+    /// servers.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// let config = leasehold::config::Config::builder().url("memory://").set("rw_lock.replicas", 1).build()?;
+    /// assert!(config.is_confirmed());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_confirmed(&self) -> bool {
+        let Settings { replicas, replicas_total, .. } = self.settings;
+        let of_holds = self.settings.holds().into_iter().map(|(_, _, hold)| hold.replicas);
+        let policies = of_holds.chain([replicas]).flatten();
+        policies.filter_map(|policy| policy.policy(replicas_total)).any(|policy| policy != Confirm::None)
+    }
+
+    /// Returns true if the calls of the client wait for the disks of the servers, for tools that examine the servers.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// let config = leasehold::config::Config::builder().url("memory://").set("fsync", true).build()?;
+    /// assert!(config.fsync());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn fsync(&self) -> bool {
+        self.settings.fsync.unwrap_or_default()
+    }
+
     /// Connects to the server.
     ///
     /// # Errors
@@ -201,7 +291,7 @@ impl Config {
     fn client(&self) -> ClientBuilder {
         let settings = &self.settings;
         let backoff = settings.spin_lock.backoff_first.zip(settings.spin_lock.backoff_longest);
-        let builder = Client::builder().key_prefix(settings.key_prefix.as_deref().unwrap_or_default());
+        let builder = Client::builder().key_prefix(self.key_prefix());
         let builder = with(builder, settings.timeout, |builder, Span(timeout)| builder.timeout(timeout));
         let builder =
             with(builder, settings.poll_interval, |builder, Span(time)| builder.poll_interval(time));
@@ -217,9 +307,12 @@ impl Config {
         let builder = with(builder, replicas, ClientBuilder::replicas);
         let builder =
             with(builder, settings.replicas_within, |builder, Span(within)| builder.replicas_within(within));
+        let builder =
+            with(builder, settings.on_missing, |builder, Missing(choice)| builder.on_missing(choice));
+        let builder = with(builder, settings.fsync, ClientBuilder::fsync);
         let builder = settings.secured(builder);
-        let holds = settings.holds().into_iter();
-        holds.fold(builder, |builder, (_, primitive, hold)| builder.defaults(primitive, hold.terms()))
+        let (holds, total) = (settings.holds().into_iter(), settings.replicas_total);
+        holds.fold(builder, |builder, (_, primitive, hold)| builder.defaults(primitive, hold.terms(total)))
     }
 }
 

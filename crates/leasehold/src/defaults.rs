@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_proto::backoff::Backoff;
-use leasehold_proto::{Lease, LeaseError, Name, NameError};
+use leasehold_proto::{Confirm, Lease, LeaseError, Name, NameError};
 
 use crate::terms::{HoldTerms, WATCHDOG_LEASE};
 
@@ -34,6 +34,8 @@ pub enum Primitive {
 pub(crate) struct Defaults {
     pub(crate) watchdog: Duration,
     pub(crate) terms: BTreeMap<Primitive, HoldTerms>,
+    /// The replicas that confirm the calls of the client, if they do.
+    pub(crate) replicas: Option<Confirm>,
     /// The pauses of spin locks.
     pub(crate) backoff: Backoff,
     /// The prefix of every name.
@@ -43,14 +45,21 @@ pub(crate) struct Defaults {
 impl Default for Defaults {
     fn default() -> Self {
         let backoff = Backoff { first: Duration::from_millis(1), longest: Duration::from_millis(128) };
-        Self { watchdog: WATCHDOG_LEASE, terms: BTreeMap::new(), backoff, key_prefix: "".into() }
+        Self {
+            watchdog: WATCHDOG_LEASE,
+            terms: BTreeMap::new(),
+            replicas: None,
+            backoff,
+            key_prefix: "".into(),
+        }
     }
 }
 
 impl Defaults {
     /// Returns the terms of the holds of a primitive.
     pub(crate) fn terms(&self, of: Primitive) -> HoldTerms {
-        self.terms.get(&of).copied().unwrap_or_default().or_watchdog(self.watchdog)
+        let terms = self.terms.get(&of).copied().unwrap_or_default();
+        terms.or_watchdog(self.watchdog).or_replicas(self.replicas)
     }
 
     /// Returns the name on the server, which is the user's name behind the prefix.

@@ -6,11 +6,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use leasehold_proto::recipe::fence::{self, WriteOutcome};
-use leasehold_proto::{Applied, Call, Name, Script};
+use leasehold_proto::{Applied, Call, Confirm, Name, Script};
 pub use leasehold_proto::{MapEntry, Reply};
 
 use crate::error::{About, FencedWriteError, InspectErrorKind, OperationErrorKind, Subject, SubjectKind};
 use crate::lock::FencedGuard;
+use crate::lock::guard::Guard;
 use crate::name::{IntoName, Named};
 use crate::runtime::operation::perform;
 use crate::runtime::shared::Handle;
@@ -45,6 +46,7 @@ use crate::runtime::shared::Handle;
 pub struct FencedWrites {
     handle: Arc<Handle>,
     token: u64,
+    replicas: Option<Confirm>,
 }
 
 /// A user's script that runs only if its token is not older than the newest token.
@@ -81,16 +83,29 @@ impl FencedScript {
 }
 
 impl FencedGuard {
-    /// Returns a writer with this grant's token.
+    /// Returns a writer with this grant's token. The replicas that confirm the hold confirm its writes too.
     #[must_use]
     pub fn fenced(&self) -> FencedWrites {
-        FencedWrites::new(self.as_ref().handle(), self.token())
+        FencedWrites::of(self.as_ref(), self.token())
     }
 }
 
 impl FencedWrites {
     pub(crate) fn new(handle: &Arc<Handle>, token: u64) -> Self {
-        Self { handle: Arc::clone(handle), token }
+        Self { handle: Arc::clone(handle), token, replicas: None }
+    }
+
+    /// Creates the writes of a hold, which the replicas of the hold confirm.
+    pub(crate) fn of(hold: &Guard, token: u64) -> Self {
+        Self { replicas: hold.confirmed_by(), ..Self::new(hold.handle(), token) }
+    }
+
+    /// Sets the replicas that must acknowledge each write (default: those of the hold, or else of the client). See
+    /// [`HoldTerms::replicas`](crate::HoldTerms::replicas).
+    #[must_use]
+    pub const fn replicas(mut self, policy: Confirm) -> Self {
+        self.replicas = Some(policy);
+        self
     }
 
     /// Sets a key to a value.
@@ -176,7 +191,7 @@ impl FencedWrites {
             let keys = keys.map_err(OperationErrorKind::from)?;
             let args = args.into_iter().map(|arg| arg.as_ref().to_vec()).collect();
             let call = fence::checked(script.0, self.token, &keys[0], &keys[1..], args);
-            self.handle.query(call, fence::read).await.map_err(once)
+            self.handle.query(call.confirmed_by(self.replicas), fence::read).await.map_err(once)
         };
         done(outcome.await.about(|| subject.clone())?, subject)
     }
@@ -185,7 +200,7 @@ impl FencedWrites {
     async fn write(&self, key: &Named, call: impl FnOnce(&Name) -> Call) -> Result<(), FencedWriteError> {
         let outcome = async {
             let key = key.as_ref().map_err(|bad| OperationErrorKind::from(bad.clone()))?;
-            perform(&self.handle, |_| call(key), fence::read).await
+            perform(&self.handle, |_| call(key).confirmed_by(self.replicas), fence::read).await
         };
         done(outcome.await.about(|| self.subject(key))?, self.subject(key)).map(drop)
     }

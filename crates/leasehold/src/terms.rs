@@ -9,8 +9,8 @@
 use std::time::Duration;
 
 use leasehold_proto::engine::{Request, Subject, Wait};
+use leasehold_proto::{Confirm, Lease, Owner};
 pub use leasehold_proto::{LEASE_MAX, LEASE_MIN};
-use leasehold_proto::{Lease, Owner};
 
 use crate::error::AcquireErrorKind;
 
@@ -20,7 +20,7 @@ pub(crate) const WATCHDOG_LEASE: Duration = Duration::from_secs(30);
 /// The terms of a hold: a lease or a watchdog, and bounds on its time.
 ///
 /// [`ClientBuilder::defaults`](crate::ClientBuilder::defaults) sets the terms of all handles of one primitive. A handle
-/// such as [`Lock`](crate::Lock) has the same five setters and overrides the defaults for its own holds.
+/// such as [`Lock`](crate::Lock) has the same setters and overrides the defaults for its own holds.
 ///
 /// # Examples
 /// ```
@@ -44,6 +44,8 @@ pub struct HoldTerms {
     min_hold: Option<Duration>,
     max_renewals: Option<u32>,
     hand_off: Option<Duration>,
+    /// The replicas that confirm, or `None` for those of the client.
+    replicas: Option<Confirm>,
 }
 
 /// The renewal of a lease by the watchdog.
@@ -56,7 +58,14 @@ enum Renewed {
 impl HoldTerms {
     /// Returns the terms of the client: its watchdog, and no bounds.
     pub const fn new() -> Self {
-        Self { lease: None, max_hold: None, min_hold: None, max_renewals: None, hand_off: None }
+        Self {
+            lease: None,
+            max_hold: None,
+            min_hold: None,
+            max_renewals: None,
+            hand_off: None,
+            replicas: None,
+        }
     }
 
     /// Sets a fixed lease that nothing renews: 3 ms to 365 days (default: none). Replaces a
@@ -150,6 +159,44 @@ impl HoldTerms {
         self
     }
 
+    /// Sets the replicas that must acknowledge each acquire and each renewal of the hold, and the writes of its guard with
+    /// a fencing token (default: those of the client). [`Confirm::None`] turns the confirmation of the client off, that of
+    /// the disk included.
+    ///
+    /// The policy takes the place of the client's. The time for the acknowledgments, the choice for missing replicas, and
+    /// the disk are those of the client. See [`ClientBuilder::replicas`](crate::ClientBuilder::replicas).
+    ///
+    /// A hold keeps its policy until it ends. A re-entry with another policy adds to it: from then on, the hold needs as
+    /// many replicas as the stricter of both. A hold passes to a waiter of this client only if the waiter has the same
+    /// policy. An in-memory server has no replicas, so it confirms each call at once.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// use leasehold::Confirm;
+    ///
+    /// let payment = client.lock("payment:42").replicas(Confirm::all(2));
+    /// let guard = payment.lock().await?; // both replicas have it
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub const fn replicas(mut self, policy: Confirm) -> Self {
+        self.replicas = Some(policy);
+        self
+    }
+
+    /// Returns the same terms, with these replicas if they have no policy of their own.
+    pub(crate) const fn or_replicas(self, policy: Option<Confirm>) -> Self {
+        if self.replicas.is_some() { self } else { Self { replicas: policy, ..self } }
+    }
+
+    /// Returns the replicas that confirm, or `None` for those of the client.
+    pub(crate) const fn confirmed_by(&self) -> Option<Confirm> {
+        self.replicas
+    }
+
     /// Returns the same terms, with this watchdog if they have no lease of their own.
     pub(crate) const fn or_watchdog(self, lease: Duration) -> Self {
         if self.lease.is_some() { self } else { self.watchdog(lease) }
@@ -157,7 +204,7 @@ impl HoldTerms {
 
     /// Returns the same terms without bounds on the hold.
     pub(crate) const fn unbounded(self) -> Self {
-        Self { lease: self.lease, hand_off: self.hand_off, ..Self::new() }
+        Self { lease: self.lease, hand_off: self.hand_off, replicas: self.replicas, ..Self::new() }
     }
 
     /// Returns the same terms without a minimum hold time.
@@ -214,12 +261,13 @@ impl HoldTerms {
             max_hold: self.max_hold,
             min_hold: self.min_hold,
             hand_off: self.hand_off,
+            replicas: self.replicas,
             ..Request::new(subject, owner, Lease::new(self.first_lease())?, wait)
         })
     }
 }
 
-/// Writes the setters of the lease for a handle with a method
+/// Writes the setters of the lease, and of the replicas that confirm it, for a handle with a method
 /// `map_terms(self, change: impl Fn(HoldTerms) -> HoldTerms) -> Self`.
 ///
 /// The setters are inherent methods and not methods of a trait, so callers import nothing.
@@ -238,6 +286,14 @@ macro_rules! lease_options {
             #[must_use]
             pub fn watchdog(self, lease: ::std::time::Duration) -> Self {
                 self.map_terms(|terms| terms.watchdog(lease))
+            }
+
+            /// Sets the replicas that must acknowledge each acquire and each renewal (default: those of the client).
+            /// [`Confirm::None`](crate::Confirm::None) turns the confirmation of the client off. See
+            /// [`HoldTerms::replicas`](crate::HoldTerms::replicas).
+            #[must_use]
+            pub fn replicas(self, policy: leasehold_proto::Confirm) -> Self {
+                self.map_terms(|terms| terms.replicas(policy))
             }
         }
     };

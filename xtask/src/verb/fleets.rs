@@ -10,7 +10,8 @@ use crate::{server, shell};
 /// The share of every change: some faults of each fleet, from a fixed seed.
 const SHARE: [&str; 4] = ["--minutes", "2", "--seed", "1"];
 
-/// Runs the share of every change. Takes `--minutes`, `--seed`, `--topology`, `--faults`, `--workers` and `--logs`.
+/// Runs the share of every change. Takes `--minutes`, `--seed`, `--topology`, `--faults`, `--secured`,
+/// `--workers` and `--logs`.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     println!("server: {}", server::ensure_installed()?);
     let mut command = shell::cargo(&["run", "--locked", "--quiet", "-p", "leasehold-fleets", "--"])?;

@@ -99,7 +99,8 @@ fn user(packages: &[&Package]) -> Result<()> {
     for Package { name, version, .. } in packages {
         let archive = folder.join(format!("tmp-registry/{name}-{version}.crate"));
         ensure!(archive.is_file(), "cargo made no {}", archive.display());
-        run_command(Command::new("tar").arg("-xzf").arg(archive).arg("-C").arg(&project))?;
+        // Packages have one fixed time for all files, by which cargo would take those of an earlier run for unchanged.
+        run_command(Command::new("tar").arg("-xzmf").arg(archive).arg("-C").arg(&project))?;
         patches += &format!("{name} = {{ path = \"{name}-{version}\" }}\n");
     }
     let workspace = fs::read_to_string(root.join("Cargo.toml"))?;

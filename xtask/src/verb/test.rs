@@ -86,14 +86,15 @@ fn threads(of_caller: Option<OsString>, cores: usize) -> OsString {
 
 /// Runs the model checks, which print the number of explored states, one after the other, because each uses all cores.
 pub(crate) fn model_check() -> Result<()> {
-    run_command(named(MODEL)?.args(["--", "--nocapture", "--test-threads", "1"]))
+    run_command(named(&[MODEL])?.args(["--nocapture", "--test-threads", "1"]))
 }
 
-/// Returns the command for all tests of the workspace that have this text in their names. It selects every program, as
-/// the test part does, because cargo builds dependencies again for another selection.
-pub(super) fn named(part: &str) -> Result<Command> {
+/// Returns the command for all tests of the workspace that have one of these texts in their names. Further words are
+/// arguments of the tests. It selects every program, as the test part does, because cargo builds dependencies again for
+/// another selection.
+pub(super) fn named(parts: &[&str]) -> Result<Command> {
     let mut command = cargo(&["test", "--locked"])?;
-    command.args(EVERYTHING).args(PROGRAMS).arg(part);
+    command.args(EVERYTHING).args(PROGRAMS).arg("--").args(parts);
     at_once(&mut command);
     Ok(command)
 }

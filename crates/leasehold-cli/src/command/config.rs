@@ -2,22 +2,19 @@
 //!
 //! Invariant: connects to nothing, and prints no secret.
 
-use std::io::{self, Write};
-
 use anyhow::Error;
 use leasehold::config::{Config, ConfigError};
 
 use crate::arguments::{self, Check, ConfigVerb};
 use crate::exit;
-use crate::report::Report;
+use crate::report::{Report, write_to_stdout};
 
 /// Runs the verb and returns the exit code.
 pub(crate) fn run(arguments: &arguments::Config) -> u8 {
     let ConfigVerb::Check(check) = &arguments.verb;
     match read(check) {
         Ok(config) => {
-            // A reader that closes its end early is no error.
-            let _ = io::stdout().write_all(config.to_string().as_bytes());
+            write_to_stdout(&config.to_string());
             0
         }
         Err(error) => {

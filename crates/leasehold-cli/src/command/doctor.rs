@@ -2,21 +2,19 @@
 //!
 //! Invariant: a failed check is an outcome and no error. An error is a deployment that cannot be named.
 
-use std::io::{self, Write};
-
 use anyhow::Error;
-use leasehold_proto::recipe::grants::{Names, PRIMITIVES};
-use leasehold_store::redis::{ServerUrl, Tls};
+use leasehold_proto::recipe::grants::Names;
+use leasehold_store::redis::ServerUrl;
 use tokio::runtime;
 
 use crate::acl;
 use crate::address::Address;
-use crate::arguments::Doctor;
+use crate::arguments::{Confirmation, Doctor};
 use crate::doctor::checks;
-use crate::doctor::gather::Target;
+use crate::doctor::gather::{Access, Target};
 use crate::doctor::report::Examination;
 use crate::exit::Failure;
-use crate::report::{Report, cleaned};
+use crate::report::{Report, cleaned, write_to_stdout};
 use crate::settings;
 
 /// Examines the servers, prints the findings and returns the exit code.
@@ -25,8 +23,7 @@ pub(crate) fn run(arguments: &Doctor) -> u8 {
     match examine(arguments) {
         Ok(examination) => {
             let text = if arguments.json { examination.json() } else { cleaned(&examination.text()) };
-            // A reader that closes its end early is no error.
-            let _ = io::stdout().write_all(text.as_bytes());
+            write_to_stdout(&text);
             examination.code()
         }
         Err(failure) => {
@@ -51,20 +48,23 @@ fn examine(arguments: &Doctor) -> Result<Examination, Failure> {
 /// Returns the deployments to examine: one, or the servers of a quorum.
 fn targets(arguments: &Doctor) -> Result<Vec<Target>, Failure> {
     let config = settings::servers(&arguments.config, arguments.url.as_ref())?;
-    let mut tls = Tls::new();
+    let mut tls = config.tls();
     if let Some(file) = &arguments.ca_file {
         tls = tls.ca_file(file);
     }
-    let names = acl::parse_prefix(&arguments.prefix).unwrap_or_else(|_| Names::all());
-    let primitives = match arguments.primitives.as_slice() {
-        [] => PRIMITIVES.iter().collect(),
-        chosen => chosen.to_vec(),
-    };
+    let access = Access { login: config.credentials_file(), tls, timeout: arguments.timeout };
+    let prefix = arguments.prefix.as_deref().unwrap_or(config.key_prefix());
+    let Confirmation { confirmed, fsync } = arguments.confirmation;
+    let confirmation =
+        Confirmation { confirmed: confirmed || config.is_confirmed(), fsync: fsync || config.fsync() };
+    let names = acl::parse_prefix(prefix).unwrap_or_else(|_| Names::all());
+    let primitives = acl::chosen_or_all(&arguments.primitives);
     let target = |text: &str| {
         let url: ServerUrl = text.parse().map_err(|error| Failure::usage(Error::new(error)))?;
         let secret: Address = text.parse().unwrap_or_else(|never| match never {});
-        let (prefix, names) = (arguments.prefix.clone(), names.clone());
-        Ok(Target::new((url, secret), (arguments.timeout, tls.clone()), (prefix, names), primitives.clone()))
+        let (prefix, names) = (prefix.to_owned(), names.clone());
+        let rights = (primitives.clone(), confirmation);
+        Ok(Target::new((url, secret), access.clone(), (prefix, names), rights))
     };
     config.expose_urls().map(target).collect()
 }

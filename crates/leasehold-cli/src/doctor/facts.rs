@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use leasehold_store::redis::wire::Answer;
+use leasehold_store::redis::{Address, Reach};
 
 /// The answer to a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,17 +84,6 @@ pub(crate) struct Link {
     pub(crate) is_encrypted: bool,
     pub(crate) has_password: bool,
     pub(crate) reach: Reach,
-}
-
-/// The distance of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Reach {
-    /// The same machine.
-    Loopback,
-    /// A private network.
-    Private,
-    /// Every other network.
-    Public,
 }
 
 /// The difference between the clock of a server and the clock of this machine.
@@ -188,8 +178,12 @@ impl Facts {
 #[derive(Clone, Debug)]
 pub(crate) struct SentinelFacts {
     pub(crate) node: String,
+    /// False if only other sentinels name it.
+    pub(crate) is_of_url: bool,
     /// The answer to `SENTINEL MASTER`, or the reason why there is none.
     pub(crate) master: Result<Known<Fields>, String>,
+    /// The other sentinels, by `SENTINEL SENTINELS`.
+    pub(crate) others: Known<Vec<Address>>,
 }
 
 impl SentinelFacts {
@@ -202,6 +196,12 @@ impl SentinelFacts {
     pub(crate) fn master_address(&self) -> Option<(String, u16)> {
         let fields = self.fields()?;
         Some((fields.get("ip")?.clone(), fields.get("port")?.parse().ok()?))
+    }
+
+    /// Returns the number of sentinels, according to the one that knows most of them.
+    pub(crate) fn total(sentinels: &[Self]) -> Option<u64> {
+        let others = sentinels.iter().filter_map(|sentinel| sentinel.number("num-other-sentinels"));
+        others.max().map(|others| others + 1)
     }
 
     /// Returns a field of the master that is a number.

@@ -4,18 +4,21 @@
 //! question is an answer.
 
 mod node;
+mod sentinels;
 mod servers;
 
 use std::time::Duration;
 
-use leasehold::Client;
-use leasehold_proto::recipe::grants::{Names, Place, Primitive, rules};
+use futures_util::future::join_all;
+use leasehold::{Client, CredentialsFile};
+use leasehold_proto::recipe::grants::{Names, Place, Primitive, rules, rules_of_confirmed};
 use leasehold_store::redis::wire::Answer;
 use leasehold_store::redis::{Address, ConnectOptions, ServerUrl, Tls, query};
 
 use super::facts::{Facts, Fields, Fleet, Role};
 use super::latency;
 use crate::address::Address as Secret;
+use crate::arguments::Confirmation;
 
 /// The subject of an examination.
 #[derive(Debug)]
@@ -23,11 +26,24 @@ pub(crate) struct Target {
     url: ServerUrl,
     /// The URL with its passwords.
     secret: Secret,
+    access: Access,
     options: ConnectOptions,
     /// The beginning of the scratch names.
     prefix: String,
     names: Names,
     primitives: Vec<&'static Primitive>,
+    /// The rights that the confirmation needs.
+    confirmed: &'static str,
+}
+
+/// The way to the servers of a URL.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    /// The login, if the URL has none.
+    pub(crate) login: Option<CredentialsFile>,
+    pub(crate) tls: Tls,
+    /// The time that one exchange may take.
+    pub(crate) timeout: Duration,
 }
 
 /// A server to examine.
@@ -40,12 +56,17 @@ struct Node {
 impl Target {
     pub(crate) fn new(
         (url, secret): (ServerUrl, Secret),
-        (timeout, tls): (Duration, Tls),
+        access: Access,
         (prefix, names): (String, Names),
-        primitives: Vec<&'static Primitive>,
+        (primitives, confirmation): (Vec<&'static Primitive>, Confirmation),
     ) -> Self {
-        let options = ConnectOptions::default().timeout(timeout).tls(tls);
-        Self { url, secret, options, prefix, names, primitives }
+        let options = ConnectOptions::default().timeout(access.timeout).tls(access.tls.clone());
+        let options = match &access.login {
+            Some(login) => options.credentials(login.clone()),
+            None => options,
+        };
+        let confirmed = rules_of_confirmed(confirmation.confirmed, confirmation.fsync);
+        Self { url, secret, access, options, prefix, names, primitives, confirmed }
     }
 
     /// Asks a server. The reason for no answer is in one line.
@@ -58,7 +79,8 @@ impl Target {
 
     /// Returns the smallest rights of a user of the servers.
     fn rules(&self, place: Place) -> String {
-        rules(place, std::slice::from_ref(&self.names), &self.primitives)
+        let rules = rules(place, std::slice::from_ref(&self.names), &self.primitives);
+        format!("{rules} {}", self.confirmed).trim_end().to_owned()
     }
 
     /// Finds the servers and asks all of them.
@@ -71,9 +93,11 @@ impl Target {
             is_map_unknown: false,
         };
         let nodes = self.find(&mut fleet).await;
+        // All at once, so that servers that do not answer cost one timeout.
+        let examined = join_all(nodes.iter().map(|node| self.examine_node(node, &fleet))).await;
         let mut scratch = Vec::new();
-        for node in nodes {
-            match self.examine_node(&node, &fleet).await {
+        for (node, examined) in nodes.iter().zip(examined) {
+            match examined {
                 Ok((facts, name)) => {
                     fleet.nodes.push(facts);
                     scratch.push(name);
@@ -89,13 +113,17 @@ impl Target {
 
     /// Measures the scripts on each server that has a scratch name.
     async fn measure(&self, nodes: &mut [Facts], scratch: &[Option<String>]) {
-        let timeout = self.options.timeout.min(Duration::from_secs(5));
-        let builder = Client::builder().timeout(timeout).tls(self.options.tls.clone());
+        let timeout = self.access.timeout.min(Duration::from_secs(5));
+        let builder = Client::builder().timeout(timeout).tls(self.access.tls.clone());
+        let builder = match &self.access.login {
+            Some(login) => builder.credentials(login.clone()),
+            None => builder,
+        };
         let client = builder.connect(self.secret.expose()).await;
         for (facts, name) in nodes.iter_mut().zip(scratch) {
             let Some(name) = name else { continue };
             facts.latency = Some(match &client {
-                Ok(client) => latency::measure(client, name, self.options.timeout).await,
+                Ok(client) => latency::measure(client, name, self.access.timeout).await,
                 Err(error) => Err(error.to_string()),
             });
         }

@@ -7,7 +7,7 @@ use leasehold_testkit::fleets::{Cluster, MinReplicas, SentinelOptions, Sentinels
 use leasehold_testkit::servers::{RedisServer, TlsServer};
 use serde_json::Value;
 
-use crate::fixture::{has_no_subscribers, leasehold};
+use crate::fixture::{has_no_subscribers, leasehold, outcome};
 
 /// The settings of a server without a fault.
 const HEALTHY: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
@@ -130,6 +130,23 @@ fn a_user_with_the_smallest_rights_learns_what_it_may_not_see() {
 }
 
 #[test]
+fn the_rights_of_confirmed_calls_are_asked_for() {
+    let (server, url) = limited(&["--prefix", "app:", "--primitives", "lock", "--confirmed"]);
+    assert_eq!(server.cli(&["ACL", "SETUSER", "leasehold", "+acl"]), "OK");
+    let examine = |more: &[&str]| {
+        Examined::of(doctor(&url).args(["--prefix", "app:", "--primitives", "lock"]).args(more))
+    };
+    assert_eq!(examine(&["--confirmed"]).verdicts("rights"), ["pass"]);
+    assert_eq!(server.cli(&["ACL", "SETUSER", "leasehold", "-wait"]), "OK");
+    assert_eq!(examine(&[]).verdicts("rights"), ["pass"]);
+    let examined = examine(&["--confirmed"]);
+    assert_eq!(examined.verdicts("rights"), ["fail"], "{}", examined.text);
+    let finding = examined.findings("rights")[0].clone();
+    assert!(finding["found"].as_str().unwrap().ends_with("lacks +wait"), "{finding}");
+    assert!(finding["run"].as_str().unwrap().ends_with(" +info +wait"), "{finding}");
+}
+
+#[test]
 fn missing_rights_are_found_by_a_user_that_may_ask() {
     let arguments = ["--prefix", "app:"];
     let (server, url) = limited(&arguments);
@@ -154,6 +171,7 @@ fn each_server_behind_sentinels_is_examined() {
         ("sentinel", &["pass"; 3][..]),
         ("sentinel-quorum", &["pass"]),
         ("sentinel-agreement", &["pass"]),
+        ("sentinel-url", &["pass"]),
         ("reachable", &["pass"; 3]),
         ("replicas", &["pass"]),
         ("min-replicas", &["pass"]),
@@ -171,6 +189,25 @@ fn each_server_behind_sentinels_is_examined() {
     assert_eq!(examined.verdicts("sentinel"), ["fail", "fail", "pass"]);
     assert_eq!(examined.verdicts("sentinel-quorum"), ["fail"], "{}", examined.text);
     assert_eq!(examined.verdicts("min-replicas"), ["warn"], "{}", examined.text);
+}
+
+#[test]
+fn sentinels_that_the_url_does_not_name_are_found_and_asked() {
+    let mut fleet = Sentinels::start();
+    let by_name = Examined::of(&mut doctor(&fleet.url().replace("127.0.0.1", "localhost")));
+    assert_eq!(by_name.verdicts("sentinel-url"), ["pass"], "{}", by_name.text);
+    let address = |index: usize| format!("127.0.0.1:{}", fleet.sentinels()[index].announced_port());
+    let (named, others) = (address(0), [address(1), address(2)]);
+    let url = format!("redis+sentinel://{named}/{}", fleet.service());
+    let examined = Examined::of(&mut doctor(&url));
+    assert_eq!(examined.verdicts("sentinel-url"), ["warn"], "{}", examined.text);
+    assert_eq!(examined.verdicts("sentinel"), ["pass"; 3], "{}", examined.text);
+    let found = examined.findings("sentinel-url")[0]["found"].as_str().unwrap();
+    assert!(others.iter().all(|other| found.contains(other)) && !found.contains(&named), "{found}");
+    fleet.kill_sentinel(1);
+    let examined = Examined::of(&mut doctor(&url));
+    let of_killed = examined.findings("sentinel").into_iter().find(|finding| finding["node"] == others[0]);
+    assert_eq!(of_killed.unwrap()["verdict"], "warn", "{}", examined.text);
 }
 
 #[test]
@@ -211,6 +248,70 @@ fn an_encrypted_server_is_examined_by_its_certificate() {
     let examined = Examined::of(&mut doctor(&server.tls_url()));
     assert_eq!((examined.code, examined.verdicts("reachable")), (Some(2), vec!["fail"]), "{}", examined.text);
     assert!(examined.text.contains("certificate"), "{}", examined.text);
+}
+
+#[test]
+fn a_configuration_gives_the_doctor_its_certificates_and_its_password_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("leasehold.toml");
+    let examined = |text: String| {
+        std::fs::write(&config, text).unwrap();
+        Examined::of(leasehold().env_remove("LEASEHOLD_URL").arg("doctor").arg("--config").arg(&config))
+    };
+
+    let password = folder.path().join("password");
+    std::fs::write(&password, "canary-7c1d\n").unwrap();
+    let password_file = format!("password_file = '{}'", password.display());
+
+    let authority = Authority::new();
+    let server = TlsServer::start(&authority, &authority.server(&["localhost", "127.0.0.1"]), true);
+    assert_eq!(server.cli(&["CONFIG", "SET", "requirepass", "canary-7c1d"]), "OK");
+    let client = authority.client();
+    let url = server.tls_url();
+    let address = url.trim_start_matches("rediss://").trim_end_matches('/');
+    let (ca, certificate, key) = (authority.file(), client.certificate_file(), client.key_file());
+    let tls = format!("ca_file = '{ca}'\ncertificate_file = '{certificate}'\nkey_file = '{key}'");
+    let login = format!("address = '{address}'\n{password_file}");
+    let found = examined(format!("[standalone]\n{login}\n[standalone.tls]\n{tls}\n"));
+    for check in ["latency", "transport"] {
+        assert_eq!(found.verdicts(check), ["pass"], "{check} in {}", found.text);
+    }
+
+    let server = RedisServer::with(&["--requirepass", "canary-7c1d"]);
+    let url = server.url();
+    let address = url.trim_start_matches("redis://").trim_end_matches('/');
+    let login = format!("address = '{address}'\n{password_file}");
+    let found = examined(format!("[standalone]\n{login}\n"));
+    assert_eq!(found.verdicts("latency"), ["pass"], "{}", found.text);
+    assert!(!found.text.contains("canary"), "{}", found.text);
+}
+
+#[test]
+fn the_doctor_checks_the_rights_that_the_configuration_needs() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("leasehold.toml");
+    let server = RedisServer::start();
+    let line = outcome(leasehold().args(["acl", "--prefix", "shop:"])).out;
+    let user: Vec<&str> = line.split_whitespace().chain(["+acl|whoami", "+acl|dryrun"]).collect();
+    assert_eq!(server.cli(&user), "OK");
+    let url = server.url().replace("redis://", "redis://leasehold:PASSWORD@");
+    let examined = |more: &str| {
+        std::fs::write(&config, format!("url = '{url}'\n{more}\n")).unwrap();
+        Examined::of(leasehold().env_remove("LEASEHOLD_URL").arg("doctor").arg("--config").arg(&config))
+    };
+    for (settings, scripts, rights) in [
+        ("key_prefix = 'shop:'", "pass", "pass"),
+        ("key_prefix = 'other:'", "fail", "fail"),
+        ("key_prefix = 'shop:'\nlock.replicas = 1", "pass", "fail"),
+    ] {
+        let found = examined(settings);
+        assert_eq!(
+            (found.verdicts("scripts"), found.verdicts("rights")),
+            (vec![scripts], vec![rights]),
+            "{}",
+            found.text
+        );
+    }
 }
 
 #[test]

@@ -3,34 +3,40 @@
 use anyhow::{Context, Result, bail};
 use leasehold_testkit::fleets::Cluster;
 
-use super::steps::{cut_off, is_master, last, one_of, reset_connections};
-use crate::clock::now;
+use super::steps::{Served, cut_off, last, one_of, reset_connections};
 use crate::fault::Fault;
-use crate::fleet::wait_until;
+use crate::fleet::{is_master, wait_until};
 use crate::policy::TAG;
+use crate::workers::Workers;
 
 /// The number of moves of a slot, there and back.
 const MOVES: usize = 10;
 
 /// Injects a fault. Returns the time at which all slots were served again, if it is not that of the settled cluster.
-pub(super) fn inject(cluster: &mut Cluster, fault: Fault, random: &mut fastrand::Rng) -> Result<Option<u64>> {
+pub(super) fn inject(
+    cluster: &mut Cluster,
+    workers: &Workers,
+    fault: Fault,
+    random: &mut fastrand::Rng,
+) -> Result<Option<Served>> {
     let slot = cluster.slot_of_key(&format!("{{{TAG}}}"));
     let master = cluster.node_of_slot(slot);
     let replicas = cluster.replicas_of(master);
     match fault {
-        Fault::MasterKilled => failover(cluster, master, false, End::Killed, random),
-        Fault::LagThenKilled => failover(cluster, master, true, End::Killed, random),
-        Fault::MasterFrozen => failover(cluster, master, false, End::Frozen, random),
-        Fault::LagThenFrozen => failover(cluster, master, true, End::Frozen, random),
+        Fault::MasterKilled => failover(cluster, workers, master, (false, End::Killed), random),
+        Fault::LagThenKilled => failover(cluster, workers, master, (true, End::Killed), random),
+        Fault::MasterFrozen => failover(cluster, workers, master, (false, End::Frozen), random),
+        Fault::LagThenFrozen => failover(cluster, workers, master, (true, End::Frozen), random),
         Fault::FailoverByHand => {
-            cluster.failover(one_of(&replicas, random)?, None);
-            Ok(Some(now()))
+            let replica = one_of(&replicas, random)?;
+            cluster.failover(replica, None);
+            Ok(Some(Served::now(&cluster.nodes()[replica])))
         }
         Fault::FailoverForced => {
             let replica = one_of(&replicas, random)?;
             cluster.nodes()[replica].command(&["CLIENT", "KILL", "TYPE", "master"])?;
             cluster.failover(replica, Some("TAKEOVER"));
-            Ok(Some(now()))
+            Ok(Some(Served::now(&cluster.nodes()[replica])))
         }
         Fault::ReplicaKilled => {
             let replica = one_of(&replicas, random)?;
@@ -64,14 +70,17 @@ enum End {
     Frozen,
 }
 
-/// Ends a master, waits until a replica has taken over, and brings the node back.
+/// Ends a master, perhaps after a lag of its replicas, waits until a replica has taken over, and brings the node back.
+///
+/// All clients of a cluster see the end of a master at one instant, and ask for the new one in step. So half of the
+/// workers are frozen for a moment when the new master serves. They then hold locks that they have not asked about yet.
 fn failover(
     cluster: &mut Cluster,
+    workers: &Workers,
     master: usize,
-    lag: bool,
-    end: End,
+    (lag, end): (bool, End),
     random: &mut fastrand::Rng,
-) -> Result<Option<u64>> {
+) -> Result<Option<Served>> {
     let replicas = cluster.replicas_of(master);
     if lag {
         cut_all_off(cluster, master, &replicas, random)?;
@@ -84,6 +93,7 @@ fn failover(
         replicas.iter().for_each(|&replica| cluster.resume(replica));
     }
     let serves = one_serves(cluster, &replicas)?;
+    workers.pause_half(random)?;
     match end {
         End::Killed => cluster.restart(master),
         End::Frozen => {
@@ -119,7 +129,8 @@ fn moved(cluster: &Cluster, slot: u16, random: &mut fastrand::Rng) -> Result<()>
 
 fn rolling_restart(cluster: &mut Cluster) -> Result<()> {
     for master in cluster.masters() {
-        let replica = *cluster.replicas_of(master).first().context("a master has no replica")?;
+        // A node that a busy machine made a replica meanwhile has none.
+        let Some(replica) = cluster.replicas_of(master).first().copied() else { continue };
         cluster.restart(replica);
         cluster.wait_until_settled();
         cluster.failover(replica, None);
@@ -131,8 +142,12 @@ fn rolling_restart(cluster: &mut Cluster) -> Result<()> {
 }
 
 /// Waits until one of the replicas is a master.
-fn one_serves(cluster: &Cluster, replicas: &[usize]) -> Result<u64> {
+fn one_serves(cluster: &Cluster, replicas: &[usize]) -> Result<Served> {
+    let mut served = None;
     wait_until("a replica to take over", || {
-        replicas.iter().any(|&replica| is_master(&cluster.nodes()[replica]))
-    })
+        let nodes = replicas.iter().map(|&replica| &cluster.nodes()[replica]);
+        served = nodes.filter(|node| is_master(node)).map(Served::now).next();
+        served.is_some()
+    })?;
+    served.context("no replica took over")
 }

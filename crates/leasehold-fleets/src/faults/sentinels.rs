@@ -1,15 +1,18 @@
 //! The faults of a master with replicas behind sentinels.
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use leasehold_testkit::fleets::Sentinels;
 
-use super::steps::{cut_off, is_master, last, one_of, order, reset_connections};
-use crate::clock::now;
+use super::steps::{Served, cut_off, last, one_of, order, reset_connections};
 use crate::fault::Fault;
-use crate::fleet::wait_until;
+use crate::fleet::{is_master, wait_until};
 
 /// Injects a fault. Returns the time at which a master served again, if it is not the time of the settled fleet.
-pub(super) fn inject(fleet: &mut Sentinels, fault: Fault, random: &mut fastrand::Rng) -> Result<Option<u64>> {
+pub(super) fn inject(
+    fleet: &mut Sentinels,
+    fault: Fault,
+    random: &mut fastrand::Rng,
+) -> Result<Option<Served>> {
     let master = fleet.master();
     match fault {
         Fault::MasterKilled => killed(fleet, master, &[]),
@@ -25,8 +28,8 @@ pub(super) fn inject(fleet: &mut Sentinels, fault: Fault, random: &mut fastrand:
         Fault::OneLagsThenKilled => one_lags(fleet, master, random),
         Fault::MasterCutOff => master_cut_off(fleet, master, random),
         Fault::FailoverByHand => {
-            fleet.failover();
-            Ok(Some(now()))
+            let master = fleet.failover();
+            Ok(Some(Served::now(&fleet.nodes()[master])))
         }
         Fault::PromotedByHand => {
             fleet.promote(one_of(&fleet.replicas(), random)?);
@@ -36,14 +39,14 @@ pub(super) fn inject(fleet: &mut Sentinels, fault: Fault, random: &mut fastrand:
         }
         Fault::RestartedEmpty => {
             fleet.restart_empty(master);
-            Ok(Some(now()))
+            Ok(Some(Served::now(&fleet.nodes()[master])))
         }
         _ => gentle(fleet, fault, random),
     }
 }
 
 /// Injects a fault after which the master is the same.
-fn gentle(fleet: &mut Sentinels, fault: Fault, random: &mut fastrand::Rng) -> Result<Option<u64>> {
+fn gentle(fleet: &mut Sentinels, fault: Fault, random: &mut fastrand::Rng) -> Result<Option<Served>> {
     match fault {
         Fault::ReplicaKilled => {
             let replica = one_of(&fleet.replicas(), random)?;
@@ -90,7 +93,7 @@ fn lag(fleet: &Sentinels, random: &mut fastrand::Rng) -> Result<Vec<usize>> {
 }
 
 /// Kills the master, resumes replicas, and restarts the master after the failover.
-fn killed(fleet: &mut Sentinels, master: usize, replicas: &[usize]) -> Result<Option<u64>> {
+fn killed(fleet: &mut Sentinels, master: usize, replicas: &[usize]) -> Result<Option<Served>> {
     fleet.kill(master);
     replicas.iter().for_each(|&replica| fleet.resume(replica));
     let serves = another_serves(fleet, master)?;
@@ -104,7 +107,7 @@ fn frozen(
     master: usize,
     replicas: &[usize],
     random: &mut fastrand::Rng,
-) -> Result<Option<u64>> {
+) -> Result<Option<Served>> {
     fleet.freeze(master);
     replicas.iter().for_each(|&replica| fleet.resume(replica));
     let serves = another_serves(fleet, master)?;
@@ -114,7 +117,7 @@ fn frozen(
 }
 
 /// Cuts the replica off that the sentinels prefer, and kills the master. The other replica has all grants.
-fn one_lags(fleet: &mut Sentinels, master: usize, random: &mut fastrand::Rng) -> Result<Option<u64>> {
+fn one_lags(fleet: &mut Sentinels, master: usize, random: &mut fastrand::Rng) -> Result<Option<Served>> {
     let replica = one_of(&fleet.replicas(), random)?;
     order(&fleet.nodes()[replica], &["CONFIG", "SET", "replica-priority", "1"])?;
     wait_until("the sentinels to prefer a replica", || prefers(fleet, replica))?;
@@ -126,7 +129,7 @@ fn one_lags(fleet: &mut Sentinels, master: usize, random: &mut fastrand::Rng) ->
 }
 
 fn prefers(fleet: &Sentinels, replica: usize) -> bool {
-    let port = fleet.nodes()[replica].port().to_string();
+    let port = fleet.nodes()[replica].announced_port().to_string();
     fleet.sentinels().iter().all(|sentinel| {
         sentinel.command(&["SENTINEL", "REPLICAS", fleet.service()]).is_ok_and(|replicas| {
             let is_it = |one: &&leasehold_testkit::servers::Reply| one.field("port") == port;
@@ -136,7 +139,7 @@ fn prefers(fleet: &Sentinels, replica: usize) -> bool {
 }
 
 /// Takes all rights but one from the nodes' own user at the master, so that it serves its clients and no other node.
-fn master_cut_off(fleet: &Sentinels, master: usize, random: &mut fastrand::Rng) -> Result<Option<u64>> {
+fn master_cut_off(fleet: &Sentinels, master: usize, random: &mut fastrand::Rng) -> Result<Option<Served>> {
     let node = &fleet.nodes()[master];
     order(node, &["ACL", "SETUSER", "default", "-@all", "+acl|setuser"])?;
     // The connection of the user `lab` is not of this type.
@@ -150,8 +153,12 @@ fn master_cut_off(fleet: &Sentinels, master: usize, random: &mut fastrand::Rng) 
 }
 
 /// Waits until the sentinels name another master and it says that it is one.
-fn another_serves(fleet: &Sentinels, master: usize) -> Result<u64> {
+fn another_serves(fleet: &Sentinels, master: usize) -> Result<Served> {
+    let mut served = None;
     wait_until("another master", || {
-        fleet.agreed_master().is_some_and(|now| now != master && is_master(&fleet.nodes()[now]))
-    })
+        let other = fleet.agreed_master().filter(|&other| other != master);
+        served = other.map(|other| &fleet.nodes()[other]).filter(|node| is_master(node)).map(Served::now);
+        served.is_some()
+    })?;
+    served.context("no master was named")
 }

@@ -5,17 +5,16 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use leasehold_testkit::servers::RedisServer;
 
-use super::steps::{last, reset_connections};
-use crate::clock::now;
+use super::steps::{Served, last, reset_connections};
 use crate::fault::Fault;
-use crate::worker::LEASE;
 
 /// Injects a fault into one of the servers.
 pub(super) fn inject(
     servers: &mut [RedisServer],
+    lease: Duration,
     fault: Fault,
     random: &mut fastrand::Rng,
-) -> Result<Option<u64>> {
+) -> Result<Option<Served>> {
     let server = random.usize(..servers.len());
     match fault {
         Fault::ServerKilled => {
@@ -25,11 +24,11 @@ pub(super) fn inject(
         }
         Fault::RestartedEmpty => {
             servers[server].restart_empty();
-            let restarted = now();
+            let served = Served::now(&servers[server]);
             // The server does not count until the longest lease is over. A second empty server within that time would
             // leave no majority that remembers, which is beyond the tier.
-            std::thread::sleep(LEASE + Duration::from_secs(1));
-            return Ok(Some(restarted));
+            std::thread::sleep(lease + Duration::from_secs(1));
+            return Ok(Some(served));
         }
         Fault::ServerFrozen => {
             servers[server].freeze();
@@ -38,7 +37,8 @@ pub(super) fn inject(
         }
         Fault::ServerFrozenLong => {
             servers[server].freeze();
-            last(random, 5300..6500);
+            std::thread::sleep(lease);
+            last(random, 300..1500);
             servers[server].thaw();
         }
         Fault::ConnectionsReset => reset_connections(servers.iter())?,

@@ -6,6 +6,22 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use leasehold_testkit::servers::RedisServer;
 
+use crate::clock::now;
+
+/// The time at which a server served all names again, and its plain port.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Served {
+    pub(super) at: u64,
+    pub(super) port: u16,
+}
+
+impl Served {
+    /// Returns the present time for a node that serves.
+    pub(super) fn now(node: &RedisServer) -> Self {
+        Self { at: now(), port: node.port() }
+    }
+}
+
 /// Lets a part of a fault last for a random time.
 pub(super) fn last(random: &mut fastrand::Rng, ms: std::ops::Range<u64>) {
     thread::sleep(Duration::from_millis(random.u64(ms)));
@@ -40,9 +56,4 @@ pub(super) fn reset_connections<'a>(nodes: impl Iterator<Item = &'a RedisServer>
         }
     }
     Ok(())
-}
-
-/// Returns true if the node says that it is a master.
-pub(super) fn is_master(node: &RedisServer) -> bool {
-    node.command(&["INFO", "replication"]).is_ok_and(|info| info.text().contains("role:master"))
 }

@@ -22,11 +22,11 @@ pub fn losses(attempts: &[Attempt]) -> BTreeMap<Policy, Losses> {
     let mut all: BTreeMap<Policy, Losses> = BTreeMap::new();
     for attempt in attempts {
         let Some(hold) = &attempt.hold else { continue };
-        let Some((at, reason, still_valid)) = &hold.lost else { continue };
+        let Some(lost) = &hold.lost else { continue };
         let losses = all.entry(attempt.policy).or_default();
-        *losses.reasons.entry(reason.clone()).or_default() += 1;
-        losses.latest = losses.latest.max(at - hold.seen);
-        losses.premature += u64::from(*still_valid);
+        *losses.reasons.entry(lost.reason.clone()).or_default() += 1;
+        losses.latest = losses.latest.max(lost.at - hold.seen);
+        losses.premature += u64::from(lost.still_valid);
     }
     all
 }
@@ -34,12 +34,14 @@ pub fn losses(attempts: &[Attempt]) -> BTreeMap<Policy, Losses> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attempt::Lost;
 
     #[test]
     fn losses_are_summed_up() {
         let lost = |at, still_valid| {
             let mut attempt = Attempt::example(0, 10, 50);
-            attempt.example_hold().lost = Some((at, "Deleted".into(), still_valid));
+            attempt.example_hold().lost =
+                Some(Lost { at, reason: "Deleted".into(), still_valid, kept_by: vec![] });
             attempt
         };
         let all = losses(&[lost(52, false), lost(60, true), Attempt::example(1, 70, 80)]);

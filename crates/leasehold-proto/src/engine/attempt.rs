@@ -121,7 +121,10 @@ impl Engine {
             let many = (terms.recipe().owners)(terms.units);
             let number = self.cx.next_number(many);
             let waiters = self.places.queue(queue).filter(|_| by == By::Queue);
-            let tokens = waiters.map_or(1, Tokens::to_reserve);
+            let next = waiters.and_then(|queue| queue.waiters(&self.tickets).nth(1));
+            let passes_on = |terms: &Terms| !self.cx.hand_off_bound(terms).is_zero();
+            let may_pass_on = next.is_some_and(|(_, next)| passes_on(terms) && passes_on(&next.terms));
+            let tokens = Tokens::to_reserve(may_pass_on);
             Used { number, terms: Arc::clone(terms), tokens }
         });
         let (number, tokens) = (used.number, used.tokens);
@@ -152,7 +155,7 @@ impl Engine {
         let context = CallContext { once, refused, granted: false, uncertain: attempt.uncertain };
         let args = CallArgs::new(&subject, wire, attempt.lease).units(terms.units);
         let args = CallArgs { context, companion, uptime: terms.uptime, tokens: attempt.tokens, ..args };
-        let call = (terms.recipe().acquire)(&args).woken_by(&subject, wire);
+        let call = (terms.recipe().acquire)(&args).woken_by(&subject, wire).confirmed_by(terms.replicas);
         if attempt.by == By::Waiter {
             self.places.add_use(attempt.queue.place);
         } else if let Some(waiter) = self.acquire_of_mut(attempt.waiter).and_then(Acquire::waiter_mut) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::keys::Number;
 use super::subscriptions::Listener;
 use super::timers::Alarm;
+use crate::id::Id;
 use crate::moment::Moment;
 
 /// The holds and the waiters that are still to be looked at.
@@ -25,4 +26,6 @@ pub(super) struct Checks {
 pub(super) enum Check {
     Hold(Number),
     Listener(Listener),
+    /// A waiter whose place the server may lack.
+    Place(Id),
 }

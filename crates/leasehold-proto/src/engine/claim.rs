@@ -32,6 +32,14 @@ impl Engine {
         }
     }
 
+    /// Takes the outcome of a release that has woken its caller: true if the lock was held until then. Returns `None` for
+    /// any other ticket. A grant needs the claim of its caller, and a release does not.
+    pub fn take_released(&mut self, id: Id) -> Option<bool> {
+        let Some(&Ticket::Released(held)) = self.tickets.get(id) else { return None };
+        self.tickets.remove(id);
+        Some(held)
+    }
+
     /// Gives up a ticket of any kind.
     pub(super) fn cancel(&mut self, now: Moment, id: Id) {
         match self.tickets.remove(id) {

@@ -92,6 +92,11 @@ impl Context {
         }
     }
 
+    /// Returns the time for which a hold with these terms passes on inside this client, zero for never.
+    pub(super) fn hand_off_bound(&self, terms: &Terms) -> Duration {
+        terms.hand_off.unwrap_or(self.settings.hand_off)
+    }
+
     /// Sends a call.
     pub(super) fn send(&mut self, call: Call, purpose: Purpose) -> CallId {
         self.send_within(call, purpose, self.settings.timeout)

@@ -38,11 +38,11 @@ impl<T> Few<T> {
     }
 
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
-        self.first.iter().chain(self.more.iter().flat_map(|more| &more.0))
+        self.first.iter().chain(self.more.as_ref().map_or(&[][..], |more| &more.0))
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.first.iter_mut().chain(self.more.iter_mut().flat_map(|more| &mut more.0))
+        self.first.iter_mut().chain(self.more.as_mut().map_or(&mut [][..], |more| &mut more.0))
     }
 
     /// Removes the last element for which `is_it` holds. Elements that leave are mostly among the last ones that came.

@@ -46,7 +46,7 @@ impl Engine {
             return None;
         }
         let (first, acquire) = self.first_waiter(id)?;
-        let bound = acquire.terms.hand_off.unwrap_or(self.cx.settings.hand_off);
+        let bound = self.cx.hand_off_bound(&acquire.terms);
         let hold = self.holds.get(number)?;
         (!bound.is_zero() && hold.fits(&acquire.terms, now)).then_some(first)
     }
@@ -97,6 +97,7 @@ impl ServerHold {
         let ends_at = terms.max_hold.map_or(Moment::NEVER, |most| now + most);
         terms.watchdog
             && terms.units == self.units
+            && terms.replicas == self.replicas
             && terms.min_hold.is_none()
             && terms.uptime == Duration::ZERO
             && terms.lease.duration() <= lease

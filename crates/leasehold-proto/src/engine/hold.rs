@@ -19,6 +19,7 @@ use super::keys::{PlaceId, QueueId};
 use super::terms::{ByAddress, Terms};
 use super::timers::Alarm;
 use super::tokens::Tokens;
+use crate::confirm::Confirm;
 use crate::id::{CallId, Id};
 use crate::lease::{LEASE_MIN, Lease};
 use crate::moment::Moment;
@@ -32,6 +33,8 @@ pub(super) struct ServerHold {
     pub(super) recipe: ByAddress,
     pub(super) owner: Owner,
     pub(super) units: u32,
+    /// The replicas that must acknowledge its calls: those of its first acquire and of all that have entered it since.
+    pub(super) replicas: Option<Confirm>,
     pub(super) tokens: Tokens,
     /// The longest lease of any call that was sent. The server may keep the key for that long when all else is unknown.
     pub(super) longest: Lease,
@@ -233,6 +236,7 @@ impl ServerHold {
             recipe: ByAddress(recipe),
             owner: Owner::from_number(0),
             units: terms.units,
+            replicas: terms.replicas,
             tokens: Tokens::default(),
             longest: lease,
             confirmed_at: now,
@@ -272,16 +276,20 @@ impl ServerHold {
 
     /// Returns the time at which something is due.
     pub(super) fn due(&self) -> Moment {
-        let claims = self.guards.iter().map(|guard| guard.claim_by);
-        let ensures = self.ensuring.iter().map(|waiting| waiting.deadline);
         let phase = match &self.phase {
             Phase::Held => self.valid_until,
             Phase::Releasing(_) if !self.reports.is_empty() => self.report_by,
             Phase::MinHold(_) | Phase::Releasing(_) | Phase::Gone => Moment::NEVER,
         };
         let question = self.question().map_or(Moment::NEVER, |question| question.ask_at);
-        let times = [phase, self.renew_at, self.again_at, question];
-        times.into_iter().chain(claims).chain(ensures).min().unwrap_or(Moment::NEVER)
+        let mut due = phase.min(self.renew_at).min(self.again_at).min(question);
+        for guard in self.guards.iter() {
+            due = due.min(guard.claim_by);
+        }
+        for waiting in self.ensuring.iter() {
+            due = due.min(waiting.deadline);
+        }
+        due
     }
 
     pub(super) fn guard_mut(&mut self, id: Id) -> Option<&mut Guard> {

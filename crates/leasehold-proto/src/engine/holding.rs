@@ -78,7 +78,7 @@ impl Engine {
         hold.valid_until = if leased { attempt.lease.valid_until(sent_at) } else { Moment::NEVER };
         hold.expires_at = sent_at + attempt.lease.duration();
         hold.min_hold_until = sent_at;
-        let bound = terms.hand_off.unwrap_or(self.cx.settings.hand_off);
+        let bound = self.cx.hand_off_bound(&terms);
         hold.hand_off_until = now + bound;
         hold.bound = Bound::new(bound);
         hold.phase = Phase::Held;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::backoff::Backoff;
 use crate::call::{Call, Reply};
+use crate::confirm::Confirm;
 use crate::id::{CallId, Id};
 use crate::lease::Lease;
 use crate::moment::Moment;
@@ -90,6 +91,9 @@ pub struct Request {
     /// The time after a grant of the server for which the hold passes to the client's next waiters without a call, or
     /// `None` for that of the settings.
     pub hand_off: Option<Duration>,
+    /// The replicas that must acknowledge what is sent for the hold, or `None` if neither the lock nor the client has a
+    /// policy. A client with a policy puts it here, because the engine compares the policies of re-entries.
+    pub replicas: Option<Confirm>,
 }
 
 impl Request {
@@ -110,6 +114,7 @@ impl Request {
             wait,
             backoff: None,
             hand_off: None,
+            replicas: None,
         }
     }
 }

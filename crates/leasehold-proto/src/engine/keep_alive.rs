@@ -161,7 +161,7 @@ impl Engine {
             }
         };
         let args = KeepAliveArgs { name: self.places.get(id.place).name(), client: self.cx.client, from };
-        let call = keep_alive(&args);
+        let call = keep_alive(&args).confirmed_by(first.terms.replicas);
         let call = self.cx.send(call, Purpose::KeepAlive(id));
         let found = before.map_or(0, |before| before.found);
         if let Some(queue) = self.places.queue_mut(id) {
@@ -187,10 +187,13 @@ impl Engine {
             // The first waiter finds out what is wrong, for all of them.
             return self.attempt_alone(now, first);
         };
-        let found = sent.found + kept.found;
+        let mut found = sent.found + kept.found;
         let terms = Arc::clone(&acquire.terms);
         if let Some(number) = kept.next.and_then(|number| self.cx.given(number)) {
-            self.attempt_as(now, id, number, &terms);
+            // A place of no waiter does not show that a waiter has one.
+            if !self.attempt_as(now, id, number, &terms) {
+                found = found.saturating_sub(1);
+            }
         }
         let Some(queue) = self.places.queue_mut(id) else { return };
         let next = sent.next(queue.server.left);
@@ -205,8 +208,8 @@ impl Engine {
     }
 
     /// Makes an attempt for the waiter that is next on the server, unless one is on its way. A place that belongs to no
-    /// waiter is released, because it blocks the queue until the server passes it by.
-    fn attempt_as(&mut self, now: Moment, id: QueueId, number: Number, terms: &Terms) {
+    /// waiter is released, because it blocks the queue until the server passes it by. Returns false for such a place.
+    fn attempt_as(&mut self, now: Moment, id: QueueId, number: Number, terms: &Terms) -> bool {
         let is_it = |acquire: &Acquire| {
             let wire = acquire.tries().and_then(|tries| tries.wire.as_ref());
             wire.is_some_and(|used| used.number == number)
@@ -217,8 +220,12 @@ impl Engine {
             Some((id, acquire)) if !acquire.is_attempting() => self.attempt_alone(now, id),
             Some(_) => {}
             None if self.holds.get(number).is_some() || self.cx.is_attempting(number) => {}
-            None => self.undo(now, id.place, number, terms, (terms.first_lease(), true, Cause::UnseenGrant)),
+            None => {
+                self.undo(now, id.place, number, terms, (terms.first_lease(), true, Cause::UnseenGrant));
+                return false;
+            }
         }
+        true
     }
 
     /// Makes attempts for all waiters of a queue, after the server has lost some of their places.

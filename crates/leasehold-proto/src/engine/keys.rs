@@ -29,6 +29,10 @@ pub(super) enum Side {
     Upgrade,
 }
 
+impl Side {
+    pub(super) const ALL: [Self; 3] = [Self::Main, Self::Read, Self::Upgrade];
+}
+
 /// The identity of a wait queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct QueueId {

@@ -147,6 +147,18 @@ impl Places {
         place.rare.as_mut()?.queues[id.side as usize].as_mut()
     }
 
+    /// Returns the wait queues of all places.
+    pub(super) fn queues(&self) -> impl Iterator<Item = QueueId> {
+        let queued = self.places.iter().zip(0..).filter_map(|(place, at)| {
+            let queues = &place.as_ref()?.rare.as_ref()?.queues;
+            Some((PlaceId::new(at), queues))
+        });
+        queued.flat_map(|(place, queues)| {
+            let open = Side::ALL.into_iter().filter(|side| queues[*side as usize].is_some());
+            open.map(move |side| QueueId { place, side })
+        })
+    }
+
     /// Returns the wait queue, which is made if it is not there.
     pub(super) fn open_queue(&mut self, id: QueueId) -> &mut Queue {
         let rare = self.get_mut(id.place).rare.get_or_insert_default();

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the hold count on the server is set to an absolute value, by at most one call at a time, and never
 //! touched once the server hold is lost. Setting the count never takes a lock, because a re-entry is a renewal that
-//! sets the count.
+//! sets the count. A re-entry never weakens what replicas confirm of a hold.
 //!
 //! # How it works
 //! An acquire by the owner of a server hold *enters* that hold. The wanted count goes up, and the hold is granted when
@@ -20,6 +20,7 @@ use super::renewal::taken_over_or;
 use super::{AcquireFailure, CallId, Engine, Id, LostReason, Outcome, Subject};
 use crate::backoff;
 use crate::call::Reply;
+use crate::confirm::Confirm;
 use crate::lease::Lease;
 use crate::moment::Moment;
 use crate::outcome::{Applied, FreeWithin, StoreError, Verb};
@@ -88,6 +89,7 @@ impl Engine {
         let args = CallArgs::new(&subject, self.cx.wire(number), lease).count(wanted);
         let recipe = subject.recipe;
         let call = if reentries.is_empty() { (recipe.release)(&args) } else { (recipe.renew)(&args) };
+        let call = call.confirmed_by(self.replicas_to_enter(hold, &reentries));
         let call = self.cx.send(call, Purpose::Change(number));
         if let Some(hold) = self.holds.get_mut(number) {
             hold.longest = hold.longest.max(lease);
@@ -107,6 +109,12 @@ impl Engine {
         let lease = guards.iter().map(|guard| guard.lease).max().unwrap_or(hold.longest);
         let ends_at = guards.iter().map(|guard| guard.ends_at).max().unwrap_or(Moment::NEVER);
         lease.min(Lease::clamped(ends_at.since(now)))
+    }
+
+    /// Returns the replicas that must acknowledge these re-entries.
+    fn replicas_to_enter(&self, hold: &ServerHold, entering: &[Id]) -> Option<Confirm> {
+        let joining = entering.iter().filter_map(|id| self.acquire_of(*id));
+        joining.fold(hold.replicas, |all, acquire| stricter(all, acquire.terms.replicas))
     }
 
     /// Handles the answer to the call that changes what is on the server under a wire owner.
@@ -182,6 +190,7 @@ impl Engine {
             return;
         };
         if let Some(hold) = self.holds.get_mut(number) {
+            hold.replicas = stricter(hold.replicas, terms.replicas);
             hold.guards.push(Guard::new(id, &terms, now, now + terms.claim_within()));
         }
         self.holds.add_guard(id, number);
@@ -245,6 +254,14 @@ impl Engine {
             reentry.entering.retain(|waiting| *waiting != id);
         }
         self.after_fewer_guards(now, number, None);
+    }
+}
+
+/// Returns the stricter of two policies, of which one may be absent.
+fn stricter(one: Option<Confirm>, other: Option<Confirm>) -> Option<Confirm> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.stricter(other)),
+        (one, other) => one.or(other),
     }
 }
 

@@ -90,7 +90,7 @@ impl Engine {
         // The release of one side of a read-write lock sends a message only if the other side does not hold it.
         let speaks = subject.recipe.companion.is_none();
         let first = granted && hold.failures == 0;
-        let call = (subject.recipe.release)(&CallArgs { context, ..args });
+        let call = (subject.recipe.release)(&CallArgs { context, ..args }).confirmed_by(hold.replicas);
         let call = self.cx.send(call, Purpose::Change(number));
         if let Some(hold) = self.holds.get_mut(number) {
             (hold.call, hold.again_at) = (Some(call), Moment::NEVER);

@@ -84,11 +84,11 @@ impl Engine {
 
     fn send_renew(&mut self, number: Number, renewing: Renewing) {
         let Some(hold) = self.holds.get(number) else { return };
-        let (lease, units) = (renewing.lease, hold.units);
+        let (lease, units, replicas) = (renewing.lease, hold.units, hold.replicas);
         let timeout = hold.lease().renewal_waits(self.cx.settings.timeout);
         let subject = self.subject_of(hold);
         let args = CallArgs::new(&subject, self.cx.wire(number), lease).count(0).units(units);
-        let call = (subject.recipe.renew)(&args);
+        let call = (subject.recipe.renew)(&args).confirmed_by(replicas);
         let purpose = Purpose::Renew(number, renewing);
         let call = self.cx.send_within(call, purpose, timeout);
         if let Some(hold) = self.holds.get_mut(number) {
@@ -193,7 +193,8 @@ impl Engine {
     /// Completes the tickets that have enough validity after a confirmation, and renews once more for the other
     /// tickets.
     fn ensured(&mut self, now: Moment, number: Number) {
-        let Some(hold) = self.holds.get_mut(number) else { return };
+        let waited_for = |hold: &&mut ServerHold| !hold.ensuring.is_empty();
+        let Some(hold) = self.holds.get_mut(number).filter(waited_for) else { return };
         let remaining = hold.remaining(now);
         let (unsent, sent): (Vec<_>, Vec<_>) =
             hold.ensuring.take().into_iter().partition(|waiting| !waiting.sent);
@@ -228,7 +229,8 @@ impl Engine {
     /// Fails the tickets whose own renewal was not confirmed within a timeout. An earlier renewal may have been
     /// confirmed meanwhile, with too little validity.
     pub(super) fn ensures_due(&mut self, now: Moment, number: Number) {
-        let Some(hold) = self.holds.get_mut(number) else { return };
+        let waited_for = |hold: &&mut ServerHold| !hold.ensuring.is_empty();
+        let Some(hold) = self.holds.get_mut(number).filter(waited_for) else { return };
         let (due, waiting): (Vec<_>, Vec<_>) =
             hold.ensuring.take().into_iter().partition(|waiting| waiting.deadline <= now);
         hold.ensuring.extend(waiting);

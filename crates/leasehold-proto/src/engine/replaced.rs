@@ -9,7 +9,9 @@
 //! its way went to the server before, so the check follows its answer. A hold whose lease is fixed, or whose renewals are
 //! counted, is checked by a renewal up to its present end. A grant without a claim is not renewed, so its check follows the
 //! claim. Each waiter that listens tries again, since its lock may be
-//! free now. All this happens within [`SPREAD`], so that many clients do not burden a server that has just taken over.
+//! free now. Each waiter in a queue of the server tries again too, since the server that took over may lack its place, or
+//! may still have the place of a waiter that has left. All this happens within [`SPREAD`], so that many clients do not
+//! burden a server that has just taken over.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,7 +20,7 @@ use super::Engine;
 use super::acquire::Acquire;
 use super::checks::Check;
 use super::hold::{Guard, ServerHold};
-use super::keys::{Number, PlaceId};
+use super::keys::{Number, PlaceId, QueueId};
 use super::subscriptions::Listener;
 use super::timers::Timer;
 use crate::lease::{LEASE_MIN, Lease};
@@ -37,7 +39,15 @@ impl Engine {
             self.holds.sorted().into_iter().filter(|number| self.is_of(scope, *number)).map(Check::Hold);
         let listeners =
             self.subscriptions.all_listeners().filter(|listener| self.listens_in(scope, *listener));
-        let next: VecDeque<Check> = holds.chain(listeners.map(Check::Listener)).collect();
+        let in_server_queues: Vec<QueueId> =
+            self.places.queues().filter(|id| self.is_at(scope, id.place) && self.is_in_server(*id)).collect();
+        let places = in_server_queues.iter().flat_map(|id| self.waiters_in(*id)).map(Check::Place);
+        let next: VecDeque<Check> = holds.chain(listeners.map(Check::Listener)).chain(places).collect();
+        for id in in_server_queues {
+            if let Some(queue) = self.places.queue_mut(id) {
+                queue.server.mark_unordered();
+            }
+        }
         let steps = u32::try_from(next.len().div_ceil(AT_ONCE)).unwrap_or(u32::MAX).max(1);
         // What an earlier replacement has left is in the new scope, or still waits for its turn.
         let left = std::mem::take(&mut self.checks.next);
@@ -55,13 +65,18 @@ impl Engine {
         self.holds.get(number).filter(held).is_some_and(|hold| self.is_at(scope, hold.place))
     }
 
+    /// Returns true for a listener in the scope that is not checked as a waiter in a queue of the server.
     fn listens_in(&self, scope: &Scope, listener: Listener) -> bool {
-        match listener {
-            Listener::Queue(id) => self.is_at(scope, id.place),
-            Listener::Waiter(id) => {
-                self.acquire_of(id).is_some_and(|acquire: &Acquire| self.is_at(scope, acquire.place))
-            }
-        }
+        let queue = match listener {
+            Listener::Queue(id) => Some(id),
+            Listener::Waiter(id) => self.acquire_of(id).map(Acquire::queue),
+        };
+        queue.is_some_and(|id| self.is_at(scope, id.place) && !self.is_in_server(id))
+    }
+
+    /// Returns true if the server has the waiters of a queue in a queue of its own.
+    fn is_in_server(&self, id: QueueId) -> bool {
+        self.first_waiter(id).is_some_and(|(_, first)| first.recipe().keep_alive.is_some())
     }
 
     fn is_at(&self, scope: &Scope, place: PlaceId) -> bool {
@@ -80,6 +95,10 @@ impl Engine {
                     self.wake_up(now, listener);
                 }
                 Some(Check::Listener(_)) => {}
+                Some(Check::Place(id)) if self.acquire_of(id).is_some_and(Acquire::is_linked) => {
+                    self.attempt_alone(now, id);
+                }
+                Some(Check::Place(_)) => {}
                 None => break,
             }
         }

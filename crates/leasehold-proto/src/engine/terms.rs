@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::interface::{Request, Wait};
 use crate::backoff::Backoff;
+use crate::confirm::Confirm;
 use crate::lease::Lease;
 use crate::owner::Owner;
 use crate::recipe::Recipe;
@@ -26,6 +27,7 @@ pub(super) struct Terms {
     pub(super) uptime: Duration,
     pub(super) backoff: Option<Backoff>,
     pub(super) hand_off: Option<Duration>,
+    pub(super) replicas: Option<Confirm>,
 }
 
 /// A recipe that equals itself only. Two recipes of one kind may acquire differently.
@@ -50,7 +52,7 @@ impl Terms {
     /// Splits a request into what it is about and its terms.
     pub(super) fn of(request: Request) -> (Subject, Owner, Wait, Self) {
         let Request { subject, owner, units, reenters, lease, watchdog, max_renewals, .. } = request;
-        let Request { max_hold, min_hold, uptime, wait, backoff, hand_off, .. } = request;
+        let Request { max_hold, min_hold, uptime, wait, backoff, hand_off, replicas, .. } = request;
         let recipe = ByAddress(subject.recipe);
         let terms = Self {
             recipe,
@@ -64,6 +66,7 @@ impl Terms {
             uptime,
             backoff,
             hand_off,
+            replicas,
         };
         (subject, owner, wait, terms)
     }
@@ -81,7 +84,7 @@ impl Terms {
     /// Returns true if what was granted under the other terms is what these terms request.
     pub(super) fn fit(&self, other: &Self) -> bool {
         let requested = |terms: &Self| (terms.recipe, terms.units, terms.first_lease(), terms.uptime);
-        requested(self) == requested(other)
+        requested(self) == requested(other) && self.replicas == other.replicas
     }
 
     pub(super) const fn recipe(&self) -> &'static Recipe {

@@ -4,8 +4,6 @@
 
 use std::num::NonZeroU64;
 
-use super::queue::Queue;
-
 /// The tokens that an acquire reserves if waiters of this client are there. The tokens of `Tokens::Hybrid` must not run
 /// ahead of the server's clock, which counts microseconds: two grants of a lock are a round trip apart, which takes
 /// longer than 16.
@@ -26,10 +24,10 @@ impl Tokens {
         Self(first.filter(|first| *first > 0).and_then(|first| NonZeroU64::new(first | left)))
     }
 
-    /// Returns the number of tokens that an acquire reserves for the waiters of a queue. A reserved token that no holder
-    /// gets is left out.
-    pub(super) const fn to_reserve(queue: &Queue) -> u32 {
-        if queue.len() > 1 { RESERVED } else { 1 }
+    /// Returns the number of tokens that an acquire reserves, with those for the waiters that its hold may pass on to. A
+    /// reserved token that no holder gets is left out.
+    pub(super) const fn to_reserve(may_pass_on: bool) -> u32 {
+        if may_pass_on { RESERVED } else { 1 }
     }
 
     /// Returns the token of the present holder.

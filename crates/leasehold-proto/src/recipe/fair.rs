@@ -19,6 +19,7 @@ use crate::call::Call;
 use crate::name::{Channel, Name};
 use crate::outcome::Verb;
 use crate::script::Script;
+use crate::text::joined;
 
 macro_rules! script {
     ($verb:ident, $file:literal) => {
@@ -94,7 +95,7 @@ fn release(args: &CallArgs<'_>) -> Call {
 }
 
 fn keep_alive(args: &KeepAliveArgs<'_>) -> Call {
-    let call = call(&KEEP_ALIVE, args.name).arg("client", format_args!("{}:", args.client));
+    let call = call(&KEEP_ALIVE, args.name).arg("client", joined([&args.client, &":"]));
     publishing(call.arg("from", args.from), args.name)
 }
 

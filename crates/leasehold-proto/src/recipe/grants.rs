@@ -266,10 +266,15 @@ pub fn rules(place: Place, names: &[Names], primitives: &[&Primitive]) -> String
     format!("resetkeys resetchannels -@all{all}")
 }
 
-/// Returns what a client needs besides [`rules`] when replicas confirm its calls.
+/// Returns what a client needs besides [`rules`] when replicas confirm its calls, and when disks do (`fsync`).
 #[must_use]
-pub fn rules_of_confirmed() -> &'static str {
-    "+info +wait"
+pub const fn rules_of_confirmed(by_replicas: bool, by_disks: bool) -> &'static str {
+    match (by_replicas, by_disks) {
+        (true, true) => "+info +waitaof",
+        (true, false) => "+info +wait",
+        (false, true) => "+waitaof",
+        (false, false) => "",
+    }
 }
 
 /// Returns the rules of ACL SETUSER for a user of the sentinels.

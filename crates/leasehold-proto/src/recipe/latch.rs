@@ -2,7 +2,6 @@
 //!
 //! Waiting changes nothing. A count-down is applied once, since its marker has the answer.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::rules::{self, Answer, CallArgs, Holding, PUBLISH, Recipe, ReleaseAnswer, Renewal, Waiters};
@@ -11,6 +10,7 @@ use crate::marker::Operation;
 use crate::name::Name;
 use crate::outcome::Verb;
 use crate::script::Script;
+use crate::text::Text;
 
 static WAIT: Script = Script::new(Verb::Inspect, include_str!("../../scripts/latch/wait.lua"));
 static COUNT_DOWN: Script = Script::new(Verb::Adjust, include_str!("../../scripts/latch/count_down.lua"));
@@ -115,6 +115,6 @@ fn published(call: Call, name: &Name, message: &str) -> Call {
     call.arg("publish", PUBLISH).arg("channel", name.latch_channel_text()).arg("message", message)
 }
 
-fn deleted(name: &Name) -> impl fmt::Display {
+fn deleted(name: &Name) -> impl Text {
     name.prefixed_text("leasehold_latch_deleted")
 }

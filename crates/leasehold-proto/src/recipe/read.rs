@@ -13,7 +13,7 @@ use super::sides::{self, CHANNEL, READ, Side, upgrade_mark, writer_mark};
 use crate::call::Call;
 use crate::outcome::Verb;
 use crate::script::Script;
-use crate::text::or_empty;
+use crate::text::{joined, or_empty};
 
 static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/read/acquire.lua"));
 static RENEW: Script = Script::new(Verb::Renew, include_str!("../../scripts/read/renew.lua"));
@@ -47,7 +47,7 @@ pub static LOCK_CALLS: LockCalls = LockCalls {
 pub(super) fn acquire(args: &CallArgs<'_>, yields: bool) -> Call {
     Call::of(&ACQUIRE)
         .key("lock", args.name)
-        .key("timeout", format_args!("{}:{}:rwlock_timeout:1", args.name.tagged_text(), args.owner))
+        .key("timeout", joined([&args.name.tagged_text(), &":", &args.owner, &":rwlock_timeout:1"]))
         .key("upgrade", upgrade_mark(args.name))
         .key("writer", writer_mark(args.name))
         .arg("lease_ms", args.lease.as_millis())

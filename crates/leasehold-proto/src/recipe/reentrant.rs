@@ -2,7 +2,6 @@
 //!
 //! A count is set, never incremented, so a script that runs twice has the effect of one run.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::rules::{
@@ -13,7 +12,7 @@ use crate::name::Name;
 use crate::outcome::Verb;
 use crate::owner::WireOwner;
 use crate::script::Script;
-use crate::text::or_empty;
+use crate::text::{Text, or_empty};
 
 static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/reentrant/acquire.lua"));
 static RENEW: Script = Script::new(Verb::Renew, include_str!("../../scripts/reentrant/renew.lua"));
@@ -69,7 +68,7 @@ pub(super) fn read_acquire(reply: &Reply) -> Option<Answer> {
 }
 
 /// Creates the renewal of the hold in one field of the lock's hash.
-pub(super) fn renew(args: &CallArgs<'_>, field: impl fmt::Display) -> Call {
+pub(super) fn renew(args: &CallArgs<'_>, field: impl Text) -> Call {
     Call::of(&RENEW)
         .key("lock", args.name)
         .arg("lease_ms", args.lease.as_millis())

@@ -12,7 +12,6 @@
 //! are returned, except at the first attempt of a release, when the marker can only have expired. Where an earlier call
 //! may still arrive, the marker stays as a zero for an hour. That call then finds the marker, and does nothing.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::rules::{
@@ -24,7 +23,7 @@ use crate::marker::{self, Operation, read_flag};
 use crate::name::Name;
 use crate::outcome::Verb;
 use crate::script::Script;
-use crate::text::text;
+use crate::text::{Text, joined, text};
 
 /// A script of the folder, behind the helpers that all of its scripts use.
 macro_rules! script {
@@ -152,7 +151,7 @@ fn release_fifo(args: &CallArgs<'_>) -> Call {
 
 fn keep_alive(args: &KeepAliveArgs<'_>) -> Call {
     let call = in_queue(counter(&KEEP_ALIVE, args.name), args.name);
-    published(call.arg("client", format_args!("{}:", args.client)).arg("from", args.from), args.name)
+    published(call.arg("client", joined([&args.client, &":"])).arg("from", args.from), args.name)
 }
 
 /// Sets the number of permits unless it was set before, with a lifetime or without an expiry.
@@ -235,6 +234,6 @@ pub(super) fn published(call: Call, name: &Name) -> Call {
 }
 
 /// Returns the key with the permit ids of an expirable semaphore of this name.
-pub(super) fn ids(name: &Name) -> impl fmt::Display {
-    text(move |f| write!(f, "{}:timeout", name.tagged_text()))
+pub(super) fn ids(name: &Name) -> impl Text {
+    text(move |buffer| joined([&name.tagged_text(), &":timeout"]).write(buffer))
 }

@@ -3,7 +3,6 @@
 //! Both sides use one hash, whose `mode` says which side holds it. A hash without a mode belongs to another kind of
 //! lock.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::rules::{Answer, PUBLISH};
@@ -12,7 +11,7 @@ use crate::name::Name;
 use crate::outcome::Verb;
 use crate::owner::WireOwner;
 use crate::script::Script;
-use crate::text::{or_empty, text};
+use crate::text::{Text, joined, or_empty, text};
 
 static FORCE_RELEASE: Script =
     Script::new(Verb::ForceRelease, include_str!("../../scripts/read_write/force_release.lua"));
@@ -52,7 +51,7 @@ impl Side {
     }
 
     /// Inspects this side and, when given, one owner's field.
-    pub(super) fn inspect(self, name: &Name, field: Option<impl fmt::Display>) -> Call {
+    pub(super) fn inspect(self, name: &Name, field: Option<impl Text>) -> Call {
         Call::of(&INSPECT).key("lock", name).arg("side", self.mode).arg("field", or_empty(field))
     }
 }
@@ -61,18 +60,18 @@ impl Side {
 pub(super) const CHANNEL: &str = "redisson_rwlock";
 
 /// Returns the key of the mark of a waiting writer that goes before yielding readers.
-pub(super) fn writer_mark(name: &Name) -> impl fmt::Display {
+pub(super) fn writer_mark(name: &Name) -> impl Text {
     name.prefixed_text("leasehold_rw_writer")
 }
 
 /// Returns the key of the mark of a reader that waits to upgrade.
-pub(super) fn upgrade_mark(name: &Name) -> impl fmt::Display {
+pub(super) fn upgrade_mark(name: &Name) -> impl Text {
     name.prefixed_text("leasehold_rw_upgrade")
 }
 
 /// Returns the hash field of a writer.
-pub(super) fn writer(owner: WireOwner) -> impl fmt::Display {
-    text(move |f| write!(f, "{owner}:write"))
+pub(super) fn writer(owner: WireOwner) -> impl Text {
+    text(move |buffer| joined([&owner, &":write"]).write(buffer))
 }
 
 /// Reads the reply to an acquire of either side.

@@ -2,15 +2,13 @@
 //!
 //! While the lock's mode is `write`, its hash has one writer's field, and at most the same owner's reader besides.
 
-use std::fmt;
-
 use super::reentrant::{self, REENTRANT};
 use super::rules::{CallArgs, LockCalls, Recipe};
 use super::sides::{self, CHANNEL, MARK_LASTS, Side, WRITE, writer, writer_mark};
 use crate::call::Call;
 use crate::outcome::Verb;
 use crate::script::Script;
-use crate::text::or_empty;
+use crate::text::{Text, or_empty};
 
 static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/write/acquire.lua"));
 static RELEASE: Script = Script::new(Verb::Release, include_str!("../../scripts/write/release.lua"));
@@ -50,7 +48,7 @@ pub(super) fn acquire(args: &CallArgs<'_>, preferred: bool) -> Call {
 }
 
 /// Creates the call that releases a write hold and removes the mark that its owner left while it waited.
-pub(super) fn release(args: &CallArgs<'_>, mark: impl fmt::Display) -> Call {
+pub(super) fn release(args: &CallArgs<'_>, mark: impl Text) -> Call {
     let call = Call::of(&RELEASE)
         .key("lock", args.name)
         .key("readers", args.name.tagged_text())

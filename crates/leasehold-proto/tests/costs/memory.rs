@@ -15,7 +15,7 @@ const PAIRS: u64 = 1_000;
 
 const PAIR_ALLOCATIONS_MAX: u64 = 6;
 const PAIR_STEPS_MAX: u64 = 6;
-const HOLD_BYTES_MAX: i64 = 500;
+const HOLD_BYTES_MAX: i64 = 510;
 const WAITER_BYTES_MAX: i64 = 300;
 
 /// Makes uncontended pairs of an acquire and a release, and returns the steps and allocations of one pair.

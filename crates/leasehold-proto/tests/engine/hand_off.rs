@@ -126,12 +126,16 @@ fn reserved(harness: &mut Harness, reply: Reply) -> u64 {
 /// Creates a harness with a bound of a minute, and 20 waiters for a fenced lock that another waiter has just released.
 /// The attempt for them is on its way.
 fn with_fenced_waiters() -> Harness {
+    with_waiters(fenced)
+}
+
+fn with_waiters(waiter: impl Fn(u64) -> Request) -> Harness {
     let mut harness = Harness::with(Settings { hand_off: Duration::from_secs(60), ..Settings::default() });
     harness.step(1, Event::Acquire(Id(1), fenced(1)));
     assert_eq!(reserved(&mut harness, numbered(-2, "7")), 1, "a waiter alone needs one token");
     assert_eq!(grant_of(harness.claim(1, 1)).token, Some(7));
     for id in 2..=21 {
-        harness.step(1, Event::Acquire(Id(id), fenced(id)));
+        harness.step(1, Event::Acquire(Id(id), waiter(id)));
     }
     harness.release(1, 1, 30);
     let released = Reply::Array(vec![Reply::Int(1), Reply::Int(0)]);
@@ -144,6 +148,15 @@ fn with_tokens_reserved() -> Harness {
     let mut harness = with_fenced_waiters();
     assert_eq!(reserved(&mut harness, numbered(-2, "100")), 16);
     harness
+}
+
+#[test]
+fn no_tokens_are_reserved_for_a_hold_that_does_not_pass_on() {
+    let off = |id| Request { hand_off: Some(Duration::ZERO), ..fenced(id) };
+    let off_for = |off_for: u64| move |id| if id == off_for { off(id) } else { fenced(id) };
+    for (waiters, tokens) in [(off_for(2), 1), (off_for(3), 1), (off_for(4), 16)] {
+        assert_eq!(reserved(&mut with_waiters(waiters), numbered(-2, "100")), tokens);
+    }
 }
 
 #[test]

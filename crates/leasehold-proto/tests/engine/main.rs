@@ -4,6 +4,7 @@
 
 mod behind;
 mod clock;
+mod confirmed;
 mod counters;
 mod hand_off;
 mod harness;

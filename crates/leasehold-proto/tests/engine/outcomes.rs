@@ -140,6 +140,40 @@ fn a_failed_queue_ends_its_subscription() {
     assert_eq!(next_timer(&mut harness.engine), Moment::NEVER);
 }
 
+/// Refuses all attempts of a waiter for two seconds, which is less than a timeout, and then grants the next one.
+fn a_wait_survives(kind: StoreErrorKind) {
+    for request in [request(1, 30_000), fair(request(1, 30_000))] {
+        let mut harness = Harness::new();
+        harness.step(0, Event::Acquire(Id(1), request));
+        harness.answer(1, Ok(Reply::Int(20_000)));
+        let (mut at, mut refusals) = (1, 0);
+        while at < 2_000 {
+            at = if harness.sent.is_empty() { wait(&mut harness) } else { at };
+            if !harness.sent.is_empty() {
+                assert_eq!(harness.answer(at, refused(kind)).verb(), Verb::Acquire);
+                refusals += 1;
+            }
+            assert_eq!(harness.claim(at, 1), None, "{kind:?} after {refusals} refusals, at {at} ms");
+        }
+        assert!(refusals > 2, "{refusals} refusals of {kind:?}");
+        while harness.sent.is_empty() {
+            at = wait(&mut harness);
+        }
+        harness.answer(at, Ok(Reply::Nil));
+        assert!(matches!(harness.claim(at, 1), Some(Outcome::Acquired(Ok(_)))), "{kind:?}");
+    }
+}
+
+#[test]
+fn a_wait_survives_keys_that_move_between_nodes() {
+    a_wait_survives(StoreErrorKind::TryAgain);
+}
+
+#[test]
+fn a_wait_survives_a_cluster_that_is_down() {
+    a_wait_survives(StoreErrorKind::ClusterDown);
+}
+
 #[test]
 fn a_waiter_that_leaves_ends_its_subscription() {
     for request in [request(1, 30_000), fair(request(1, 30_000))] {

@@ -172,6 +172,13 @@ fn a_place_that_belongs_to_no_waiter_is_released_as_soon_as_it_is_next() {
 }
 
 #[test]
+fn a_place_that_belongs_to_no_waiter_does_not_hide_that_another_is_lost() {
+    let (mut harness, at, left) = behind_a_waiter_that_left();
+    harness.answer(at, Ok(shown(2, 2, left.rsplit(':').next().unwrap())));
+    assert_eq!(verbs(&harness), [Verb::Release, Verb::Acquire, Verb::Acquire]);
+}
+
+#[test]
 fn a_number_that_the_client_never_used_is_not_released() {
     let (mut harness, at, _) = behind_a_waiter_that_left();
     harness.answer(at, Ok(shown(2, 3, "1000")));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_proto::engine::{Event, Id, LostReason, Request, Subject, Wait};
+use leasehold_proto::recipe::fair::FAIR;
 use leasehold_proto::recipe::reentrant::REENTRANT;
 use leasehold_proto::{Call, Channel, Lease, Name, Owner, Reply, Scope, Verb};
 
@@ -132,6 +133,23 @@ fn a_waiter_tries_again_at_the_new_server() {
     assert_eq!(verbs(&harness), []);
     replaced(&mut harness, 10);
     assert_eq!(verbs(&harness), [Verb::Acquire]);
+}
+
+#[test]
+fn each_waiter_in_a_queue_of_the_server_takes_its_place_again_while_this_client_holds_the_lock() {
+    let fair = |owner| {
+        let subject = Subject::new(&Name::new("x").unwrap(), &FAIR);
+        Request { subject, ..request(owner, 30_000) }
+    };
+    let mut harness = Harness::new();
+    harness.hold(0, 1, fair(1));
+    for id in [2, 3] {
+        harness.step(0, Event::Acquire(Id(id), fair(id)));
+        harness.answer(1, Ok(Reply::Int(30_000)));
+    }
+    assert_eq!(verbs(&harness), []);
+    replaced(&mut harness, 10);
+    assert_eq!(verbs(&harness), [Verb::Renew, Verb::Acquire, Verb::Acquire]);
 }
 
 #[test]

@@ -20,8 +20,10 @@ use crate::recorder::view::View;
 pub(super) struct Breaches {
     everywhere: Option<Duration>,
     of: BTreeMap<Arc<str>, Duration>,
-    /// The breaches of owners that hold several names and have lost one of them.
+    /// The breaches of owners that hold several names and have lost one of them, or that a former master has served.
     with: BTreeMap<Wire, Duration>,
+    /// The last time at which a former master has changed its own copy of a name.
+    apart: BTreeMap<Arc<str>, Duration>,
     granted: BTreeMap<Wire, Duration>,
 }
 
@@ -43,6 +45,14 @@ impl Breaches {
                 }
                 _ => self.everywhere = Some(view.now),
             },
+            Event::Apart(executed) => {
+                let Event::Executed { name, wire, .. } = &**executed else { return };
+                self.apart.insert(Arc::clone(name), view.now);
+                // The replicas confirm nothing of it, so the promises still hold where they must.
+                if !view.plan.confirms() {
+                    self.with.insert(Arc::clone(wire), view.now);
+                }
+            }
             // The server keeps the lock for this owner from here on. A repetition by the network confirms nothing.
             Event::Executed {
                 verb: Verb::Acquire | Verb::Renew | Verb::HandOff,
@@ -70,7 +80,7 @@ impl Breaches {
             {
                 keys.remove(&view.plan.faults[*index].name);
             }
-            Event::Fault { kind: Kind::RestartEmpty | Kind::Failover, begins: true, .. } => keys.clear(),
+            Event::Fault { kind, begins: true, .. } if kind.loses_writes() => keys.clear(),
             _ => {}
         }
     }
@@ -88,6 +98,12 @@ impl Breaches {
     /// Returns true if an assumption about this name was broken at or after `since`.
     pub(super) fn any_since(&self, name: &str, since: Duration) -> bool {
         self.everywhere.max(self.of.get(name).copied()).is_some_and(|breach| breach >= since)
+    }
+
+    /// Returns true if an assumption about this name was broken at or after `since`, or if a former master has executed a
+    /// script on it, which the server that answers since then does not know.
+    pub(super) fn any_or_apart_since(&self, name: &str, since: Duration) -> bool {
+        self.any_since(name, since) || self.apart.get(name).is_some_and(|apart| *apart >= since)
     }
 }
 

@@ -11,7 +11,7 @@ use leasehold_proto::Verb;
 
 use super::breaches::Breaches;
 use super::invariant::Invariant;
-use crate::fault::Kind;
+use crate::fault::{Fault, Kind};
 use crate::history::{By, Ending, Event, Hold, Op, Outcome};
 use crate::name_state::NameState;
 use crate::owner::{Wire, short};
@@ -130,11 +130,11 @@ impl Errors {
         let disturbed = gone.quiet_since.is_some_and(|since| {
             !view.is_quiet_for(view.now - since + view.plan.timeout + Duration::from_secs(2))
         });
-        disturbed || self.broken_since(&gone.name, gone.at)
+        disturbed || was_set_back(view, gone.from) || self.broken_since(&gone.name, gone.at)
     }
 
     fn broken_since(&self, names: &str, at: Duration) -> bool {
-        names.split(' ').any(|name| self.breaches.any_since(name, at))
+        names.split(' ').any(|name| self.breaches.any_or_apart_since(name, at))
     }
 
     fn request_begins(&mut self, op: Op, process: usize, name: &Arc<str>) {
@@ -214,10 +214,19 @@ fn undone_within(view: &View) -> Duration {
     view.plan.latency_max * 10 + Duration::from_millis(50)
 }
 
+/// Returns true if the server's clock was set back after the given time, which brings back a key that has expired.
+fn was_set_back(view: &View, since: Duration) -> bool {
+    let mut set_back = view.plan.faults.iter().filter(|fault| fault.kind == Kind::ServerClockBack);
+    set_back.any(|fault| (since..=view.now).contains(&fault.begins))
+}
+
 /// Returns true if a freeze or a backward clock jump of the server affects the given period.
 fn freezes(view: &View, within: Duration) -> bool {
-    let slows = |kind| matches!(kind, Kind::ServerFreeze | Kind::ServerClockBack);
+    let slows = |fault: &&Fault| {
+        let freezes = view.plan.fleet.is_some() && fault.freezes_master();
+        freezes || matches!(fault.kind, Kind::ServerFreeze | Kind::ServerClockBack)
+    };
     let (from, until) = (view.now.saturating_sub(within + view.plan.timeout), view.now + within);
-    let mut faults = view.plan.faults.iter().filter(|fault| slows(fault.kind));
+    let mut faults = view.plan.faults.iter().filter(slows);
     faults.any(|fault| fault.begins <= until && fault.ends() >= from)
 }

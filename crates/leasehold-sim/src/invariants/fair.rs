@@ -47,7 +47,7 @@ impl Invariant for Fair {
     }
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
-        match event {
+        match event.at_any_server() {
             Event::Requested { op, process, name, what, .. } if what.acquires() => {
                 self.requests.insert(*op, (*process, Arc::clone(name), view.now));
             }

@@ -43,7 +43,7 @@ impl Invariant for HandOff {
     }
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
-        match event {
+        match event.at_any_server() {
             Event::Claimed { hold, wire, .. } => self.claimed(*hold, wire, view),
             Event::Ending { hold, how: Ending::Release | Ending::Drop } => {
                 let Some(ending) = view.holds.get(hold) else { return Ok(()) };

@@ -45,11 +45,16 @@ impl Invariant for Latch {
                 }
             }
             Event::Killed { process } => self.waiting.retain(|_, (_, _, of)| of != process),
-            Event::Fault {
-                kind: Kind::RestartEmpty | Kind::Failover | Kind::Delete, begins: true, ..
-            } => {
+            Event::Fault { kind, begins: true, .. } if kind.loses_writes() || *kind == Kind::Delete => {
                 self.closed.clear();
                 self.open.clear();
+            }
+            // A wait may see the count of the former master.
+            Event::Apart(executed) => {
+                if let Event::Executed { name, .. } = &**executed {
+                    self.closed.remove(name);
+                    self.open.remove(name);
+                }
             }
             Event::Executed { verb, name, wire, before, after, .. }
                 if Primitive::of(name) == Primitive::Latch =>

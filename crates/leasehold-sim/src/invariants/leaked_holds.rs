@@ -77,7 +77,8 @@ impl Invariant for LeakedHolds {
         }
         // A hold that ends by a jumped clock leaves its key to a lease that has not jumped. A stale replica restores
         // released holds.
-        let excuses = |kind| matches!(kind, Kind::ClockForward | Kind::ServerClockBack | Kind::Failover);
+        let excuses =
+            |kind: Kind| matches!(kind, Kind::ClockForward | Kind::ServerClockBack) || kind.promotes_stale();
         if view.plan.faults.iter().any(|fault| excuses(fault.kind) && fault.begins <= view.now) {
             return Ok(());
         }

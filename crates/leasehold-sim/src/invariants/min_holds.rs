@@ -96,7 +96,7 @@ impl MinHolds {
     fn excused(&self, view: &View, min_hold: &MinHold) -> bool {
         let jumps = |kind| matches!(kind, Kind::ClockForward);
         let mut faults = view.plan.faults.iter();
-        self.breaches.any_since(&min_hold.name, min_hold.since)
+        self.breaches.any_or_apart_since(&min_hold.name, min_hold.since)
             || faults
                 .any(|fault| jumps(fault.kind) && fault.begins >= min_hold.since && fault.begins <= view.now)
     }

@@ -27,7 +27,7 @@ impl Invariant for ReadWrite {
     }
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
-        match event {
+        match event.at_any_server() {
             Event::Requested { op, process, name, what: What::Upgrade, .. } => {
                 self.upgrading.insert(*op, (Arc::clone(name), view.now, *process));
             }

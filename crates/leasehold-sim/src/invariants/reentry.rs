@@ -76,7 +76,7 @@ impl Invariant for Reentry {
                 let Some((name, wire, since)) = self.last.remove(&hold) else { return Ok(()) };
                 // A stale replica that took over meanwhile has restored the hold.
                 let freed = *outcome == Outcome::Released(ReleaseOutcome::Released)
-                    && !self.breaches.any_since(&name, since);
+                    && !self.breaches.any_or_apart_since(&name, since);
                 let there = self.states.get(&name).is_some_and(|state| state.is_held_by(&wire));
                 if freed && there && !self.repeated.contains(&wire) && !self.kept.contains(&wire) {
                     return Err(format!(

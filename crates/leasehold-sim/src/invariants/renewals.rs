@@ -34,8 +34,8 @@ pub(super) struct Renewals {
     under_way: BTreeMap<u64, Wire>,
     /// The questions of holds that pass on, without an answer, by call.
     asking: BTreeMap<u64, Wire>,
-    /// The holds that asked before their claim was seen, each with the time.
-    asking_unclaimed: BTreeMap<Wire, Duration>,
+    /// The holds that were renewed or asked before their claim was seen, each with the time.
+    unclaimed: BTreeMap<Wire, Duration>,
     /// The re-entries without an answer, by call.
     entering: BTreeMap<u64, Wire>,
     /// The last time at which the lease of an owner was requested.
@@ -54,7 +54,7 @@ impl Invariant for Renewals {
         match event {
             Event::Claimed { hold, wire, .. } => {
                 self.claimed.insert(wire.clone());
-                self.asking_unclaimed.remove(wire);
+                self.unclaimed.remove(wire);
                 self.requested.entry(wire.clone()).or_insert(view.now);
                 self.ended.remove(wire);
                 self.min_holds.extend(view.min_hold_owner(hold));
@@ -122,8 +122,8 @@ impl Invariant for Renewals {
     }
 
     fn check_time(&mut self, view: &View) -> Result<(), String> {
-        if let Some((wire, _)) = self.asking_unclaimed.iter().find(|(_, at)| **at < view.now) {
-            return Err(format!("G5: {} asks without a claim", short(wire)));
+        if let Some((wire, _)) = self.unclaimed.iter().find(|(_, at)| **at < view.now) {
+            return Err(format!("G5: {} is renewed or asks without a claim", short(wire)));
         }
         view.holds.values().try_for_each(|hold| {
             self.tried_again(view, hold)?;
@@ -134,10 +134,7 @@ impl Invariant for Renewals {
 
 impl Renewals {
     fn asked(&mut self, view: &View, process: usize, call: u64, wire: &Wire) -> Result<(), String> {
-        // The step that takes the claim may send the question, and the user has its guard right after.
-        if !self.claimed.contains(wire) {
-            self.asking_unclaimed.insert(wire.clone(), view.now);
-        }
+        self.expect_claim(view, wire);
         self.check_end(view, process, wire)?;
         if self.asking.values().any(|other| other == wire) {
             return Err(format!("D2: {} asks twice at once", short(wire)));
@@ -145,6 +142,14 @@ impl Renewals {
         self.asking.insert(call, wire.clone());
         self.requested.insert(wire.clone(), view.now);
         Ok(())
+    }
+
+    /// Notes a call for a hold without a claim. The step that takes the claim may send a question, or the check of a
+    /// replaced server, and the user has its guard right after.
+    fn expect_claim(&mut self, view: &View, wire: &Wire) {
+        if !self.claimed.contains(wire) {
+            self.unclaimed.insert(wire.clone(), view.now);
+        }
     }
 
     /// D3: a hold that has no guard any more is not renewed.
@@ -162,9 +167,7 @@ impl Renewals {
     }
 
     fn sent(&mut self, view: &View, process: usize, call: u64, wire: &Wire) -> Result<(), String> {
-        if !self.claimed.contains(wire) {
-            return Err(format!("G5: {} is renewed without a claim", short(wire)));
-        }
+        self.expect_claim(view, wire);
         self.check_end(view, process, wire)?;
         // The watchdog's renewals have ended with the last guard. Later renewals keep the minimum hold time.
         if !self.holding_on.contains(wire) && self.under_way.values().any(|other| other == wire) {

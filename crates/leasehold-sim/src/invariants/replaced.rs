@@ -6,13 +6,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use leasehold_proto::Verb;
+
 use super::invariant::Invariant;
 use crate::fault::Kind;
 use crate::history::{By, Event};
 use crate::name_state::Side;
 use crate::owner::{Wire, short};
 use crate::plan::Shape;
-use crate::recorder::view::View;
+use crate::recorder::view::{LiveHold, View};
 
 /// The time within which a client checks its holds, and some more.
 const WITHIN: Duration = Duration::from_millis(350);
@@ -25,6 +27,8 @@ pub(super) struct Replaced {
     reached: BTreeMap<usize, Duration>,
     /// The wire owners whose scripts have run since the change.
     checked: BTreeSet<Wire>,
+    /// The wire owners to which the former master has granted since the change.
+    apart: BTreeSet<Wire>,
 }
 
 impl Invariant for Replaced {
@@ -34,10 +38,17 @@ impl Invariant for Replaced {
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
         match event {
-            Event::Fault { kind: Kind::Failover | Kind::Switch, begins: true, .. }
+            Event::Fault { kind: Kind::Failover | Kind::SplitBrain | Kind::Switch, begins: true, .. }
                 if view.plan.fleet.is_some_and(|fleet| fleet.shape == Shape::Sentinel) =>
             {
                 *self = Self { changed_at: Some(view.now), ..Self::default() };
+            }
+            Event::Apart(executed) => {
+                if let Event::Executed { verb: Verb::Acquire, wire, after, .. } = &**executed
+                    && after.is_held_by(wire)
+                {
+                    self.apart.insert(wire.clone());
+                }
             }
             Event::Executed { wire, by: By::Process(process), .. } if self.changed_at.is_some() => {
                 self.reached.entry(*process).or_insert(view.now);
@@ -54,13 +65,15 @@ impl Invariant for Replaced {
         if !view.is_quiet_for(within) {
             return Ok(());
         }
-        let is_late = |process: usize| {
-            let reached = self.reached.get(&process).filter(|at| view.now.saturating_sub(**at) >= within);
-            reached.is_some_and(|_| view.paused_since(process, changed_at).is_zero())
+        let is_late = |hold: &LiveHold| {
+            let reached = self.reached.get(&hold.process).map(|reached| hold.since.max(*reached));
+            reached.is_some_and(|reached| view.now.saturating_sub(reached) >= within)
+                && view.paused_since(hold.process, changed_at).is_zero()
         };
         let mut unchecked = view.holds.values().filter(|hold| {
-            let is_old = hold.since <= changed_at && hold.side != Side::Permits;
-            is_old && is_late(hold.process) && !self.checked.contains(&hold.wire) && view.is_valid(hold)
+            let is_old = hold.since <= changed_at || self.apart.contains(&hold.wire);
+            let is_checked = hold.side == Side::Permits || self.checked.contains(&hold.wire);
+            is_old && !is_checked && is_late(hold) && view.is_valid(hold)
         });
         match unchecked.next() {
             None => Ok(()),

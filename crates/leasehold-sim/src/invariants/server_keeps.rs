@@ -37,8 +37,9 @@ impl Invariant for ServerKeeps {
             }
             Event::Claimed { hold, .. } => {
                 let Some(claimed) = view.holds.get(hold) else { return Ok(()) };
-                let state = self.states.get(&claimed.name).cloned().unwrap_or_default();
-                self.kept(view, &claimed.name, &state)
+                // After a failover the state is known from the next script on.
+                let Some(state) = self.states.get(&claimed.name) else { return Ok(()) };
+                self.kept(view, &claimed.name, state)
             }
             _ => Ok(()),
         }

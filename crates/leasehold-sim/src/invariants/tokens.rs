@@ -27,6 +27,8 @@ pub(super) struct Tokens {
     greatest: BTreeMap<Arc<str>, i64>,
     /// The last claim of each name that had a new token.
     claimed: BTreeMap<Arc<str>, Claimed>,
+    /// The last claim of each owner that had a new token.
+    of_owner: BTreeMap<Wire, (i64, Hold)>,
     breaches: Breaches,
     /// The owners that were granted before the server lost data. One of them may be claimed afterwards.
     outlived: BTreeSet<Wire>,
@@ -40,7 +42,6 @@ pub(super) struct Tokens {
 struct Claimed {
     token: i64,
     wire: Wire,
-    hold: Hold,
 }
 
 impl Invariant for Tokens {
@@ -51,14 +52,14 @@ impl Invariant for Tokens {
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
         self.breaches.see(event, view);
         match event {
-            Event::Fault { kind: Kind::RestartEmpty | Kind::Failover, begins: true, .. } => {
+            Event::Fault { kind, begins: true, .. } if kind.loses_writes() => {
                 self.lost_data = Some(view.now);
                 self.outlived.extend(self.granted.keys().cloned());
-                self.begin_anew();
+                self.begin_anew(kind.promotes_stale() && view.plan.confirms());
             }
             Event::Fault { kind: Kind::ServerClockBack, begins: true, .. } => {
                 self.went_back = Some(view.now);
-                self.begin_anew();
+                self.begin_anew(false);
             }
             Event::Executed { verb, name, wire, before, after, .. } if Primitive::of(name).has_tokens() => {
                 let granted = !before.is_held_by(wire) && after.is_held_by(wire);
@@ -68,6 +69,16 @@ impl Invariant for Tokens {
                 }
                 if before.value != after.value {
                     return Err(format!("T2: {verb} of {name} for {} has used a token up", short(wire)));
+                }
+            }
+            // Another master gives the same tokens. A holder of the former one may be told its own later.
+            Event::Apart(executed) => {
+                if let Event::Executed { verb: Verb::Acquire, wire, before, after, .. } = &**executed
+                    && after.is_held_by(wire)
+                {
+                    let tokens = (before.value.unwrap_or_default(), after.value.unwrap_or_default());
+                    self.granted.entry(Arc::clone(wire)).or_default().push(tokens);
+                    self.outlived.insert(Arc::clone(wire));
                 }
             }
             Event::Claimed { hold, token: Some(token), .. } => {
@@ -80,15 +91,15 @@ impl Invariant for Tokens {
 }
 
 impl Tokens {
-    /// Removes the names whose tokens need not grow any more.
-    fn begin_anew(&mut self) {
+    /// Removes the names whose tokens need not grow any more. `keeps_claims` is true if no claimed token was lost.
+    fn begin_anew(&mut self, keeps_claims: bool) {
         let (lost_data, went_back) = (self.lost_data.is_some(), self.went_back.is_some());
         let grows = |name: &Arc<str>| match Primitive::of(name) {
             Primitive::Hybrid => !(lost_data && went_back),
             _ => !lost_data,
         };
         self.greatest.retain(|name, _| grows(name));
-        self.claimed.retain(|name, _| grows(name));
+        self.claimed.retain(|name, _| keeps_claims || grows(name));
     }
 
     fn grant(&mut self, name: &Arc<str>, wire: &Wire, (before, last): (i64, i64)) -> Result<(), String> {
@@ -118,31 +129,30 @@ impl Tokens {
         if self.outlived.contains(wire) && Primitive::of(name) != Primitive::Hybrid {
             return Ok(());
         }
-        if let Some(last) = self.claimed.get(name) {
-            // A hold passes on to another owner after its last guard, and is re-entered before.
-            let is_re_entry =
-                last.wire == *wire && view.holds.get(&last.hold).is_some_and(|held| view.is_valid(held));
-            if is_re_entry && last.token == token {
+        // A hold passes on to another owner after its last guard, and is re-entered before. Two losses of data can bring
+        // it back after a later one.
+        let of_owner = self.of_owner.get(wire);
+        let held =
+            of_owner.filter(|(_, first)| view.holds.get(first).is_some_and(|held| view.is_valid(held)));
+        match held {
+            Some((own, _)) if *own == token => return Ok(()),
+            Some(_) => return Err(format!("T2: {} has a second token, {token}", short(wire))),
+            None => {}
+        }
+        if let Some(last) = self.claimed.get(name).filter(|last| token <= last.token) {
+            // If the lock was taken away, the later grant may be claimed first.
+            if self.breaches.excuse(name, wire) {
                 return Ok(());
             }
-            if is_re_entry {
-                return Err(format!("T2: {} has a second token, {token}", short(wire)));
-            }
-            if token <= last.token {
-                // If the lock was taken away, the later grant may be claimed first.
-                if self.breaches.excuse(name, wire) {
-                    return Ok(());
-                }
-                return Err(format!(
-                    "T1: {} was given the token {token} of {name} after {} had {}",
-                    short(wire),
-                    short(&last.wire),
-                    last.token
-                ));
-            }
+            return Err(format!(
+                "T1: {} was given the token {token} of {name} after {} had {}",
+                short(wire),
+                short(&last.wire),
+                last.token
+            ));
         }
-        let claim = Claimed { token, wire: Arc::clone(wire), hold };
-        self.claimed.insert(Arc::clone(name), claim);
+        self.of_owner.insert(Arc::clone(wire), (token, hold));
+        self.claimed.insert(Arc::clone(name), Claimed { token, wire: Arc::clone(wire) });
         Ok(())
     }
 }

@@ -1,6 +1,9 @@
 //! L4: after a release the next waiter is granted within a round trip, or within the polling interval if a message was
 //! lost.
 //!
+//! Also, a wake-up is lost only with its connection, and a waiter tries again over the next one. So soon after a fault of a
+//! fleet no waiter is left with a free lock, whatever the polling interval.
+//!
 //! Invariant: judged only while no fault disturbs. A round trip is counted generously, and so are the turns that a client
 //! leaves to others.
 
@@ -20,6 +23,8 @@ use crate::recorder::view::View;
 /// The time within which a gone waiter of a queue is passed over, which is the grace period of the server plus the time
 /// until the next waiter polls.
 const GONE_WITHIN: Duration = Duration::from_millis(6_600);
+/// The time in which connections, subscriptions and attempts are made anew after a fault, besides the timeout of a call.
+const SETTLES_WITHIN: Duration = Duration::from_secs(5);
 /// The pause of a client that no other client's release ends.
 const STANDS_BACK: Duration = Duration::from_millis(4);
 /// The longest pause of a spinning waiter.
@@ -38,6 +43,9 @@ pub(super) struct WakeUps {
     confirmed: BTreeMap<(Arc<str>, Wire), Duration>,
     /// The longest time from a grant or renewal to the release, by lock.
     sections: BTreeMap<Arc<str>, Duration>,
+    /// The last time at which a process trusted a hold of a lock that was free. A client whose hold was taken away while it
+    /// was cut off lets its own waiters wait for the end of that hold.
+    trusted: BTreeMap<(Arc<str>, usize), Duration>,
     /// The owners in the queue of a lock.
     queues: BTreeMap<Arc<str>, Vec<Wire>>,
     /// The owners of living processes, with the process and the time of the first use.
@@ -102,6 +110,10 @@ impl Invariant for WakeUps {
         if self.freed.is_empty() && self.ran_out.is_empty() {
             return Ok(());
         }
+        let of_freed = view.holds.values().filter(|hold| self.freed.contains_key(&hold.name));
+        for hold in of_freed.filter(|hold| view.seems_valid(hold)) {
+            self.trusted.insert((Arc::clone(&hold.name), hold.process), view.now);
+        }
         let trip = view.plan.latency_max * 12 + Duration::from_millis(40);
         let poll = trip + view.plan.poll_interval;
         let more = |name: &str| self.dead_in(name) * GONE_WITHIN;
@@ -113,6 +125,8 @@ impl Invariant for WakeUps {
             // A spinning waiter gets no wake-up.
             let within = if Primitive::of(name) == Primitive::Spin { poll + SPINS_WITHIN } else { within };
             self.granted_within(view, name, *freed_at, within + more(name))?;
+            let settled = SETTLES_WITHIN + view.plan.timeout + self.turns(view, name, trip) + more(name);
+            self.found_after_fault(view, name, *freed_at, settled)?;
         }
         self.ran_out
             .iter()
@@ -168,13 +182,44 @@ impl WakeUps {
         if since <= within || !view.is_quiet_for(behind(view, free_at)) {
             return Ok(());
         }
+        self.nobody_waits(view, name, free_at, |_| true)
+    }
+
+    /// Checks that a lock that a fault may have hidden is found soon after the fault.
+    fn found_after_fault(
+        &self,
+        view: &View,
+        name: &str,
+        free_at: Duration,
+        settled: Duration,
+    ) -> Result<(), String> {
+        let since = view.now - free_at;
+        let is_judged = view.plan.fleet.is_some() && since > settled && view.is_quiet_for(settled);
+        if !is_judged || !view.has_wake_ups_for(since + settled) {
+            return Ok(());
+        }
+        let trusted_at = |process: usize| self.trusted.get(&(Arc::from(name), process));
+        self.nobody_waits(view, name, free_at, |process| {
+            trusted_at(process).is_none_or(|trusted_at| view.now - *trusted_at > settled)
+        })
+    }
+
+    /// Checks that no waiter of an undisturbed process that counts waits for a lock since before it became free.
+    fn nobody_waits(
+        &self,
+        view: &View,
+        name: &str,
+        free_at: Duration,
+        counts: impl Fn(usize) -> bool,
+    ) -> Result<(), String> {
         let waits = self.waiting.iter().find(|(_, (of, asked_at, process))| {
-            **of == *name && *asked_at < free_at && view.paused_since(*process, *asked_at).is_zero()
+            let disturbed = !view.paused_since(*process, *asked_at).is_zero();
+            **of == *name && *asked_at < free_at && !disturbed && counts(*process)
         });
         match waits {
             None => Ok(()),
             Some((op, (_, asked_at, _))) => {
-                let op = op.0;
+                let (since, op) = (view.now - free_at, op.0);
                 Err(format!(
                     "{name} has been free for {since:?}, and op {op} waits for it since {asked_at:?}"
                 ))

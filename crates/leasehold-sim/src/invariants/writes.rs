@@ -20,7 +20,9 @@ impl Invariant for Writes {
     }
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
-        let Event::Executed { verb, name, wire, units, by, reply, before, after, stray } = event else {
+        let Event::Executed { verb, name, wire, units, by, reply, before, after, stray } =
+            event.at_any_server()
+        else {
             return Ok(());
         };
         if let Some(key) = stray {

@@ -118,7 +118,7 @@ async fn hand_over(user: &mut User, semaphore: &ExpirableSemaphore, held: Held, 
 
 /// Returns true if no fault of the plan removes the permits for good.
 fn stays(user: &User) -> bool {
-    let takes = |kind| matches!(kind, Kind::RestartEmpty | Kind::Failover | Kind::Delete);
+    let takes = |kind: Kind| kind.loses_writes() || kind == Kind::Delete;
     !user.env.plan.faults.iter().any(|fault| takes(fault.kind))
 }
 

@@ -189,13 +189,8 @@ impl Net {
         !has_ended
     }
 
-    /// Sends the outputs of all sessions, also at the other servers of a fleet.
+    /// Sends the outputs of all sessions.
     pub(super) fn ship(&self) {
-        self.ship_own();
-        self.peers().for_each(|peer| peer.ship_own());
-    }
-
-    fn ship_own(&self) {
         let now = self.timeline.now();
         let mut state = self.state();
         let mut outputs = Vec::new();

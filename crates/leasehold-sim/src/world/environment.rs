@@ -11,7 +11,7 @@ use leasehold_store::embedded::Frame;
 use leasehold_store::{Confirm, Confirmation, ShardedPubsub};
 
 use super::executor::{Home, spawn};
-use super::fleet::{Fleet, SERVERS, slot_of};
+use super::fleet::{Fleet, REPLICAS, SERVERS, slot_of};
 use super::foreign;
 use super::net::Net;
 use super::port::Reach;
@@ -38,19 +38,25 @@ impl SimEnvironment {
             return Self { timeline, reach, fleet: None };
         };
         let (nets, fleet) = Net::of_fleet(&timeline, plan, &witness, terms.shape);
-        let confirmation = Confirmation::new(Confirm::all(1), plan.timeout / 3);
+        let replicas = if terms.confirms { Confirm::all(REPLICAS) } else { Confirm::None };
         let reach = Reach {
             nets: nets.into(),
             url: fleet.url(),
             channels: if terms.shape == Shape::Cluster { ShardedPubsub::On } else { ShardedPubsub::Off },
-            confirmation: terms.confirms.then_some(confirmation),
+            confirmation: Confirmation::new(replicas, plan.timeout / 3),
         };
         Self { timeline, reach, fleet: Some(fleet) }
     }
 
-    /// Returns the server, or any server of the fleet, whose data is that of all.
-    pub(super) fn server(&self) -> &Server {
-        &self.reach.nets[0].server
+    /// Returns the servers.
+    pub(super) fn servers(&self) -> impl Iterator<Item = &Server> {
+        self.reach.nets.iter().map(|net| &net.server)
+    }
+
+    /// Returns the network of the server that has the keys of the fault's name.
+    pub(super) fn net_at(&self, fault: &Fault) -> &Net {
+        let place = self.fleet.as_ref().map(|fleet| fleet.place(slot_of(fault.name.as_bytes())));
+        &self.reach.nets[place.unwrap_or_default()]
     }
 
     /// Returns the network that a fault affects.
@@ -73,6 +79,21 @@ impl SimEnvironment {
         }
     }
 
+    /// Returns the command that publishes wake-ups.
+    pub(super) fn publish(&self) -> &'static str {
+        match self.reach.channels {
+            ShardedPubsub::On => "SPUBLISH",
+            _ => "PUBLISH",
+        }
+    }
+
+    /// Lets the replicas of a server that has lost its data lose it too.
+    pub(super) fn lose_replicas(&self) {
+        if let Some(fleet) = &self.fleet {
+            fleet.replicate();
+        }
+    }
+
     /// Changes the roles of the servers.
     pub(super) fn change(&self, fault: &Fault) {
         let Some(fleet) = &self.fleet else {
@@ -83,10 +104,20 @@ impl SimEnvironment {
         let to = successor(from, fault);
         match fault.kind {
             Kind::Migration => fleet.begin_move(slot, to),
-            Kind::ReplicasAway => fleet.connect_replicas(0),
+            Kind::ReplicasAway => fleet.connect_replicas(few(fault)),
+            Kind::SplitBrain => {
+                self.demote(fleet, true);
+                let copy = fleet.lose_last_writes(from);
+                let learned = fleet.split((from, to), few(fault), copy, fault.ends());
+                self.announce(fleet, &learned);
+            }
             _ => {
+                // A former master that is chosen again has lost its connections with its own copy.
+                if fleet.is_former(to) {
+                    self.demote(fleet, true);
+                }
                 if fault.kind == Kind::Failover {
-                    fleet.promote_stale();
+                    fleet.lose_last_writes(from);
                 }
                 let learned = fleet.switch(from, to, fault.ends());
                 self.leave(fleet, from, fault);
@@ -97,8 +128,10 @@ impl SimEnvironment {
 
     pub(super) fn end_change(&self, fault: &Fault) {
         let Some(fleet) = &self.fleet else { return };
-        if fault.kind == Kind::ReplicasAway {
-            return fleet.connect_replicas(1);
+        match fault.kind {
+            Kind::ReplicasAway => return fleet.connect_replicas(REPLICAS),
+            Kind::SplitBrain => return self.demote(fleet, (fault.chance / 100).is_multiple_of(2)),
+            _ => {}
         }
         let slot = slot_of(fault.name.as_bytes());
         let from = fleet.owner(slot);
@@ -112,12 +145,21 @@ impl SimEnvironment {
     /// Lets the former master end, freeze, or go on as a replica.
     fn leave(&self, fleet: &Fleet, from: usize, fault: &Fault) {
         let net = &self.reach.nets[from];
-        match fault.chance / 100 % 3 {
-            0 => net.take_down(fault.ends()),
-            1 => net.freeze(fault.ends()),
-            _ => {}
+        if fault.freezes_master() {
+            net.freeze(fault.ends());
+        } else if (fault.chance / 100).is_multiple_of(3) {
+            net.take_down(fault.ends());
         }
         self.leave_shards(fleet, from);
+    }
+
+    /// Turns a former master into a replica. Its connections end, or it answers `READONLY` or `MOVED` on them.
+    fn demote(&self, fleet: &Fleet, ends_connections: bool) {
+        let Some(former) = fleet.demote() else { return };
+        if ends_connections {
+            self.reach.nets[former].take_down(self.timeline.now());
+        }
+        self.leave_shards(fleet, former);
     }
 
     fn leave_shards(&self, fleet: &Fleet, from: usize) {
@@ -136,6 +178,11 @@ impl SimEnvironment {
             });
         }
     }
+}
+
+/// Returns a number of replicas that confirms nothing.
+fn few(fault: &Fault) -> u32 {
+    u32::from((fault.chance / 5).is_multiple_of(2))
 }
 
 /// Returns the server that gets what another one served.

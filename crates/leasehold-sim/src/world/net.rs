@@ -10,11 +10,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
 use fastrand::Rng;
+use leasehold_store::embedded;
 
 use super::executor::{Home, spawn};
 use super::fleet::Fleet;
@@ -36,8 +37,6 @@ pub(super) struct Inner {
     pub(super) server: Server,
     pub(super) windows: Windows,
     state: Mutex<State>,
-    /// The networks of the other servers of the fleet, whose sessions hear what this one publishes.
-    peers: OnceLock<Vec<Weak<Inner>>>,
 }
 
 pub(super) struct State {
@@ -83,21 +82,16 @@ impl Net {
         witness: &Witness,
         shape: Shape,
     ) -> (Vec<Self>, Arc<Fleet>) {
-        let embedded = server::embedded(timeline, witness);
-        let fleet = Arc::new(Fleet::new(plan, shape, timeline, &embedded));
-        let net = |number: usize| {
+        let embedded = || server::embedded(timeline, witness);
+        let processes: Vec<_> = std::iter::repeat_with(embedded).take(Fleet::nodes_of(shape)).collect();
+        let fleet = Arc::new(Fleet::new(plan, shape, timeline, processes.clone()));
+        let net = |(number, process): (usize, Arc<embedded::Server>)| {
             let windows = Windows::new(timeline, plan.processes + plan.foreigners);
             let node = Node { fleet: Arc::clone(&fleet), number };
-            let stored = (witness.clone(), Arc::clone(&embedded));
-            let server = Server::new(plan, &windows, timeline, stored, Some(node));
+            let server = Server::new(plan, &windows, timeline, (witness.clone(), process), Some(node));
             Self::to(timeline, plan, server, (windows, stream(plan.seed, &format!("network {number}"))))
         };
-        let nets: Vec<Self> = (0..fleet.nodes()).map(net).collect();
-        for (number, net) in nets.iter().enumerate() {
-            let others = nets.iter().enumerate().filter(|(other, _)| *other != number);
-            let peers = others.map(|(_, net)| Arc::downgrade(&net.0)).collect();
-            assert!(net.peers.set(peers).is_ok(), "the peers are set once");
-        }
+        let nets = processes.into_iter().enumerate().map(net).collect();
         (nets, fleet)
     }
 
@@ -118,8 +112,7 @@ impl Net {
             last_stream: 0,
         };
         let (timeline, plan) = (Arc::clone(timeline), Arc::clone(plan));
-        let (state, peers) = (Mutex::new(state), OnceLock::new());
-        Self(Arc::new(Inner { timeline, plan, server, windows, state, peers }))
+        Self(Arc::new(Inner { timeline, plan, server, windows, state: Mutex::new(state) }))
     }
 
     /// Injects a fault of this network, or of the server behind it. Faults of other kinds are the world's.
@@ -262,11 +255,6 @@ impl Net {
         let link = &mut state.links[process];
         link.waker = Some(waker.clone());
         std::mem::take(&mut link.inbox)
-    }
-
-    /// Returns the networks of the other servers of the fleet.
-    pub(super) fn peers(&self) -> impl Iterator<Item = Self> {
-        self.peers.get().into_iter().flatten().filter_map(Weak::upgrade).map(Self)
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {

@@ -46,14 +46,14 @@ pub(super) struct Reach {
     pub(super) url: String,
     /// The channels, if a setting decides.
     pub(super) channels: ShardedPubsub,
-    pub(super) confirmation: Option<Confirmation>,
+    pub(super) confirmation: Confirmation,
 }
 
 impl Reach {
     /// Returns the reach of one server.
     pub(super) fn one(net: &Net) -> Self {
         let (nets, url) = (Arc::new([net.clone()]), "redis://n0".to_owned());
-        Self { nets, url, channels: ShardedPubsub::Auto, confirmation: None }
+        Self { nets, url, channels: ShardedPubsub::Auto, confirmation: Confirmation::default() }
     }
 }
 

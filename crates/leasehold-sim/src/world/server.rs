@@ -209,10 +209,15 @@ impl ConnectionHook for Visit {
     }
 
     fn execute(&self, database: &mut Database, _now_ms: u64, command: &[Vec<u8>]) -> Executed {
-        let Shared { timeline, witness, processes, windows, repeats, .. } = &*self.server;
+        let Shared { timeline, witness, processes, windows, repeats, node, .. } = &*self.server;
         let (now, process) = (timeline.now(), self.process);
         let ours = process < *processes;
-        let by = if ours { By::Process(process) } else { By::Foreigner };
+        let is_apart = node.as_ref().is_some_and(|node| node.fleet.is_former(node.number));
+        let by = match (ours, is_apart) {
+            (true, true) => By::AtFormer(process),
+            (true, false) => By::Process(process),
+            (false, _) => By::Foreigner,
+        };
         let mut executed = witness.execute(now, by, command, database);
         if ours && windows.holds(process, Impairment::Repeated) && is_script(command) {
             if self.server.chance(2) {
@@ -232,8 +237,7 @@ impl ConnectionHook for Visit {
         if is_cluster { "cluster" } else { "standalone" }
     }
 
-    fn lets_through(&self, message: &Message) -> bool {
-        let reaches = self.server.node.as_ref().is_none_or(|node| node.fleet.hears(node.number, message));
-        reaches && !self.server.windows.holds(self.process, Impairment::MessagesLost)
+    fn lets_through(&self, _message: &Message) -> bool {
+        !self.server.windows.holds(self.process, Impairment::MessagesLost)
     }
 }

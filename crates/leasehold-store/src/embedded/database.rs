@@ -117,6 +117,18 @@ impl Database {
         self.context.keyspace.iter().map(|(key, item)| (key, &item.value, item.expires_at_ms))
     }
 
+    /// Removes the keys that `which` chooses and returns them, as a node does whose slots move.
+    pub fn take(&mut self, which: impl Fn(&[u8]) -> bool) -> Vec<Entry> {
+        self.context.keyspace.take(which)
+    }
+
+    /// Adds keys, in place of those with the same names.
+    pub fn put(&mut self, entries: impl IntoIterator<Item = Entry>) {
+        for Entry { key, value, expires_at_ms } in entries {
+            self.context.keyspace.set(&key, value, expires_at_ms);
+        }
+    }
+
     /// Counts one more subscriber, for the replies of PUBLISH and PUBSUB. Delivery is up to the caller.
     pub fn joins(&mut self, kind: SubscriptionKind, channel: &[u8]) {
         self.context.subscribers.joins(kind, channel);
@@ -161,6 +173,23 @@ mod tests {
         assert_eq!(database.entries(1010).len(), 1);
         assert_eq!(database.entries(1011), []);
         assert_eq!(ask(&mut database, 1011, &["PTTL", "k"]), Frame::Int(-2));
+    }
+
+    #[test]
+    fn keys_move_to_another_database_with_their_values_and_expiries() {
+        let (mut from, mut to) = (Database::new(), Database::new());
+        for words in
+            [["SET", "b", "1", "PX", "10"], ["SET", "a", "2", "PX", "20"], ["SET", "c", "3", "PX", "30"]]
+        {
+            let _ = ask(&mut from, 1000, &words);
+        }
+        let _ = ask(&mut to, 1000, &["SET", "a", "old"]);
+        let moved = from.take(|key| key != b"c");
+        assert_eq!(moved.iter().map(|entry| entry.key.as_slice()).collect::<Vec<_>>(), [b"a", b"b"]);
+        to.put(moved);
+        assert_eq!(ask(&mut to, 1005, &["GET", "a"]), Frame::bulk("2"));
+        assert_eq!(ask(&mut to, 1011, &["EXISTS", "a", "b"]), Frame::Int(1));
+        assert_eq!(ask(&mut from, 1005, &["EXISTS", "a", "b", "c"]), Frame::Int(1));
     }
 
     #[test]

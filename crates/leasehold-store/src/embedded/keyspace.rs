@@ -139,6 +139,16 @@ impl Keyspace {
         }
     }
 
+    /// Removes the keys that `which` chooses, and returns them in the order of their bytes.
+    pub(super) fn take(&mut self, which: impl Fn(&[u8]) -> bool) -> Vec<Entry> {
+        let taken = self.items.extract_if(|key, _| which(key));
+        let entry =
+            |(key, Item { value, expires_at_ms }): (Vec<u8>, Item)| Entry { key, value, expires_at_ms };
+        let mut taken: Vec<Entry> = taken.map(entry).collect();
+        taken.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+        taken
+    }
+
     pub(super) fn clear(&mut self) {
         self.items.clear();
     }

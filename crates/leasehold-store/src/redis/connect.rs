@@ -45,13 +45,15 @@ pub struct ConnectOptions {
     /// which saves a switch of threads. A reply that it leaves for 20 ms is read by the store's own runtime. A runtime
     /// without I/O panics in a task of its own, which is caught, and then reads nothing.
     pub callers: Option<Handle>,
-    /// The replicas that must acknowledge acquires, renewals and fenced writes, or `None`, the default.
-    pub confirmation: Option<Confirmation>,
+    /// The replicas that must acknowledge acquires, renewals and fenced writes. The default is none, except for calls with
+    /// a policy of their own.
+    pub confirmation: Confirmation,
     /// The translation of the addresses that sentinels and clusters announce, or `None`, the default.
     pub address_map: Option<AddressMap>,
     /// The source of the login, or `None`, the default, for that of the URL. Sentinels have the login of the URL.
     pub credentials: Option<CredentialsSource>,
-    /// The notice of a password in plain text, or `None`, the default. A dialer gives none.
+    /// The notice of a password in plain text, or `None`, the default. A dialer of the user's own says which of its streams
+    /// are plain text, by [`Socket::in_plain_text_to`](super::Socket::in_plain_text_to).
     pub plain_text_notice: Option<PlainTextNotice>,
     /// The function that hears when the first replicas are missing, with the numbers of connected and of wanted ones, or
     /// `None`, the default. It must not block.
@@ -90,7 +92,7 @@ impl Default for ConnectOptions {
             batch_rows: BATCH_ROWS,
             at_once: AT_ONCE,
             callers: None,
-            confirmation: None,
+            confirmation: Confirmation::default(),
             address_map: None,
             credentials: None,
             plain_text_notice: None,
@@ -113,7 +115,7 @@ impl ConnectOptions {
 
     /// Sets the replicas that must acknowledge acquires, renewals and fenced writes.
     #[must_use]
-    pub const fn confirmation(mut self, confirmation: Option<Confirmation>) -> Self {
+    pub const fn confirmation(mut self, confirmation: Confirmation) -> Self {
         self.confirmation = confirmation;
         self
     }
@@ -125,13 +127,17 @@ impl ConnectOptions {
         self
     }
 
-    /// Returns the transport to the servers of a URL.
-    pub(super) fn dialer(&mut self, url: &ServerUrl) -> Arc<dyn Dial> {
+    /// Returns the transport.
+    pub(super) fn dialer(&mut self) -> Arc<dyn Dial> {
+        self.dialer.take().unwrap_or_else(|| Arc::new(RealSockets))
+    }
+
+    /// Returns the notice of a password in plain text, if there is a password for the servers of the URL.
+    pub(super) fn notice_of_login(&mut self, url: &ServerUrl) -> Option<PlainTextNotice> {
         let has_login = url.credentials.is_some()
             || self.credentials.is_some()
             || matches!(&url.servers, Servers::Sentinel { credentials: Some(_), .. });
-        let notice = self.plain_text_notice.take().filter(|_| has_login && !url.tls());
-        self.dialer.take().unwrap_or_else(|| Arc::new(RealSockets { notice }))
+        self.plain_text_notice.take().filter(|_| has_login)
     }
 
     /// Sets the notice of a password in plain text.

@@ -35,6 +35,7 @@ use self::deliveries::{Deliveries, Outcome};
 use self::state::{Dialed, Recipient, State};
 use super::connect::MissingNotice;
 use super::credentials_provider::CredentialsSource;
+use super::plain_text::PlainTextNotice;
 use super::socket::{Dial, Socket};
 use super::url::Credentials;
 use super::wire::{CallId, ConnId, Input, SubscriberId, Wire};
@@ -62,6 +63,8 @@ const READ: usize = 16 << 10;
 pub(super) struct Link {
     state: Mutex<State>,
     dialer: Arc<dyn Dial>,
+    /// The notice of a password in plain text, if the streams carry one.
+    plain_text_notice: Option<PlainTextNotice>,
     /// The provider of the credentials, and the time that it has.
     credentials: Option<(CredentialsSource, Duration)>,
     /// The zero of the wire's clock.
@@ -72,12 +75,12 @@ impl Link {
     /// Creates the link of a wire, whose own task is to run on this runtime.
     pub(super) fn new(
         wire: Wire,
-        dialer: Arc<dyn Dial>,
+        (dialer, plain_text_notice): (Arc<dyn Dial>, Option<PlainTextNotice>),
         credentials: Option<(CredentialsSource, Duration)>,
         runtime: Handle,
     ) -> Arc<Self> {
         let state = Mutex::new(State::new(wire, runtime));
-        Arc::new(Self { state, dialer, credentials, begin: after(Duration::ZERO) })
+        Arc::new(Self { state, dialer, plain_text_notice, credentials, begin: after(Duration::ZERO) })
     }
 
     /// Connects, and returns the outcome of the first attempt.
@@ -321,14 +324,18 @@ impl Link {
         &self,
         Dialed { address, limit, wants_login, .. }: Dialed,
     ) -> BoxFuture<'static, std::io::Result<(Socket, Option<Credentials>)>> {
-        let dialer = Arc::clone(&self.dialer);
+        let (dialer, notice) = (Arc::clone(&self.dialer), self.plain_text_notice.clone());
         let login = wants_login.then(|| self.ask_for_credentials()).flatten();
         Box::pin(async move {
             let login = match login {
                 Some(asking) => Some(asking.await?),
                 None => None,
             };
-            Ok((dialer.dial(&address, limit).await?, login))
+            let socket = dialer.dial(&address, limit).await?;
+            if let (Some(notice), Some(peer)) = (notice, socket.plain_peer()) {
+                notice.connected(&address, peer);
+            }
+            Ok((socket, login))
         })
     }
 

@@ -13,7 +13,7 @@ use super::error::Failure;
 use super::socket::{Dial, RealSockets, Socket};
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
 use super::tls::Encrypted;
-use super::url::{Address, ServerUrl, Servers};
+use super::url::{Address, Credentials, ServerUrl, Servers};
 use super::wire::{Answer, Conversation};
 use crate::tokio_runtime::within;
 
@@ -23,8 +23,8 @@ const READ: usize = 4 << 10;
 /// Asks a server these commands over a connection of their own, and closes it. The answers are in the order of the
 /// commands. A command that the server refuses has an [`Answer::Error`].
 ///
-/// The connection is encrypted and logs in as the URL says, with the certificates and rules of the options. A sentinel of
-/// the URL gets the login of the sentinels.
+/// The connection is encrypted as the URL says, with the certificates and rules of the options. It logs in with the
+/// credentials of the options, or else of the URL. A sentinel of the URL gets the login of the sentinels.
 ///
 /// # Errors
 /// Fails if the server cannot be reached, refuses the login, or does not answer within the timeout of the options.
@@ -38,11 +38,25 @@ pub async fn query(
     let is_sentinel =
         matches!(url.servers(), Servers::Sentinel { sentinels, .. } if sentinels.contains(address));
     let asking = async {
+        let login = login(url, is_sentinel, options).await.map_err(Failure::unreachable)?;
         let socket = dial(url, address, options).await.map_err(Failure::unreachable)?;
-        converse(socket, Conversation::begin(url, is_sentinel, commands)).await
+        converse(socket, Conversation::begin(login.as_ref(), commands)).await
     };
     let timed_out = || Failure::new(StoreErrorKind::Timeout, Applied::No);
     within(options.timeout, asking).await.unwrap_or_else(|| Err(timed_out())).map_err(of_connect)
+}
+
+/// Returns the login at a server, or at a sentinel.
+async fn login(
+    url: &ServerUrl,
+    is_sentinel: bool,
+    options: &ConnectOptions,
+) -> io::Result<Option<Credentials>> {
+    match (&url.servers, &options.credentials) {
+        (Servers::Sentinel { credentials, .. }, _) if is_sentinel => Ok(credentials.clone()),
+        (_, Some(source)) => source.ask(options.timeout).await.map(Some),
+        _ => Ok(url.credentials.clone()),
+    }
 }
 
 /// Opens a stream, encrypted if the URL says so, because the first command may be the password.
@@ -50,10 +64,10 @@ async fn dial(url: &ServerUrl, address: &Address, options: &ConnectOptions) -> i
     url.served().map_err(io::Error::other)?;
     #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
     if url.tls() {
-        let sockets = Arc::new(RealSockets::default());
+        let sockets = Arc::new(RealSockets);
         return Encrypted::new(sockets, options.tls.clone()).dial(address, options.timeout).await;
     }
-    RealSockets::default().dial(address, options.timeout).await
+    RealSockets.dial(address, options.timeout).await
 }
 
 /// Writes the commands and reads the answers.

@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -17,7 +17,6 @@ use tokio::runtime::Handle;
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
 use tokio_rustls::client::TlsStream;
 
-use super::plain_text::PlainTextNotice;
 use super::transport::{ByteStream, Transport};
 use super::url::Address;
 use crate::tokio_runtime::{random, within};
@@ -32,7 +31,11 @@ const KEEPALIVE_RETRIES: u32 = 3;
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(15);
 
 /// A byte stream to a server.
-pub struct Socket(Kind);
+pub struct Socket {
+    kind: Kind,
+    /// The address at which the stream leaves this machine as it is, if that is known.
+    in_plain_text_to: Option<IpAddr>,
+}
 
 enum Kind {
     Plain(Transport),
@@ -43,25 +46,57 @@ enum Kind {
 impl Socket {
     /// Makes a socket of a stream that works on every runtime.
     pub fn new(stream: impl ByteStream + 'static) -> Self {
-        Self(Kind::Plain(Transport::Other(Box::pin(stream))))
+        Self::of(Kind::Plain(Transport::Other(Box::pin(stream))))
+    }
+
+    const fn of(kind: Kind) -> Self {
+        Self { kind, in_plain_text_to: None }
+    }
+
+    /// States that the network carries the bytes of the stream to this address as they are, as the client's own transport
+    /// does. A client with a password then warns once if the address is neither of this machine nor private, unless the
+    /// URL begins with `rediss`. Warnings need the feature `tracing`.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::io;
+    ///
+    /// use leasehold_store::redis::Socket;
+    /// use tokio::net::TcpStream;
+    ///
+    /// async fn open(server: &str) -> io::Result<Socket> {
+    ///     let stream = TcpStream::connect(server).await?;
+    ///     let peer = stream.peer_addr()?;
+    ///     Ok(Socket::new(stream).in_plain_text_to(peer.ip()))
+    /// }
+    /// ```
+    #[must_use]
+    pub const fn in_plain_text_to(mut self, address: IpAddr) -> Self {
+        self.in_plain_text_to = Some(address);
+        self
+    }
+
+    /// Returns the address to which the network carries the stream as it is.
+    pub(super) const fn plain_peer(&self) -> Option<IpAddr> {
+        self.in_plain_text_to
     }
 
     #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
     pub(super) fn encrypted(stream: TlsStream<Transport>) -> Self {
-        Self(Kind::Tls(Box::new(stream)))
+        Self::of(Kind::Tls(Box::new(stream)))
     }
 
     /// Returns the stream of the socket, to be encrypted.
     #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
     pub(super) fn into_transport(self) -> Transport {
-        match self.0 {
+        match self.kind {
             Kind::Plain(transport) => transport,
             Kind::Tls(stream) => Transport::Other(Box::pin(stream)),
         }
     }
 
     pub(super) fn stream(&mut self) -> Pin<&mut dyn ByteStream> {
-        match &mut self.0 {
+        match &mut self.kind {
             Kind::Plain(transport) => Pin::<&mut Transport>::new(transport),
             #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
             Kind::Tls(stream) => Pin::<&mut TlsStream<Transport>>::new(stream),
@@ -70,7 +105,7 @@ impl Socket {
 
     /// Moves the stream to another runtime, as [`Transport::move_to`] does. The state of the encryption stays.
     pub(super) fn move_to(&mut self, runtime: &Handle) -> io::Result<()> {
-        match &mut self.0 {
+        match &mut self.kind {
             Kind::Plain(transport) => transport.move_to(runtime),
             #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
             Kind::Tls(stream) => stream.get_mut().0.move_to(runtime),
@@ -80,7 +115,7 @@ impl Socket {
     /// Returns true if the stream may have bytes that nobody has read, or has ended. A stream that was read to its end
     /// has no bytes that are decrypted and not read.
     pub(super) fn has_bytes(&self) -> bool {
-        match &self.0 {
+        match &self.kind {
             Kind::Plain(transport) => transport.has_bytes(),
             #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
             Kind::Tls(stream) => stream.get_ref().0.has_bytes(),
@@ -93,7 +128,7 @@ impl Socket {
         expect(unused_variables, reason = "a plain stream has no such error")
     )]
     pub(super) fn refusal(&self, error: &io::Error) -> Option<io::Error> {
-        match &self.0 {
+        match &self.kind {
             Kind::Plain(_) => None,
             #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
             Kind::Tls(_) => super::tls_alert::refusal(error),
@@ -121,6 +156,10 @@ impl fmt::Debug for Socket {
 /// nobody holds it. No lock is granted twice by that. So let the drop end the stream at once, and discard what was not
 /// delivered. Also let a stream whose peer is silent end with an error, as TCP's keepalive does. Otherwise only a call that
 /// runs out of time ends it.
+///
+/// # Plain text
+/// The client cannot know how a transport protects the bytes. A transport that does not may say so with
+/// [`Socket::in_plain_text_to`], so that the client warns of a password.
 ///
 /// # Determinism
 /// Simulators and fuzzers bring a dialer too, which makes a run repeatable, because the store's only other source of
@@ -169,25 +208,22 @@ pub trait Dial: fmt::Debug + Send + Sync + 'static {
 }
 
 /// The operating system's sockets and random numbers.
-#[derive(Clone, Debug, Default)]
-pub(super) struct RealSockets {
-    /// The notice of a password in plain text, if these sockets carry one.
-    pub(super) notice: Option<PlainTextNotice>,
-}
+#[derive(Clone, Debug)]
+pub(super) struct RealSockets;
 
 impl Dial for RealSockets {
     fn dial<'a>(&'a self, address: &'a Address, limit: Duration) -> BoxFuture<'a, io::Result<Socket>> {
-        dial(address, limit, self.notice.as_ref()).boxed()
+        dial(address, limit).boxed()
     }
 }
 
 /// Opens a stream. It resolves a host name anew each time and tries all its addresses, each for an equal share of
 /// `limit`, so that an address that swallows packets does not hide the others.
-async fn dial(address: &Address, limit: Duration, notice: Option<&PlainTextNotice>) -> io::Result<Socket> {
+async fn dial(address: &Address, limit: Duration) -> io::Result<Socket> {
     let (host, port) = match address {
         Address::Tcp { host, port } => (host.as_str(), *port),
         Address::Unix { path } => {
-            return Ok(Socket(Kind::Plain(Transport::Unix(UnixStream::connect(path).await?))));
+            return Ok(Socket::of(Kind::Plain(Transport::Unix(UnixStream::connect(path).await?))));
         }
     };
     let addresses: Vec<SocketAddr> = lookup_host((host, port)).await?.collect();
@@ -196,11 +232,9 @@ async fn dial(address: &Address, limit: Duration, notice: Option<&PlainTextNotic
     for resolved in addresses {
         match within(share, TcpStream::connect(resolved)).await {
             Some(Ok(stream)) => {
-                if let Some(notice) = notice {
-                    notice.connected(address, resolved.ip());
-                }
                 configure(&stream)?;
-                return Ok(Socket(Kind::Plain(Transport::Tcp(stream))));
+                let socket = Socket::of(Kind::Plain(Transport::Tcp(stream)));
+                return Ok(socket.in_plain_text_to(resolved.ip()));
             }
             Some(Err(error)) => failure = error,
             None => failure = io::ErrorKind::TimedOut.into(),
@@ -283,9 +317,10 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let localhost = Address::Tcp { host: "localhost".into(), port };
-        assert!(dial(&localhost, Duration::from_secs(20), None).await.is_ok());
+        let socket = dial(&localhost, Duration::from_secs(20)).await.unwrap();
+        assert_eq!(socket.plain_peer(), Some([127, 0, 0, 1].into()));
         drop(listener);
-        let refused = dial(&localhost, Duration::from_secs(20), None).await.map(drop);
+        let refused = dial(&localhost, Duration::from_secs(20)).await.map(drop);
         assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
     }
 }

@@ -39,7 +39,7 @@ impl Redis {
     /// stays silent, `Malformed` when the peer is no Redis, `AuthenticationRequired`, `AuthenticationFailed`,
     /// `TooManyClients`, `Loading` or another kind that the server's answer has. No error repeats the password.
     pub async fn connect(url: &ServerUrl, mut options: ConnectOptions) -> Result<Self, StoreError> {
-        let dialer = options.dialer(url);
+        let dialer = options.dialer();
         Self::connect_through(url, options, dialer).await
     }
 
@@ -50,7 +50,7 @@ impl Redis {
     /// # Errors
     /// Fails for servers that this version does not serve.
     pub fn lazy(url: &ServerUrl, mut options: ConnectOptions) -> Result<Self, StoreError> {
-        let dialer = options.dialer(url);
+        let dialer = options.dialer();
         Self::lazy_through(url, options, dialer)
     }
 
@@ -65,8 +65,9 @@ impl Redis {
         let dialer = if url.tls() { encrypted(dialer, std::mem::take(&mut options.tls)) } else { dialer };
         let credentials = options.credentials.clone().map(|source| (source, options.timeout));
         let missing_notice = options.missing_notice;
+        let plain_text_notice = options.notice_of_login(url);
         let wire = Wire::new(url.clone(), options, dialer.seed());
-        let link = Link::new(wire, dialer, credentials, current());
+        let link = Link::new(wire, (dialer, plain_text_notice), credentials, current());
         link.tell_missing(missing_notice);
         let task = spawn(drive(Arc::clone(&link)));
         let carrier = callers.map(|runtime| carry_on(&link, runtime));

@@ -43,7 +43,7 @@ pub(crate) static TWO_KEYS: Script = Script::new(
     "-- KEYS[1] key string any\n-- KEYS[2] other string any\nreturn redis.call('exists', KEYS[1], KEYS[2])",
 );
 
-pub(crate) fn call(script: &'static Script, key: &str, value: impl std::fmt::Display) -> Call {
+pub(crate) fn call(script: &'static Script, key: &str, value: impl leasehold_proto::Text) -> Call {
     Call::of(script).key("key", key).arg("value", value)
 }
 

@@ -11,17 +11,17 @@ use leasehold_testkit::fleets::Sentinels;
 use leasehold_testkit::servers::RedisServer;
 use leasehold_testkit::wait::answered;
 
-use crate::common::{LIMIT, SET, call, error_chain};
+use crate::common::{LIMIT, SET, call};
 
 /// The time for the replicas, which a busy machine needs too.
-const WITHIN: Duration = Duration::from_secs(3);
+pub(crate) const WITHIN: Duration = Duration::from_secs(3);
 
 async fn connect(url: &str, replicas: Confirm) -> Redis {
-    let options = ConnectOptions::default().confirmation(Some(Confirmation::new(replicas, WITHIN)));
+    let options = ConnectOptions::default().confirmation(Confirmation::new(replicas, WITHIN));
     Redis::connect(&url.parse().unwrap(), options).await.unwrap()
 }
 
-fn commands(server: &RedisServer, name: &str) -> u64 {
+pub(crate) fn commands(server: &RedisServer, name: &str) -> u64 {
     let stats = server.cli(&["INFO", "commandstats"]);
     let line =
         stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{name}:calls="))?.split_once(','));
@@ -88,7 +88,7 @@ async fn a_policy_that_warns_counts_with_the_replicas_that_are_there() {
     let fleet = Sentinels::start();
     let terms = Confirmation::new(Confirm::AtLeast(3), WITHIN);
     let connect = async |terms| {
-        let mut options = ConnectOptions::default().confirmation(Some(terms));
+        let mut options = ConnectOptions::default().confirmation(terms);
         options.missing_notice = Some(|connected, wanted| MISSING.lock().unwrap().push((connected, wanted)));
         Redis::connect(&fleet.url().parse().unwrap(), options).await.unwrap()
     };
@@ -100,25 +100,4 @@ async fn a_policy_that_warns_counts_with_the_replicas_that_are_there() {
     let strict = Confirmation::new(Confirm::AtLeast(3), Duration::from_millis(100));
     let error = connect(strict).await.run(call(&SET, "key", 4), LIMIT).await.unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::Unconfirmed);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_call_on_disk_needs_a_server_that_can_say_so() {
-    let server = RedisServer::with(&["--appendonly", "yes", "--appendfsync", "always"]);
-    let has_it = server.cli(&["COMMAND", "INFO", "WAITAOF"]).contains("waitaof");
-    let terms = Confirmation::new(Confirm::AtLeast(0), WITHIN).fsync(true);
-    let connected = async |server: &RedisServer| {
-        let options = ConnectOptions::default().confirmation(Some(terms));
-        Redis::connect(&server.url().parse().unwrap(), options).await
-    };
-    let without = RedisServer::with(&["--appendonly", "no"]);
-    let refused = error_chain(&connected(&without).await.unwrap_err());
-    if has_it {
-        connected(&server).await.unwrap().run(call(&SET, "key", 1), LIMIT).await.unwrap();
-        assert_eq!(commands(&server, "waitaof"), 2, "one to connect, and one for the call");
-        assert!(refused.contains("appendonly yes"), "{refused}");
-    } else {
-        let told = error_chain(&connected(&server).await.unwrap_err());
-        assert!(told.contains("has no WAITAOF") && refused.contains("has no WAITAOF"), "{told}");
-    }
 }

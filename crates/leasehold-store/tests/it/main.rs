@@ -33,6 +33,8 @@ mod fleets;
 #[cfg(all(feature = "redis", feature = "embedded"))]
 mod grants;
 #[cfg(feature = "redis")]
+mod on_disk;
+#[cfg(feature = "redis")]
 mod rights;
 #[cfg(feature = "redis")]
 mod strangers;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::servers::{Form, RedisServer};
+use crate::servers::{Encryption, Form, RedisServer};
 
 /// The time limit for the reaction of a fleet to one fault, for machines under load.
 pub(super) const REACTS_WITHIN: Duration = Duration::from_secs(60);
@@ -22,11 +22,28 @@ const ARGUMENTS: [&str; 10] = [
     "5",
 ];
 
+/// The arguments of a node that speaks TLS to the other nodes too.
+const ENCRYPTED: [&str; 2] = ["--tls-replication", "yes"];
+
 /// Starts a data node with further arguments.
 #[track_caller]
-pub(super) fn start(arguments: &[String]) -> RedisServer {
+pub(super) fn start(arguments: &[String], encryption: Option<&Encryption>) -> RedisServer {
     let all: Vec<&str> = ARGUMENTS.into_iter().chain(arguments.iter().map(String::as_str)).collect();
-    RedisServer::in_form(&all, Form::File)
+    start_in(Form::File, &all, encryption)
+}
+
+/// Starts a node of a fleet, which speaks TLS to the others if it has certificates.
+#[track_caller]
+pub(super) fn start_in(form: Form, arguments: &[&str], encryption: Option<&Encryption>) -> RedisServer {
+    let encrypted = encryption.into_iter().flat_map(|_| ENCRYPTED);
+    let all: Vec<&str> = arguments.iter().copied().chain(encrypted).collect();
+    RedisServer::in_form(&all, form, encryption)
+}
+
+/// Returns the beginning of an address for clients: a scheme of this family, over TLS if there are certificates.
+pub(super) fn scheme(family: &str, encryption: Option<&Encryption>) -> String {
+    let redis = if encryption.is_some() { "rediss" } else { "redis" };
+    format!("{redis}+{family}://")
 }
 
 /// Sends a command that must succeed and returns its reply as text.

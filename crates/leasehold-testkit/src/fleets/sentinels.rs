@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::node::{self, REACTS_WITHIN, Role, order};
 use super::user::{User, login_arguments, login_of_url};
-use crate::servers::{Form, RedisServer};
+use crate::servers::{Encryption, Form, RedisServer};
 use crate::wait::{eventually, holds_within};
 
 /// The name under which the sentinels know the master.
@@ -48,6 +48,8 @@ pub struct SentinelOptions {
     pub user: Option<User>,
     /// The password of the sentinels.
     pub sentinel_password: Option<String>,
+    /// The certificates of nodes and sentinels. All connections between them are then encrypted too.
+    pub encryption: Option<Encryption>,
     /// Further arguments of every data node, such as `["--maxmemory", "3mb"]`.
     pub arguments: Vec<String>,
 }
@@ -72,6 +74,7 @@ impl Default for SentinelOptions {
             password: None,
             user: None,
             sentinel_password: None,
+            encryption: None,
             arguments: Vec::new(),
         }
     }
@@ -106,8 +109,9 @@ impl Sentinels {
     #[track_caller]
     pub fn with(options: SentinelOptions) -> Self {
         let arguments = options.node_arguments();
-        let nodes: Vec<_> = (0..=options.replicas).map(|_| node::start(&arguments)).collect();
-        let master = nodes[0].port().to_string();
+        let nodes: Vec<_> =
+            (0..=options.replicas).map(|_| node::start(&arguments, options.encryption.as_ref())).collect();
+        let master = nodes[0].announced_port().to_string();
         for replica in &nodes[1..] {
             order(replica, &["REPLICAOF", "127.0.0.1", &master]);
             order(replica, &["CONFIG", "REWRITE"]);
@@ -120,7 +124,7 @@ impl Sentinels {
         );
         let arguments = options.sentinel_arguments(&master);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let start = || RedisServer::in_form(&arguments, Form::SentinelFile);
+        let start = || node::start_in(Form::SentinelFile, &arguments, options.encryption.as_ref());
         let sentinels: Vec<_> = (0..options.sentinels).map(|_| start()).collect();
         let fleet = Self { options, nodes, sentinels };
         (0..fleet.sentinels.len()).for_each(|index| fleet.hurry(index));
@@ -129,16 +133,19 @@ impl Sentinels {
         fleet
     }
 
-    /// Returns the address for clients: `redis+sentinel://[user:password@]host:port,.../leasehold`.
+    /// Returns the address for clients: `redis+sentinel://[user:password@]host:port,.../leasehold`, over TLS
+    /// `rediss+sentinel://`.
     #[must_use]
     pub fn url(&self) -> String {
-        let hosts: Vec<_> = self.sentinels.iter().map(|one| format!("127.0.0.1:{}", one.port())).collect();
+        let hosts: Vec<_> =
+            self.sentinels.iter().map(|one| format!("127.0.0.1:{}", one.announced_port())).collect();
         let login = login_of_url(self.options.password.as_deref(), self.options.user.as_ref());
         let query = match &self.options.sentinel_password {
             Some(password) => format!("?sentinel_password={password}"),
             None => String::new(),
         };
-        format!("redis+sentinel://{login}{}/{SERVICE}{query}", hosts.join(","))
+        let scheme = node::scheme("sentinel", self.options.encryption.as_ref());
+        format!("{scheme}{login}{}/{SERVICE}{query}", hosts.join(","))
     }
 
     /// Returns the name of the master in the address.
@@ -165,7 +172,7 @@ impl Sentinels {
         let mut named = self.sentinels.iter().filter(|sentinel| sentinel.is_up()).map(|sentinel| {
             let reply = sentinel.command(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE]).ok()?;
             let port = reply.list().get(1)?.number()?;
-            self.nodes.iter().position(|node| i64::from(node.port()) == port)
+            self.nodes.iter().position(|node| i64::from(node.announced_port()) == port)
         });
         let first = named.next()??;
         named.all(|other| other == Some(first)).then_some(first)
@@ -265,10 +272,10 @@ impl Sentinels {
     pub fn is_settled(&self) -> bool {
         let Some(master) = self.agreed_master() else { return false };
         let Role::Master(online) = node::role(&self.nodes[master]) else { return false };
-        let port = self.nodes[master].port();
+        let port = self.nodes[master].announced_port();
         let follows = |node: &RedisServer| {
-            node.port() == port
-                || (node::role(node) == Role::Replica(port, true) && online.contains(&node.port()))
+            node.announced_port() == port
+                || (node::role(node) == Role::Replica(port, true) && online.contains(&node.announced_port()))
         };
         self.nodes.iter().filter(|node| node.is_up()).all(follows)
             && self
@@ -282,8 +289,9 @@ impl Sentinels {
     fn is_sure(&self, sentinel: &RedisServer) -> bool {
         let Ok(master) = sentinel.command(&["SENTINEL", "MASTER", SERVICE]) else { return false };
         let Ok(replicas) = sentinel.command(&["SENTINEL", "REPLICAS", SERVICE]) else { return false };
-        let is_up =
-            |port: &str| self.nodes.iter().any(|node| node.is_up() && node.port().to_string() == port);
+        let is_up = |port: &str| {
+            self.nodes.iter().any(|node| node.is_up() && node.announced_port().to_string() == port)
+        };
         let sure = |replica: &crate::servers::Reply| {
             !is_up(replica.field("port"))
                 || (replica.field("flags") == "slave" && replica.field("master-link-status") == "ok")
@@ -308,7 +316,8 @@ impl Sentinels {
     }
 
     fn describe(&self) -> String {
-        let nodes = self.nodes.iter().map(|node| format!("{} is {:?}", node.port(), node::role(node)));
+        let nodes =
+            self.nodes.iter().map(|node| format!("{} is {:?}", node.announced_port(), node::role(node)));
         let nodes: Vec<_> = nodes.collect();
         format!("the sentinels name {:?} of {}", self.agreed_master(), nodes.join(", "))
     }

@@ -19,7 +19,8 @@ impl User {
     }
 
     /// Returns the arguments that give the user to a server.
-    fn arguments(&self) -> Vec<String> {
+    #[must_use]
+    pub fn arguments(&self) -> Vec<String> {
         let mut words =
             vec!["--user".to_owned(), self.name.clone(), "on".into(), format!(">{}", self.password)];
         words.extend(self.rules.split_whitespace().map(str::to_owned));

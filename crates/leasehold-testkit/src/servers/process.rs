@@ -70,7 +70,16 @@ impl Settings {
 
     /// Returns the value of `--requirepass`.
     pub(crate) fn password(&self) -> Option<&str> {
-        let name = self.arguments.iter().position(|argument| argument == "--requirepass")?;
+        self.value("--requirepass")
+    }
+
+    /// Returns the value of `--tls-port`.
+    pub(crate) fn tls_port(&self) -> Option<u16> {
+        self.value("--tls-port")?.parse().ok()
+    }
+
+    fn value(&self, name: &str) -> Option<&str> {
+        let name = self.arguments.iter().position(|argument| argument == name)?;
         self.arguments.get(name + 1).map(String::as_str)
     }
 

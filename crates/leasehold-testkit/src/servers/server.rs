@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use super::binary::Binary;
+use super::encryption::Encryption;
 use super::port::free_port;
 use super::process::{Form, Process, Settings, StartError};
 use super::reply::Reply;
@@ -44,14 +46,26 @@ impl RedisServer {
     #[must_use]
     #[track_caller]
     pub fn with(arguments: &[&str]) -> Self {
-        Self::in_form(arguments, Form::Arguments)
+        Self::in_form(arguments, Form::Arguments, None)
     }
 
-    /// Starts a server whose settings are in a file that the server rewrites: a node of a fleet.
+    /// Starts a server that also speaks TLS, with further arguments.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    #[must_use]
     #[track_caller]
-    pub(crate) fn in_form(arguments: &[&str], form: Form) -> Self {
+    pub fn encrypted(arguments: &[&str], encryption: &Encryption) -> Self {
+        Self::in_form(arguments, Form::Arguments, Some(encryption))
+    }
+
+    /// Starts a server, perhaps one whose settings are in a file that the server rewrites: a node of a fleet.
+    #[track_caller]
+    pub(crate) fn in_form(arguments: &[&str], form: Form, encryption: Option<&Encryption>) -> Self {
         for _ in 0..PORTS_TRIED {
-            if let Some(server) = Self::try_start(arguments, form) {
+            let tls = encryption.map(|encryption| encryption.arguments(free_port())).unwrap_or_default();
+            let all: Vec<&str> = arguments.iter().copied().chain(tls.iter().map(String::as_str)).collect();
+            if let Some(server) = Self::try_start(&all, form) {
                 return server;
             }
         }
@@ -60,7 +74,7 @@ impl RedisServer {
 
     /// Starts a server, or returns `None` if another process took one of its ports first.
     #[track_caller]
-    pub(super) fn try_start(arguments: &[&str], form: Form) -> Option<Self> {
+    fn try_start(arguments: &[&str], form: Form) -> Option<Self> {
         let settings = Settings::new(arguments, form);
         let port = free_port();
         settings.write_file(port);
@@ -91,6 +105,12 @@ impl RedisServer {
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Returns the port under which clients and the other nodes of a fleet know the server: the TLS port if it has one.
+    #[must_use]
+    pub fn announced_port(&self) -> u16 {
+        self.settings.tls_port().unwrap_or(self.port)
     }
 
     /// Returns the value of `--requirepass`.
@@ -245,6 +265,15 @@ impl RedisServer {
             .and_then(|mut wire| wire.send_command(command))
             .unwrap_or_else(|error| panic!("the server does not answer {command:?}: {error}"))
     }
+}
+
+/// Sends a command to the server on a port of the loopback interface and returns its reply, for a process that has no
+/// [`RedisServer`].
+///
+/// # Errors
+/// An error reply, whose text is that of the server, or the failure of the connection. No step takes longer than `within`.
+pub fn ask(port: u16, command: &[&str], within: Duration) -> io::Result<Reply> {
+    Wire::open(port, None, within)?.request(command)
 }
 
 /// Parses lines like `cmdstat_evalsha:calls=2,usec=10,...`.

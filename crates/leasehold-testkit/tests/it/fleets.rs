@@ -231,3 +231,53 @@ fn all_servers_of_a_fleet_end_with_it() {
         assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err());
     }
 }
+
+#[cfg(feature = "tls")]
+mod encrypted {
+    use leasehold_testkit::certificates::Authority;
+    use leasehold_testkit::servers::Encryption;
+
+    use super::*;
+
+    /// Returns the settings of servers that are nodes of a fleet, and the authority, which keeps the files.
+    fn encryption() -> (Authority, Encryption) {
+        let authority = Authority::new();
+        let encryption = Encryption::new(&authority, &authority.node(&["127.0.0.1"]));
+        (authority, encryption)
+    }
+
+    #[test]
+    fn sentinels_of_an_encrypted_fleet_name_tls_ports_and_replace_a_killed_master() {
+        let (_authority, encryption) = encryption();
+        let options = SentinelOptions { encryption: Some(encryption), ..SentinelOptions::default() };
+        let mut fleet = Sentinels::with(options);
+        assert!(fleet.url().starts_with("rediss+sentinel://127.0.0.1:"), "{}", fleet.url());
+        let named = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", fleet.service()];
+        let named = fleet.sentinels()[0].command(&named).unwrap();
+        assert_eq!(named.list()[1].number(), Some(i64::from(fleet.nodes()[0].announced_port())));
+        assert_ne!(fleet.nodes()[0].announced_port(), fleet.nodes()[0].port());
+        fleet.kill(0);
+        fleet.wait_until_settled();
+        assert_ne!(fleet.master(), 0);
+        fleet.restart(0);
+        eventually(SOON, "the old master to be a replica", || fleet.is_settled());
+    }
+
+    #[test]
+    fn an_encrypted_cluster_moves_a_slot_and_fails_over() {
+        let (_authority, encryption) = encryption();
+        let mut cluster =
+            Cluster::with(ClusterOptions { encryption: Some(encryption), ..ClusterOptions::default() });
+        assert!(cluster.url().starts_with("rediss+cluster://127.0.0.1:"), "{}", cluster.url());
+        let slot = cluster.slot_of_key("key");
+        let from = cluster.node_of_slot(slot);
+        assert_eq!(cluster.nodes()[from].command(&["SET", "key", "value"]).unwrap(), text("OK"));
+        let to = cluster.masters().into_iter().find(|&other| other != from).unwrap();
+        cluster.move_slot(slot, to);
+        assert_eq!(cluster.nodes()[to].command(&["GET", "key"]).unwrap(), text("value"));
+        cluster.kill(to);
+        eventually(SOON, "a replica to take over", || cluster.is_settled());
+        let heir = cluster.node_of_slot(slot);
+        assert_ne!(heir, to);
+    }
+}

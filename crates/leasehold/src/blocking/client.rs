@@ -164,6 +164,27 @@ impl ClientBuilder {
         wait fn connect(self, url: &str) -> Result<Client, ConnectError>;
     }
 
+    /// Sets the source of the login, which replaces the user and password of the URL. Its methods are async, since they run
+    /// on the client's own thread. See [`ClientBuilder::credentials`](crate::ClientBuilder::credentials).
+    #[cfg(feature = "redis")]
+    pub fn credentials(self, provider: impl crate::CredentialsProvider) -> Self {
+        Self(self.0.credentials(provider))
+    }
+
+    /// Sets the transport. Its methods are async, since they run on the client's own thread. See
+    /// [`ClientBuilder::dialer`](crate::ClientBuilder::dialer).
+    #[cfg(feature = "redis")]
+    pub fn dialer(self, dialer: impl crate::Dial) -> Self {
+        Self(self.0.dialer(dialer))
+    }
+
+    /// Translates the addresses that sentinels and clusters announce. See
+    /// [`ClientBuilder::address_map`](crate::ClientBuilder::address_map).
+    #[cfg(feature = "redis")]
+    pub fn address_map(self, map: impl Fn(crate::Address) -> crate::Address + Send + Sync + 'static) -> Self {
+        Self(self.0.address_map(map))
+    }
+
     /// Connects to a custom store. `open` is async, since it runs on the client's own thread. Needs the feature
     /// `unstable-store`.
     ///

@@ -4,7 +4,7 @@
 
 use std::ops::Deref;
 
-use leasehold_proto::Reply;
+use leasehold_proto::{Confirm, Reply};
 
 use super::forward::forward;
 use super::guard::Guard;
@@ -52,7 +52,7 @@ impl FencedGuard {
     /// Returns writes with the token of this grant.
     #[must_use]
     pub fn fenced(&self) -> FencedWrites {
-        FencedWrites(crate::fenced_writes::FencedWrites::new(self.guard.0.handle(), self.token))
+        FencedWrites(crate::fenced_writes::FencedWrites::of(&self.guard.0, self.token))
     }
 
     /// Releases the lock, and reports the outcome.
@@ -75,6 +75,8 @@ impl FencedGuard {
 
 impl FencedWrites {
     forward! { FencedWrites as crate::fenced_writes::FencedWrites;
+        /// Sets the replicas that must acknowledge each write.
+        set fn replicas(self, policy: Confirm) -> Self;
         /// Sets a key to a value.
         wait fn set(&self, key: impl IntoName, value: impl AsRef<[u8]>) -> Result<(), FencedWriteError>;
         /// Sets a field of a hash to a value.

@@ -36,22 +36,35 @@ use crate::runtime::process::Process;
 use crate::runtime::shared::{Handle, Shared};
 
 /// The replicas that confirm, and the time that they have, as the user has set them.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Replicas {
-    pub(crate) policy: Option<Confirm>,
+    pub(crate) policy: Confirm,
     pub(crate) within: Option<Duration>,
     pub(crate) on_missing: OnMissing,
     pub(crate) fsync: bool,
 }
 
+impl Default for Replicas {
+    fn default() -> Self {
+        Self { policy: Confirm::None, within: None, on_missing: OnMissing::Fail, fsync: false }
+    }
+}
+
 impl Replicas {
+    /// Returns the policy of the calls without one of their own.
+    const fn policy(self) -> Confirm {
+        match self.policy {
+            // Without replicas, the disk of the server alone counts.
+            Confirm::None if self.fsync => Confirm::AtLeast(0),
+            policy => policy,
+        }
+    }
+
     /// Returns the confirmation for calls with this timeout.
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a server has replicas"))]
-    pub(crate) fn confirmation(self, timeout: Duration) -> Option<Confirmation> {
-        // Without a policy, the disk of the server alone counts.
-        let policy = self.policy.or(self.fsync.then_some(Confirm::AtLeast(0)))?;
-        let confirmation = Confirmation::new(policy, self.within.unwrap_or(timeout / 3));
-        Some(confirmation.on_missing(self.on_missing).fsync(self.fsync))
+    pub(crate) fn confirmation(self, timeout: Duration) -> Confirmation {
+        let confirmation = Confirmation::new(self.policy(), self.within.unwrap_or(timeout / 3));
+        confirmation.on_missing(self.on_missing).fsync(self.fsync)
     }
 }
 
@@ -175,7 +188,10 @@ where
     let timeout = options.settings.timeout;
     let engine = Engine::new(ClientId::from_random(runtime.random()), options.settings);
     let shared = Shared::new(engine, Process::current(), move || clock.now());
-    let shared = shared.of_server(&server).with(options.defaults).watched_by(runtime.watch());
+    // The locks of a client that confirms nothing have no policy, so that their calls cost nothing more.
+    let replicas = Some(options.replicas.policy()).filter(|policy| *policy != Confirm::None);
+    let defaults = Defaults { replicas, ..options.defaults };
+    let shared = shared.of_server(&server).with(defaults).watched_by(runtime.watch());
     let shared = Arc::new(shared);
     let (mut tell, told) = oneshot::channel();
     let (driven, alarms) = (shared, runtime.clone());

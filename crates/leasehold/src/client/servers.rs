@@ -22,11 +22,15 @@ impl ClientBuilder {
     /// hold. Each call takes a round trip to the replicas longer. Calls that run at the same time share that round trip.
     /// Releases need no replica.
     ///
+    /// A lock can have a policy of its own ([`Lock::replicas`](crate::Lock::replicas)). Calls that replicas confirm have two
+    /// connections of their own, so they do not keep other calls waiting. An in-memory server has no replicas, so it
+    /// confirms each call at once.
+    ///
     /// The server's user needs the right to `WAIT`, and `INFO` for [`Confirm::all`]. [The
     /// guarantees](https://github.com/leasehold-rs/leasehold/blob/main/docs/guarantees.md#tiers) say what remains
     /// possible.
     pub const fn replicas(mut self, policy: Confirm) -> Self {
-        self.options.replicas.policy = Some(policy);
+        self.options.replicas.policy = policy;
         self
     }
 

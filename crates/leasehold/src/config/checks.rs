@@ -10,7 +10,7 @@ use leasehold_proto::{Lease, RENEWAL_WAITS_MIN};
 
 use super::error::{ConfigError, Conflict, GivenValue, Source};
 use super::schema::{Hold, Settings, SpinLock};
-use super::value::{Secret, Span, Time};
+use super::value::{Replicas, Secret, Span, Time};
 use crate::client::is_client_name;
 use crate::defaults::check_prefix;
 
@@ -48,19 +48,23 @@ impl Checked<'_> {
     }
 
     fn replicas(&self) -> Result<(), ConfigError> {
-        let Settings { replicas, replicas_total, replicas_within, .. } = self.settings;
+        let Settings { replicas, replicas_total, replicas_within, on_missing, fsync, .. } = self.settings;
         let missing = |key: &str, why| Err(ConfigError::Missing { key: key.to_owned(), why });
-        match replicas {
-            None if replicas_within.is_some() => {
-                missing("replicas", "`replicas_within` is the time that they have")
-            }
-            None if replicas_total.is_some() => {
-                missing("replicas", "`replicas_total` is for a majority of them")
-            }
-            Some(replicas) if replicas.policy(*replicas_total).is_none() => {
-                missing("replicas_total", "a majority is that of the fleet, replicas that are down included")
-            }
-            _ => Ok(()),
+        let of_holds = self.settings.holds().into_iter().filter_map(|(_, _, hold)| hold.replicas);
+        let policies: Vec<Replicas> = replicas.iter().copied().chain(of_holds).collect();
+        let has_policy = !policies.is_empty();
+        if policies.iter().any(|replicas| replicas.policy(*replicas_total).is_none()) {
+            missing("replicas_total", "a majority is that of the fleet, replicas that are down included")
+        } else if has_policy {
+            Ok(())
+        } else if replicas_total.is_some() {
+            missing("replicas", "`replicas_total` is for a majority of them")
+        } else if on_missing.is_some() {
+            missing("replicas", "`on_missing` is for those that are away")
+        } else if replicas_within.is_some() && *fsync != Some(true) {
+            missing("replicas", "`replicas_within` is the time that they have")
+        } else {
+            Ok(())
         }
     }
 

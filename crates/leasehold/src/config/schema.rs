@@ -8,7 +8,7 @@ use std::time::Duration;
 use leasehold_store::ShardedPubsub;
 use serde::Deserialize;
 
-use super::value::{Bound, Lease, Replicas, Secret, Sharding, Shown, Span, Time, Url, with};
+use super::value::{Bound, Lease, Missing, Replicas, Secret, Sharding, Shown, Span, Time, Url, with};
 
 use crate::defaults::Primitive;
 use crate::terms::HoldTerms;
@@ -57,6 +57,8 @@ section! {
         replicas: Option<Replicas>,
         replicas_total: Option<u32>,
         replicas_within: Option<Time>,
+        on_missing: Option<Missing>,
+        fsync: Option<bool>,
         lazy: Option<bool>,
         client_name: Option<String>,
         key_prefix: Option<String>,
@@ -148,6 +150,7 @@ section! {
         max_hold: Option<Lease>,
         min_hold: Option<Time>,
         max_renewals: Option<u32>,
+        replicas: Option<Replicas>,
     }
 }
 
@@ -159,6 +162,7 @@ section! {
         max_hold: Option<Lease>,
         min_hold: Option<Time>,
         max_renewals: Option<u32>,
+        replicas: Option<Replicas>,
         backoff_first: Option<Time>,
         backoff_longest: Option<Time>,
     }
@@ -174,8 +178,8 @@ impl Settings {
 
     /// Returns the terms of each primitive, with its section.
     pub(super) const fn holds(&self) -> [(&'static str, Primitive, Hold); 6] {
-        let SpinLock { watchdog, lease, max_hold, min_hold, max_renewals, .. } = self.spin_lock;
-        let spin_lock = Hold { watchdog, lease, max_hold, min_hold, max_renewals };
+        let SpinLock { watchdog, lease, max_hold, min_hold, max_renewals, replicas, .. } = self.spin_lock;
+        let spin_lock = Hold { watchdog, lease, max_hold, min_hold, max_renewals, replicas };
         [
             ("lock", Primitive::Lock, self.lock),
             ("fair_lock", Primitive::FairLock, self.fair_lock),
@@ -234,12 +238,15 @@ fn inherit(own: &mut Option<Lease>, lease: Option<Lease>, watchdog: Lease) {
 }
 
 impl Hold {
-    pub(super) fn terms(&self) -> HoldTerms {
+    /// Returns the terms in a fleet with this number of replicas.
+    pub(super) fn terms(&self, replicas_total: Option<u32>) -> HoldTerms {
         let terms = with(HoldTerms::new(), self.watchdog, |terms, Span(lease)| terms.watchdog(lease));
         let terms = with(terms, self.lease, |terms, Span(lease)| terms.lease(lease));
         let terms = with(terms, self.max_hold, |terms, Span(most)| terms.max_hold(most));
         let terms = with(terms, self.min_hold, |terms, Span(least)| terms.min_hold(least));
-        with(terms, self.max_renewals, HoldTerms::max_renewals)
+        let terms = with(terms, self.max_renewals, HoldTerms::max_renewals);
+        let replicas = self.replicas.and_then(|replicas| replicas.policy(replicas_total));
+        with(terms, replicas, HoldTerms::replicas)
     }
 }
 
@@ -271,7 +278,7 @@ mod tests {
                 ("number", format!("0 to {}", u32::MAX))
             }
             Some(ConfigError::Value { expected, .. }) if expected.starts_with("a number of replicas") => {
-                ("number or word", "all, majority, or 1 to 4294967295".to_owned())
+                ("number or word", "all, majority, none, or 1 to 4294967295".to_owned())
             }
             Some(ConfigError::Value { expected, .. }) if expected.starts_with("one of ") => {
                 ("word", expected.trim_start_matches("one of ").replace('"', ""))

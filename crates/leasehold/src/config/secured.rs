@@ -22,7 +22,7 @@ impl Settings {
     }
 
     #[cfg(feature = "redis")]
-    fn credentials_file(&self) -> Option<CredentialsFile> {
+    pub(super) fn credentials_file(&self) -> Option<CredentialsFile> {
         let Self { standalone, sentinel, cluster, quorum, .. } = self;
         let logins = [
             (&standalone.user, &standalone.password_file),
@@ -35,7 +35,7 @@ impl Settings {
     }
 
     #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-    fn tls(&self) -> Tls {
+    pub(super) fn tls(&self) -> Tls {
         let Self { standalone, sentinel, cluster, quorum, .. } = self;
         let sections = [&standalone.tls, &sentinel.tls, &cluster.tls, &quorum.tls];
         // At most one section is set.

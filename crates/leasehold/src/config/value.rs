@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use leasehold_proto::{LEASE_MAX, LEASE_MIN, parse_span};
-use leasehold_store::{Confirm, ShardedPubsub};
+use leasehold_store::{Confirm, OnMissing, ShardedPubsub};
 use serde::{Deserialize, Deserializer, de};
 
 /// A value that a configuration shows.
@@ -169,9 +169,23 @@ enum Words {
     Off,
 }
 
+/// The choice for a call while replicas are missing.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Missing(#[serde(with = "MissingWords")] pub(super) OnMissing);
+
+/// The words for [`OnMissing`].
+#[derive(Deserialize)]
+#[serde(remote = "OnMissing", rename_all = "lowercase")]
+enum MissingWords {
+    Fail,
+    Warn,
+}
+
 /// The replicas that must acknowledge.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Replicas {
+    None,
     All,
     Majority,
     AtLeast(u32),
@@ -182,6 +196,7 @@ impl Replicas {
     /// replicas are those that are connected.
     pub(super) fn policy(self, total: Option<u32>) -> Option<Confirm> {
         match self {
+            Self::None => Some(Confirm::None),
             Self::All => Some(Confirm::all(total.unwrap_or(1))),
             Self::Majority => total.map(Confirm::majority),
             Self::AtLeast(least) => Some(Confirm::AtLeast(least)),
@@ -201,11 +216,12 @@ impl de::Visitor<'_> for ReplicasVisitor {
     type Value = Replicas;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number of replicas from 1, such as 2, or \"all\" or \"majority\"")
+        f.write_str("a number of replicas from 1, such as 2, or \"all\", \"majority\" or \"none\"")
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Replicas, E> {
         match (text, text.parse()) {
+            ("none", _) => Ok(Replicas::None),
             ("all", _) => Ok(Replicas::All),
             ("majority", _) => Ok(Replicas::Majority),
             (_, Ok(number)) => self.visit_i64(number),
@@ -241,7 +257,9 @@ shown! {
     Secret: |_secret| Secret::masked();
     Url: |url| quoted(&url.masked());
     Sharding: |word| quoted(&format!("{:?}", word.0).to_lowercase());
+    Missing: |word| quoted(&format!("{:?}", word.0).to_lowercase());
     Replicas: |replicas| match replicas {
+        Replicas::None => quoted("none"),
         Replicas::All => quoted("all"),
         Replicas::Majority => quoted("majority"),
         Replicas::AtLeast(least) => least.to_string(),

@@ -12,7 +12,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use leasehold_proto::engine::{Event, Grant, Id, LostReason, Outcome, Subject};
-use leasehold_proto::{Engine, Name, Owner, WireOwner};
+use leasehold_proto::{Confirm, Engine, Name, Owner, WireOwner};
 
 use crate::error::{
     self, About, EnsureError, EnsureErrorKind, Forked, ReleaseError, ReleaseErrorKind, SubjectKind,
@@ -116,6 +116,11 @@ impl Guard {
     /// Returns the object that errors name.
     pub(crate) fn subject(&self) -> error::Subject {
         error::Subject::new(self.kind, self.name())
+    }
+
+    /// Returns the replicas that confirm the hold, or `None` for those of the client.
+    pub(crate) fn confirmed_by(&self) -> Option<Confirm> {
+        self.handle.read(|engine, _| engine.replicas_of(self.hold)).ok().flatten()
     }
 
     /// Returns true if the hold is valid now, by the clock. Makes no round trip, and takes no lock: it reads the clock
@@ -336,12 +341,10 @@ impl Drop for Watch {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // A forked process releases nothing, because the hold belongs to the parent.
-        let _ = if self.spent {
-            self.handle.forget(self.hold)
-        } else {
-            self.handle.step_and_forget(Event::Release { hold: self.hold, report: None }, self.hold)
-        };
+        if !self.spent {
+            // A forked process releases nothing, because the hold belongs to the parent.
+            let _ = self.handle.step(Event::Release { hold: self.hold, report: None });
+        }
     }
 }
 

@@ -49,7 +49,7 @@ impl<K: Kind> Lock<K> {
 
     async fn force_release(&self) -> Result<bool, InspectErrorKind> {
         let name = self.name.as_ref().map_err(Clone::clone)?;
-        let call = (self.kind.lock_calls().force_release)(name);
+        let call = (self.kind.lock_calls().force_release)(name).confirmed_by(self.terms.confirmed_by());
         self.handle.query(call, LockCalls::read_force_release).await
     }
 
@@ -173,7 +173,7 @@ impl<K: Kind> Lock<K> {
             }
             None => None,
         };
-        let call = (self.kind.lock_calls().inspect)(name, wire);
+        let call = (self.kind.lock_calls().inspect)(name, wire).confirmed_by(self.terms.confirmed_by());
         self.handle.query(call, LockCalls::read_inspect).await
     }
 }

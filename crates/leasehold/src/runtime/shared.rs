@@ -97,6 +97,8 @@ struct State {
     actions: Vec<Action>,
     /// The signals of the claimed holds, whose validity the engine publishes.
     holds: BTreeMap<Id, Arc<Signal>>,
+    /// True if the runtime looks for listeners that are woken and have not polled.
+    is_watched: bool,
     /// The time until which the driver sleeps, at most the engine's next timer.
     alarm: Moment,
     /// True if the driver takes its commands without a notification.
@@ -124,6 +126,7 @@ impl Shared {
             listeners: BTreeMap::new(),
             actions: Vec::new(),
             holds: BTreeMap::new(),
+            is_watched: false,
             alarm: Moment::NEVER,
             awake: false,
             #[cfg(test)]
@@ -175,6 +178,7 @@ impl Shared {
 
     /// Replaces the watch over waiting futures.
     pub(crate) fn watched_by(self, watch: Option<Watch>) -> Self {
+        self.lock().is_watched = watch.is_some();
         Self { watch, ..self }
     }
 
@@ -256,11 +260,11 @@ impl Shared {
         self.leave(state, effects);
     }
 
-    /// Brings an event that ends a ticket or a hold, and removes the listeners of this id.
-    pub(crate) fn step_and_forget(&self, event: Event, id: Id) -> Result<(), Forked> {
+    /// Gives up a ticket, and removes its listener.
+    pub(crate) fn cancel(&self, id: Id) -> Result<(), Forked> {
         let mut state = self.enter()?;
         let mut effects = Effects::default();
-        state.step(self.now(), event, &mut effects);
+        state.step(self.now(), Event::Cancel(id), &mut effects);
         effects.idle.extend(state.take_listeners(id));
         self.leave(state, effects);
         Ok(())
@@ -287,7 +291,8 @@ impl Shared {
         if may_be_known {
             state.step(now, Event::Claim(id), &mut effects);
         }
-        let outcome = effects.outcome.take();
+        // Another thread may have delivered the outcome of a release since the poll looked for it.
+        let outcome = effects.outcome.take().or_else(|| signal.released());
         if outcome.is_some() {
             effects.idle.extend(state.take_listeners(id));
         } else {
@@ -358,13 +363,6 @@ impl Shared {
     /// Removes one listener of this id.
     pub(crate) fn forget_listener(&self, id: Id, listener: Id) -> Result<(), Forked> {
         let forgotten = self.enter()?.listeners.remove(&(id, listener));
-        drop(forgotten);
-        Ok(())
-    }
-
-    /// Removes all listeners of this id.
-    pub(crate) fn forget(&self, id: Id) -> Result<(), Forked> {
-        let forgotten = self.enter()?.take_listeners(id);
         drop(forgotten);
         Ok(())
     }
@@ -563,8 +561,16 @@ impl State {
         taken
     }
 
-    /// Wakes the listeners of this id that have polled since they were last woken.
+    /// Wakes the listeners of this id that have polled since they were last woken. The outcome of a release goes along,
+    /// so its caller does not take the lock again.
     fn wake(&mut self, id: Id, effects: &mut Effects) {
+        if !self.is_watched
+            && let Some(held) = self.engine.take_released(id)
+        {
+            let signals = self.take_listeners(id);
+            signals.iter().for_each(|signal| signal.set_released(held));
+            return effects.signals.extend(signals);
+        }
         for (_, listener) in self.listeners.range_mut((id, Id(0))..=(id, Id(u64::MAX))) {
             if !std::mem::replace(&mut listener.woken, true) {
                 effects.signals.push(Arc::clone(&listener.signal));

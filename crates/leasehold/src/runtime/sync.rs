@@ -3,12 +3,12 @@
 //! Invariant: only this file knows the scheduler, and the code above it is the same in both builds.
 
 #[cfg(not(shuttle))]
-pub(crate) use std::sync::atomic::AtomicU64;
+pub(crate) use std::sync::atomic::{AtomicU8, AtomicU64};
 #[cfg(not(shuttle))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
 
 #[cfg(shuttle)]
-pub(crate) use shuttle::sync::atomic::AtomicU64;
+pub(crate) use shuttle::sync::atomic::{AtomicU8, AtomicU64};
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::{Mutex, MutexGuard};
 

@@ -51,17 +51,13 @@ impl Future for Ticket {
             Stage::New(event) => Some(event),
             Stage::Waiting | Stage::Done => None,
         };
-        match self.handle.claim(self.id, first, &self.signal, cx.waker()) {
-            Ok(None) => Poll::Pending,
-            Ok(Some(outcome)) => {
-                self.stage = Stage::Done;
-                Poll::Ready(Ok(outcome))
-            }
-            Err(forked) => {
-                self.stage = Stage::Done;
-                Poll::Ready(Err(forked))
-            }
-        }
+        let outcome = match self.signal.released() {
+            Some(released) => self.handle.check_process().map(|()| Some(released)),
+            None => self.handle.claim(self.id, first, &self.signal, cx.waker()),
+        };
+        let Some(outcome) = outcome.transpose() else { return Poll::Pending };
+        self.stage = Stage::Done;
+        Poll::Ready(outcome)
     }
 }
 
@@ -69,7 +65,7 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         if matches!(self.stage, Stage::Waiting) {
             // A forked process leaves the ticket to the parent.
-            let _ = self.handle.step_and_forget(Event::Cancel(self.id), self.id);
+            let _ = self.handle.cancel(self.id);
         }
     }
 }

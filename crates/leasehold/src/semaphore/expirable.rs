@@ -71,6 +71,7 @@ impl ExpirableSemaphore {
         call: impl FnOnce(&Name, &Operation) -> Call,
         read: impl FnOnce(&Reply) -> Option<T>,
     ) -> Result<T, OperationError> {
+        let call = |name: &_, operation: &_| call(name, operation).confirmed_by(self.terms.confirmed_by());
         change(&self.handle, SubjectKind::ExpirableSemaphore, &self.name, call, read).await
     }
 
@@ -82,7 +83,7 @@ impl ExpirableSemaphore {
     ) -> Result<T, InspectError> {
         let inspected = async {
             let name = self.name.as_ref().map_err(|bad| InspectErrorKind::from(bad.clone()))?;
-            self.handle.query(call(name), read).await
+            self.handle.query(call(name).confirmed_by(self.terms.confirmed_by()), read).await
         };
         inspected.await.about(|| self.subject())
     }

@@ -13,6 +13,7 @@ mod faces;
 mod holding;
 mod owners;
 mod sections;
+mod transports;
 
 use crate::support::SOON;
 

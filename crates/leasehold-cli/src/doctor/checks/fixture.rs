@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::doctor::facts::{
-    Clock, Facts, Fields, Known, Latency, Link, Percentiles, Reach, Rights, Role, Topology,
-};
+use leasehold_store::redis::Reach;
+
+use crate::doctor::facts::{Clock, Facts, Fields, Known, Latency, Link, Percentiles, Rights, Role, Topology};
 use crate::doctor::finding::{Finding, Verdict};
 
 /// Returns the facts of a healthy single server.

@@ -1,4 +1,4 @@
-//! The sentinels: their number, their quorum, and their agreement about the master.
+//! The sentinels: their number, their quorum, their agreement about the master, and those that the URL does not name.
 
 use std::collections::BTreeSet;
 
@@ -17,6 +17,11 @@ const AGREEMENT: Check = Check {
 };
 const ANSWERS: Check =
     Check { name: "sentinel", why: "clients find the master by the sentinels", assumption: None };
+const IN_URL: Check = Check {
+    name: "sentinel-url",
+    why: "a client that starts knows only the sentinels of its URL, and finds no master while these are down",
+    assumption: None,
+};
 
 pub(super) fn check(fleet: &Fleet) -> Vec<Finding> {
     if fleet.sentinels.is_empty() {
@@ -25,12 +30,16 @@ pub(super) fn check(fleet: &Fleet) -> Vec<Finding> {
     let mut findings: Vec<_> = fleet.sentinels.iter().map(answers).collect();
     findings.push(quorum(fleet).on(&fleet.url));
     findings.push(agreement(fleet).on(&fleet.url));
+    findings.push(in_url(fleet).on(&fleet.url));
     findings
 }
 
 fn answers(sentinel: &SentinelFacts) -> Finding {
     let run = "SENTINEL MASTER, and the rights of the sentinels' user (`leasehold acl --sentinel`)";
     let finding = match &sentinel.master {
+        Err(reason) if !sentinel.is_of_url => {
+            ANSWERS.warn(reason.clone(), "start the sentinel, or SENTINEL RESET on the others if it is gone")
+        }
         Err(reason) => ANSWERS.fail(reason.clone(), "start the sentinel, or correct the URL"),
         Ok(known) => match (known.answered(), sentinel.master_address()) {
             (Some(fields), Some((host, port))) => {
@@ -50,9 +59,7 @@ fn answers(sentinel: &SentinelFacts) -> Finding {
 
 fn quorum(fleet: &Fleet) -> Finding {
     let quorum = fleet.sentinels.iter().filter_map(|sentinel| sentinel.number("quorum")).max();
-    let others = |sentinel: &SentinelFacts| sentinel.number("num-other-sentinels");
-    let total = fleet.sentinels.iter().filter_map(others).max().map(|others| others + 1);
-    let (Some(quorum), Some(total)) = (quorum, total) else {
+    let (Some(quorum), Some(total)) = (quorum, SentinelFacts::total(&fleet.sentinels)) else {
         return QUORUM.unknown("no sentinel answers SENTINEL MASTER", "SENTINEL CKQUORUM");
     };
     let found = format!("{total} sentinels, quorum {quorum}");
@@ -61,7 +68,7 @@ fn quorum(fleet: &Fleet) -> Finding {
     let silent = (fleet.sentinels.len() - answered) as u64;
     if quorum > total || total.saturating_sub(silent) < quorum.max(majority) {
         return QUORUM.fail(
-            format!("{found}, {silent} of the URL do not answer"),
+            format!("{found}, {silent} do not answer"),
             "start the sentinels that are down, or SENTINEL SET the quorum",
         );
     }
@@ -85,6 +92,22 @@ fn agreement(fleet: &Fleet) -> Finding {
     }
 }
 
+fn in_url(fleet: &Fleet) -> Finding {
+    let is_listed = |sentinel: &SentinelFacts| sentinel.others.answered().is_some();
+    if !fleet.sentinels.iter().any(is_listed) {
+        return IN_URL.unknown("no sentinel names the others", "SENTINEL SENTINELS");
+    }
+    let further = fleet.sentinels.iter().filter(|sentinel| !sentinel.is_of_url);
+    let further: Vec<_> = further.map(|sentinel| sentinel.node.as_str()).collect();
+    match further.as_slice() {
+        [] => IN_URL.pass("the URL names all sentinels"),
+        _ => IN_URL.warn(
+            format!("the URL does not name {}", further.join(" and ")),
+            "add them to the URL of the clients",
+        ),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::fixture::{fields, verdict};
@@ -94,7 +117,8 @@ mod tests {
 
     fn sentinel(port: &str, quorum: &str, others: &str) -> SentinelFacts {
         let of = [("ip", "10.0.0.1"), ("port", port), ("quorum", quorum), ("num-other-sentinels", others)];
-        SentinelFacts { node: "s:1".into(), master: Ok(Known::Answered(fields(&of))) }
+        let master = Ok(Known::Answered(fields(&of)));
+        SentinelFacts { node: "s:1".into(), is_of_url: true, master, others: Known::Answered(Vec::new()) }
     }
 
     fn of(sentinels: Vec<SentinelFacts>) -> Vec<Finding> {
@@ -103,7 +127,8 @@ mod tests {
     }
 
     fn silent() -> SentinelFacts {
-        SentinelFacts { node: "s:2".into(), master: Err("refused".into()) }
+        let master = Err("refused".into());
+        SentinelFacts { node: "s:2".into(), is_of_url: true, master, others: Known::Missing }
     }
 
     #[test]
@@ -125,8 +150,18 @@ mod tests {
     }
 
     #[test]
+    fn a_sentinel_that_the_url_does_not_name_is_a_warning() {
+        let named = || sentinel("1", "2", "2");
+        let further = |sentinel| SentinelFacts { is_of_url: false, ..sentinel };
+        assert_eq!(verdict(&of(vec![named()]), "sentinel-url"), Verdict::Pass);
+        assert_eq!(verdict(&of(vec![named(), further(named())]), "sentinel-url"), Verdict::Warn);
+        assert_eq!(verdict(&of(vec![silent()]), "sentinel-url"), Verdict::Unknown);
+        assert_eq!(verdict(&of(vec![further(silent())]), "sentinel"), Verdict::Warn);
+    }
+
+    #[test]
     fn a_sentinel_that_refuses_the_question_fails() {
-        let denied = SentinelFacts { node: "s:1".into(), master: Ok(Known::Denied) };
+        let denied = SentinelFacts { master: Ok(Known::Denied), ..silent() };
         assert_eq!(verdict(&of(vec![denied]), "sentinel"), Verdict::Fail);
     }
 }

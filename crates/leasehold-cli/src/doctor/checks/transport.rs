@@ -1,6 +1,8 @@
 //! Encryption and the password.
 
-use crate::doctor::facts::{Facts, Link, Reach};
+use leasehold_store::redis::Reach;
+
+use crate::doctor::facts::{Facts, Link};
 use crate::doctor::finding::{Check, Finding};
 
 const TRANSPORT: Check = Check {

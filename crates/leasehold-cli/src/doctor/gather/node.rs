@@ -1,18 +1,16 @@
 //! The questions to one server.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::ToSocketAddrs;
 use std::process;
 
 use leasehold_proto::recipe::grants::Place;
 use leasehold_store::redis::wire::Answer;
-use leasehold_store::redis::{Address, Servers};
+use leasehold_store::redis::{Address, Reach, Servers};
 
 use super::{Node, Target, fields, lines, list, text};
 use crate::clock;
-use crate::doctor::facts::{
-    Clock, Facts, Fields, Fleet, Known, Link, Reach, Rights, Role, SentinelFacts, Topology,
-};
+use crate::doctor::facts::{Clock, Facts, Fields, Fleet, Known, Link, Rights, Role, SentinelFacts, Topology};
 use crate::doctor::rights;
 
 /// The settings that checks read.
@@ -153,8 +151,8 @@ impl Target {
     }
 
     fn link(&self, address: &Address) -> Link {
-        let (is_encrypted, has_password) = (self.url.tls(), self.secret.has_password());
-        Link { is_encrypted, has_password, reach: reach(address) }
+        let has_password = self.secret.has_password() || self.access.login.is_some();
+        Link { is_encrypted: self.url.tls(), has_password, reach: reach(address) }
     }
 }
 
@@ -185,37 +183,5 @@ fn replaced_after(
 fn reach(address: &Address) -> Reach {
     let Address::Tcp { host, port } = address else { return Reach::Loopback };
     let Ok(addresses) = (host.as_str(), *port).to_socket_addrs() else { return Reach::Public };
-    addresses.map(|address| reach_of(address.ip())).max().unwrap_or(Reach::Public)
-}
-
-fn reach_of(ip: IpAddr) -> Reach {
-    let is_private = match ip {
-        IpAddr::V4(ip) => ip.is_private() || ip.is_link_local(),
-        IpAddr::V6(ip) => ip.is_unique_local() || ip.is_unicast_link_local(),
-    };
-    match (ip.is_loopback(), is_private) {
-        (true, _) => Reach::Loopback,
-        (false, true) => Reach::Private,
-        (false, false) => Reach::Public,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn private_networks_are_recognized() {
-        for (ip, reach) in [
-            ("127.0.0.1", Reach::Loopback),
-            ("::1", Reach::Loopback),
-            ("10.1.2.3", Reach::Private),
-            ("172.16.0.1", Reach::Private),
-            ("fd00::1", Reach::Private),
-            ("8.8.8.8", Reach::Public),
-            ("2001:db8::1", Reach::Public),
-        ] {
-            assert_eq!(reach_of(ip.parse().unwrap()), reach, "{ip}");
-        }
-    }
+    addresses.map(|address| Reach::of(address.ip())).max().unwrap_or(Reach::Public)
 }

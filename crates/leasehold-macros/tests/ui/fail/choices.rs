@@ -60,4 +60,14 @@ async fn renewals_of_time() -> Result<(), leasehold::Error> {
     Ok(())
 }
 
+#[leasehold::locked(name = "job", replicas = 2)]
+async fn replicas_by_number() -> Result<(), leasehold::Error> {
+    Ok(())
+}
+
+#[leasehold::locked(name = "job", replicas = "all")]
+async fn replicas_by_word() -> Result<(), leasehold::Error> {
+    Ok(())
+}
+
 fn main() {}

@@ -42,6 +42,7 @@ impl From<::leasehold::RunError> for PayError {
     max_renewals = 360,
     max_hold = "1h",
     min_hold = "5m",
+    replicas = ::leasehold::Confirm::AtLeast(1),
     on_finish = release,
     on_busy = skip,
     on_lost = finish,

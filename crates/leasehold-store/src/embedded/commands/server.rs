@@ -7,9 +7,7 @@ use super::super::command::{Answer, Args, Command, Handler, NO_SCRIPT, WHILE_BUS
 use super::super::command_context::CommandContext;
 use super::super::fault::Fault;
 use super::super::frame::Frame;
-
-/// The version that the server reports.
-const VERSION: &str = "7.0.15";
+use super::super::greeting::{VERSION, greeting};
 
 const ALWAYS: u8 = WHILE_BUSY | WHILE_LOADING;
 
@@ -101,23 +99,7 @@ fn hello(_: &mut CommandContext, args: Args<'_>) -> Answer {
             None => return Err(Fault::new("ERR Protocol version is not an integer or out of range")),
         }
     }
-    let text = |text: &str| Frame::bulk(text);
-    Ok(Frame::Array(vec![
-        text("server"),
-        text("redis"),
-        text("version"),
-        text(VERSION),
-        text("proto"),
-        Frame::Int(2),
-        text("id"),
-        Frame::Int(1),
-        text("mode"),
-        text("standalone"),
-        text("role"),
-        text("master"),
-        text("modules"),
-        Frame::Array(Vec::new()),
-    ]))
+    Ok(Frame::Array(greeting(2, "standalone")))
 }
 
 /// Handles CLIENT. SETNAME checks the name and does not store it, so GETNAME answers nil.

@@ -13,6 +13,7 @@ use super::requests::Request;
 use crate::embedded::command::is;
 use crate::embedded::fault::Fault;
 use crate::embedded::frame::Frame;
+use crate::embedded::greeting::greeting;
 use crate::embedded::server::{Deliver, Server};
 use crate::embedded::subscribers::SubscriptionKind;
 
@@ -104,7 +105,10 @@ impl<W: ConnectionHook> Connection<W> {
             b"sunsubscribe" => self.unsubscribe(SubscriptionKind::Shard, &words[1..]),
             b"hello" if self.offers_resp3 && words.len() == 2 && words[1] == b"3" => {
                 self.resp3.store(true, Ordering::Relaxed);
-                let _ = self.outbox.send(hello_3(self.hook.mode()));
+                self.greet();
+            }
+            b"hello" if words.len() == 1 && (self.speaks_resp3() || self.subscriptions.is_empty()) => {
+                self.greet();
             }
             _ if self.speaks_resp3() => self.execute(words),
             b"ping" if !self.subscriptions.is_empty() && words.len() <= 2 => {
@@ -209,6 +213,18 @@ impl<W: ConnectionHook> Connection<W> {
         })
     }
 
+    /// Says what the server is, in RESP3 by a map.
+    fn greet(&self) {
+        let mode = self.hook.mode();
+        if !self.speaks_resp3() {
+            return self.say(&Frame::Array(greeting(2, mode)));
+        }
+        let fields = greeting(3, mode);
+        let mut bytes = format!("%{}\r\n", fields.len() / 2).into_bytes();
+        fields.iter().for_each(|field| field.encode_into(&mut bytes));
+        let _ = self.outbox.send(bytes);
+    }
+
     fn say(&self, frame: &Frame) {
         // The receiver is gone when the connection ends, and the frame is then lost.
         let _ = self.outbox.send(if self.speaks_resp3() { frame.encode_resp3() } else { frame.encode() });
@@ -223,13 +239,6 @@ impl<W> Drop for Connection<W> {
     fn drop(&mut self) {
         self.leave_all();
     }
-}
-
-/// Returns the reply to `HELLO 3`, a map.
-fn hello_3(mode: &str) -> Vec<u8> {
-    let begin = "%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$5\r\nproto\r\n:3\r\n$2\r\nid\r\n:1\r\n";
-    let end = "$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n";
-    format!("{begin}$4\r\nmode\r\n${}\r\n{mode}\r\n{end}", mode.len()).into_bytes()
 }
 
 /// Returns the bytes of a message or confirmation, which RESP3 sends as a push.

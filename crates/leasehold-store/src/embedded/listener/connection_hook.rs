@@ -15,7 +15,7 @@ pub trait ConnectionHook: Send + Sync + 'static {
         None
     }
 
-    /// Returns what the server says of itself in its answer to `HELLO 3`.
+    /// Returns what the server says of itself in its answer to `HELLO`.
     fn mode(&self) -> &'static str {
         "standalone"
     }

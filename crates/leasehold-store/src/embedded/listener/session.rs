@@ -127,6 +127,26 @@ mod tests {
     }
 
     #[test]
+    fn a_session_says_the_same_of_itself_in_both_protocols() {
+        struct Node;
+        impl ConnectionHook for Node {
+            fn mode(&self) -> &'static str {
+                "cluster"
+            }
+        }
+        let greet = |words: &[&str]| {
+            let mut session = Session::new(Arc::new(Server::new(|| 0)), Node).offering_resp3();
+            let words = words.iter().map(|word| Frame::bulk(*word)).collect();
+            session.feed(&Frame::Array(words).encode());
+            assert!(session.handle_next());
+            String::from_utf8(session.next_output().unwrap()).unwrap()
+        };
+        let (two, three) = (greet(&["HELLO"]), greet(&["HELLO", "3"]));
+        assert!(two.contains("$4\r\nmode\r\n$7\r\ncluster\r\n"), "{two}");
+        assert_eq!(three, two.replacen("*14", "%7", 1).replacen("proto\r\n:2", "proto\r\n:3", 1));
+    }
+
+    #[test]
     fn a_session_ends_the_sharded_subscriptions_of_slots_that_have_moved() {
         let server = Arc::new(Server::new(|| 0));
         let mut session = session(&server);

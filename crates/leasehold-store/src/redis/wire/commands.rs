@@ -29,7 +29,6 @@ use super::report::Report;
 use super::scripts::Form;
 use super::server::Step;
 use super::value::Value;
-use crate::confirm::Confirmation;
 use crate::redis::connect::ConnectOptions;
 use crate::redis::error::Failure;
 
@@ -48,15 +47,15 @@ pub(super) struct Commands {
     reports: bool,
     /// True once a connection has opened.
     has_opened: bool,
-    /// The calls that replicas confirm, if all calls of this part need that.
+    /// The calls that replicas confirm, if this part has such calls alone.
     group: Option<Group>,
     is_closed: bool,
 }
 
 impl Commands {
     /// Creates the part for calls that replicas confirm.
-    pub(super) fn confirmed(seed: u64, options: &ConnectOptions, terms: Confirmation) -> Self {
-        Self { group: Some(Group::new(terms)), ..Self::new(seed, options) }
+    pub(super) fn confirmed(seed: u64, options: &ConnectOptions) -> Self {
+        Self { group: Some(Group::new(options.confirmation)), ..Self::new(seed, options) }
     }
 
     pub(super) fn new(seed: u64, options: &ConnectOptions) -> Self {
@@ -122,11 +121,15 @@ impl Commands {
         if !connection.outgoing.is_empty() || (self.group.is_some() && !connection.pipeline.is_empty()) {
             return;
         }
-        if self.group.as_ref().is_some_and(|group| group.must_count(step.now)) {
+        let room = connection.pipeline.room();
+        let next = self.queue.iter().take(room);
+        if self.group.as_ref().is_some_and(|group| group.must_count(step.now, next)) {
             connection.send_own(Form::Count, &["INFO", "replication"], step.now + step.server.limit());
             return connection.outgoing.announce(step, connection.id);
         }
-        let (mut until, mut needs_replicas) = (Moment::NEVER, false);
+        if let Some(group) = &mut self.group {
+            group.begin();
+        }
         let (facts, publish) = (step.server.facts(), step.server.channels().publish());
         loop {
             let room = connection.pipeline.room();
@@ -136,19 +139,21 @@ impl Commands {
             // command to use by an argument of this name.
             for row in rows.as_mut_slice() {
                 row.call.set_arg("publish", publish);
-                until = until.min(row.deadline.sent(None));
-                needs_replicas |= row.needs_replicas();
+                if let Some(group) = &mut self.group {
+                    group.expect(step.now, row);
+                }
                 if row.call.verb() == Verb::HandOff {
                     row.call.set_arg("numsub", facts.map_or("", ServerFacts::numsub));
                 }
             }
             connection.send(step.now, rows, facts);
         }
-        if let Some(group) = self.group.as_mut().filter(|_| needs_replicas) {
-            let missing = group.begin(until);
-            connection.send_wait(&group.wait(), until);
-            if let Some(missing) = step.server.note_missing(missing) {
-                step.output(Output::Missing { connected: missing.0, wanted: missing.1 });
+        if let Some(group) = self.group.as_ref().filter(|group| group.needs_replicas()) {
+            connection.send_wait(&group.wait(), group.until());
+            if let Some((connected, wanted)) = group.warns_of()
+                && step.server.note_missing(connected, wanted)
+            {
+                step.output(Output::Missing { connected, wanted });
             }
         }
         connection.outgoing.announce(step, connection.id);
@@ -189,6 +194,11 @@ impl Commands {
     /// Notes that an attempt to connect has failed.
     fn failed(&mut self, step: &mut Step<'_>, failure: Failure) {
         step.report(Report::Unfit);
+        self.fail(step, failure);
+    }
+
+    /// Fails the calls that wait for a connection.
+    fn fail(&mut self, step: &mut Step<'_>, failure: Failure) {
         for call in self.queue.drain() {
             reply(step, call, Err(failure.clone()));
         }
@@ -213,13 +223,17 @@ impl Commands {
     /// Notes that the address of the server could not be found out.
     pub(super) fn not_found(&mut self, step: &mut Step<'_>, failure: Failure) {
         if step.server.address().is_none() {
-            self.failed(step, failure);
+            self.fail(step, failure);
         }
     }
 
     /// Takes the calls that were not sent.
     pub(super) fn give_up(&mut self) -> Vec<PendingCall> {
         self.queue.drain().collect()
+    }
+
+    pub(super) const fn is_closed(&self) -> bool {
+        self.is_closed
     }
 
     /// Returns true if the server has neither calls nor an attempt to connect.
@@ -288,14 +302,22 @@ impl Commands {
     fn confirm(&mut self, step: &mut Step<'_>, id: ConnId, form: Form, answer: &Value) {
         let (Some(group), Some(connection)) = (&mut self.group, self.connections.get_mut(id)) else { return };
         if form == Form::Count {
-            return group.counted(step.now, answer);
+            if let Err(failure) = group.counted(step.now, answer) {
+                for call in self.queue.take(|call| group.counts_connected(call)) {
+                    reply(step, call, Err(failure.clone()));
+                }
+            }
+            return;
         }
         if connection.pipeline.has_calls() {
             // A script that the server had forgotten is executed behind the WAIT that was to cover it.
             connection.send_wait(&group.wait(), group.until());
             return connection.outgoing.announce(step, id);
         }
-        let outcomes = group.answered(answer);
+        let (outcomes, is_short) = group.answered(answer);
+        if is_short {
+            step.report(Report::Unconfirmed);
+        }
         self.deliver(step, id, outcomes);
         // A server that cannot wait is no master any more.
         if matches!(answer, Value::Error(_)) {
@@ -357,6 +379,8 @@ impl Commands {
             self.failed(step, failure);
         }
         for id in self.connections.overdue(step.now) {
+            // A server that does not answer may have been replaced.
+            step.report(Report::Unfit);
             self.end(step, id, &lost());
         }
         let last_reply = self.connections.current().and_then(|current| current.pipeline.last_reply());

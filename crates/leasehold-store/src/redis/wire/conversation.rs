@@ -2,11 +2,13 @@
 //!
 //! Invariant: each command has one answer, and the login has none.
 
+use std::fmt;
+
 use super::codec::Decoder;
 use super::encode;
 use super::value::{Value, malformed, server_error};
 use crate::redis::error::Failure;
-use crate::redis::url::{ServerUrl, Servers};
+use crate::redis::url::Credentials;
 
 /// The answer of a server to a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +40,6 @@ impl Answer {
 }
 
 /// The commands of a conversation, and the answers so far.
-#[derive(Debug)]
 pub(crate) struct Conversation {
     bytes: Vec<u8>,
     decoder: Decoder,
@@ -48,12 +49,15 @@ pub(crate) struct Conversation {
     answers: Vec<Answer>,
 }
 
+impl fmt::Debug for Conversation {
+    /// Writes no bytes, which may be a login.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Conversation").field("answers", &self.answers).finish_non_exhaustive()
+    }
+}
+
 impl Conversation {
-    pub(crate) fn begin(url: &ServerUrl, is_sentinel: bool, commands: &[&[&str]]) -> Self {
-        let login = match &url.servers {
-            Servers::Sentinel { credentials, .. } if is_sentinel => credentials.as_ref(),
-            _ => url.credentials.as_ref(),
-        };
+    pub(crate) fn begin(login: Option<&Credentials>, commands: &[&[&str]]) -> Self {
         let mut bytes = Vec::new();
         if let Some(login) = login {
             encode::command(&mut bytes, &login.command());

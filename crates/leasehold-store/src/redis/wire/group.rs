@@ -9,16 +9,19 @@
 //! replicas, however many calls it has. A call that was not executed, or that needs no replicas, goes out of the group at
 //! once, and a group of such calls has no `WAIT`. A script that the server has forgotten is sent again behind `WAIT`, so
 //! another `WAIT` follows it.
+//!
+//! Calls with different policies share a group. It waits for the call that needs the most replicas, and each call then
+//! counts by its own policy.
 
 use std::time::Duration;
 
-use leasehold_proto::{Moment, Reply};
+use leasehold_proto::{Applied, Moment, Reply, StoreErrorKind};
 
 use super::batch::PendingCall;
 use super::connection::Outcome;
 use super::ids::CallId;
-use super::value::Value;
-use crate::confirm::Confirmation;
+use super::value::{Value, server_error};
+use crate::confirm::{Confirmation, OnMissing};
 use crate::redis::error::Failure;
 
 /// The time for which a count of the replicas holds.
@@ -30,8 +33,10 @@ pub(super) struct Group {
     terms: Confirmation,
     /// The calls that were executed, until the replicas have answered.
     executed: Vec<(PendingCall, Reply)>,
-    /// The acknowledgments that the group needs.
-    wanted: u32,
+    /// The most acknowledgments that a call of the group needs, or `None` if no call needs replicas.
+    wanted: Option<u32>,
+    /// The most replicas that the policy of a call asks for.
+    asked: u32,
     until: Moment,
     /// The number of connected replicas, and the time until which it holds.
     connected: (u32, Moment),
@@ -42,20 +47,39 @@ impl Group {
         Self {
             terms,
             executed: Vec::new(),
-            wanted: 0,
+            wanted: None,
+            asked: 0,
             until: Moment::NEVER,
             connected: (0, Moment::default()),
         }
     }
 
-    /// Returns true if the replicas must be counted before the next group.
-    pub(super) fn must_count(&self, now: Moment) -> bool {
-        self.terms.counts_connected() && self.connected.1 <= now
+    /// Returns true if the replicas must be counted before these calls, which are the next group.
+    pub(super) fn must_count<'a>(
+        &self,
+        now: Moment,
+        mut calls: impl Iterator<Item = &'a PendingCall>,
+    ) -> bool {
+        self.connected.1 <= now && calls.any(|call| self.counts_connected(call))
     }
 
-    /// Takes the answer to `INFO replication`.
-    pub(super) fn counted(&mut self, now: Moment, info: &Value) {
-        let lines = info.text().unwrap_or_default().lines();
+    /// Returns true if the connected replicas decide how many acknowledgments a call needs.
+    pub(super) fn counts_connected(&self, call: &PendingCall) -> bool {
+        call.needs_replicas() && self.terms_of(call).counts_connected()
+    }
+
+    fn terms_of(&self, call: &PendingCall) -> Confirmation {
+        self.terms.of(call.call.replicas())
+    }
+
+    /// Takes the answer to `INFO replication`. Fails if the server did not say how many replicas it has.
+    pub(super) fn counted(&mut self, now: Moment, info: &Value) -> Result<(), Failure> {
+        let text = match info {
+            Value::Error(text) => return Err(server_error(text).of_connect()),
+            _ => info.text().filter(|text| text.contains("role:")),
+        };
+        let text = text.ok_or_else(|| Failure::new(StoreErrorKind::Malformed, Applied::No))?;
+        let lines = text.lines();
         let is_online = |line: &&str| {
             let replica = line.strip_prefix("slave").and_then(|rest| rest.split_once(':'));
             replica.is_some_and(|(number, state)| {
@@ -64,14 +88,34 @@ impl Group {
         };
         let connected = lines.filter(is_online).count();
         self.connected = (u32::try_from(connected).unwrap_or(u32::MAX), now + COUNT_HOLDS);
+        Ok(())
     }
 
-    /// Begins a group, which ends at this time without an answer. Returns the numbers of connected replicas and of those
-    /// that the policy asks for, if that many are not there and the group does without.
-    pub(super) fn begin(&mut self, until: Moment) -> Option<(u32, u32)> {
-        let (wanted, asked) = self.terms.wanted(self.connected.0);
-        (self.wanted, self.until) = (wanted, until);
-        asked.map(|asked| (wanted, asked))
+    /// Begins a group.
+    pub(super) const fn begin(&mut self) {
+        (self.wanted, self.asked, self.until) = (None, 0, Moment::NEVER);
+    }
+
+    /// Adds a call to the group that has begun.
+    pub(super) fn expect(&mut self, now: Moment, call: &PendingCall) {
+        // The group before has just been answered, so the server works.
+        self.until = self.until.min(call.deadline.sent(Some(now)));
+        if call.needs_replicas() {
+            let (wanted, asked) = self.terms_of(call).wanted(self.connected.0);
+            self.wanted = self.wanted.max(Some(wanted));
+            self.asked = self.asked.max(asked.unwrap_or(wanted));
+        }
+    }
+
+    /// Returns true if a call of the group needs replicas.
+    pub(super) const fn needs_replicas(&self) -> bool {
+        self.wanted.is_some()
+    }
+
+    /// Returns the numbers of connected replicas and of those that the group asks for, if the client wants to know that
+    /// some are missing.
+    pub(super) fn warns_of(&self) -> Option<(u32, u32)> {
+        (self.terms.on_missing == OnMissing::Warn).then_some((self.connected.0, self.asked))
     }
 
     /// Returns the time at which the group ends without an answer.
@@ -91,21 +135,21 @@ impl Group {
         } else {
             vec!["WAIT".to_owned()]
         };
-        command.into_iter().chain([self.wanted.to_string(), within]).collect()
+        command.into_iter().chain([self.wanted.unwrap_or_default().to_string(), within]).collect()
     }
 
-    /// Returns the number of replicas that have acknowledged, or the failure of a server that has not written the group
-    /// to its disk.
-    fn acknowledged(&self, answer: &Value) -> Result<u32, Failure> {
+    /// Returns the number of replicas that have acknowledged, or `None` if the server has not said it. Fails if the server
+    /// has not written the group to its disk.
+    fn acknowledged(&self, answer: &Value) -> Result<Option<u32>, Failure> {
         let count =
             |value: &Value| value.int().and_then(|count| u32::try_from(count).ok()).unwrap_or_default();
         match answer {
             Value::Array(counts) if self.terms.fsync && counts.len() == 2 => match count(&counts[0]) {
                 0 => Err(Failure::not_on_disk()),
-                _ => Ok(count(&counts[1])),
+                _ => Ok(Some(count(&counts[1]))),
             },
-            Value::Int(_) if !self.terms.fsync => Ok(count(answer)),
-            _ => Err(Failure::unconfirmed(0, self.wanted)),
+            Value::Int(_) if !self.terms.fsync => Ok(Some(count(answer))),
+            _ => Ok(None),
         }
     }
 
@@ -121,18 +165,25 @@ impl Group {
         others
     }
 
-    /// Takes the answer to `WAIT`, and returns the outcomes of the executed calls.
-    pub(super) fn answered(&mut self, answer: &Value) -> Vec<Outcome> {
-        let failure = match self.acknowledged(answer) {
-            Ok(acknowledged) if acknowledged >= self.wanted => {
-                return self.executed.drain(..).map(|(call, reply)| (call, Ok(reply))).collect();
-            }
-            Ok(acknowledged) => Failure::unconfirmed(acknowledged, self.wanted),
-            Err(failure) => failure,
+    /// Takes the answer to `WAIT`. Returns the outcomes of the executed calls, and true if a call has too few replicas.
+    pub(super) fn answered(&mut self, answer: &Value) -> (Vec<Outcome>, bool) {
+        let acknowledged = self.acknowledged(answer);
+        let is_short = acknowledged.as_ref().ok().copied().flatten() < self.wanted;
+        if is_short {
+            // Fewer replicas may be connected now than were counted.
+            self.connected.1 = Moment::default();
+        }
+        let (terms, connected) = (self.terms, self.connected.0);
+        let judge = |(call, reply): (PendingCall, Reply)| {
+            let (wanted, _) = terms.of(call.call.replicas()).wanted(connected);
+            let outcome = match &acknowledged {
+                Ok(Some(acknowledged)) if *acknowledged >= wanted => Ok(reply),
+                Ok(acknowledged) => Err(Failure::unconfirmed(acknowledged.unwrap_or_default(), wanted)),
+                Err(failure) => Err(failure.clone()),
+            };
+            (call, outcome)
         };
-        // Fewer replicas may be connected now than were counted.
-        self.connected.1 = Moment::default();
-        self.executed.drain(..).map(|(call, _)| (call, Err(failure.clone()))).collect()
+        (self.executed.drain(..).map(judge).collect(), is_short)
     }
 
     /// Ends the group with its connection. Returns the calls, whose outcomes are unknown.

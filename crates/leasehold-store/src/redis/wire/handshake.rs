@@ -118,7 +118,7 @@ impl Handshake {
             encode::command(out, &["ROLE"]);
             steps.push_back(Step::Role);
         }
-        if is_first && terms.options.confirmation.is_some_and(|confirmation| confirmation.fsync) {
+        if is_first && terms.options.confirmation.fsync {
             encode::command(out, &["WAITAOF", "1", "0", "1"]);
             steps.push_back(Step::Fsync);
         }

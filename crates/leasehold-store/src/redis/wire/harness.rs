@@ -217,12 +217,12 @@ impl Driver {
         self.last_call
     }
 
-    pub(super) fn set(&mut self, value: impl std::fmt::Display, timeout: Duration) -> u64 {
+    pub(super) fn set(&mut self, value: impl leasehold_proto::Text, timeout: Duration) -> u64 {
         self.submit(set(value), timeout)
     }
 
     /// Submits a call on another key.
-    pub(super) fn set_at(&mut self, key: &str, value: impl std::fmt::Display) -> u64 {
+    pub(super) fn set_at(&mut self, key: &str, value: impl leasehold_proto::Text) -> u64 {
         self.submit(Call::of(&SET).key("key", key).arg("value", value), LONG)
     }
 
@@ -244,6 +244,11 @@ impl Driver {
         commands(&self.taken(id))
     }
 
+    /// Returns the commands on a stream as [`commands`](Self::commands) does, and leaves them there.
+    pub(super) fn unread(&self, id: ConnId) -> Vec<String> {
+        commands(&self.streams[&id])
+    }
+
     /// Takes the outcomes of calls, each with the id of its call.
     pub(super) fn outcomes(&mut self) -> Vec<(u64, Outcome)> {
         let replies = std::mem::take(&mut self.replies).into_iter();
@@ -251,11 +256,11 @@ impl Driver {
     }
 }
 
-pub(super) fn set(value: impl std::fmt::Display) -> Call {
+pub(super) fn set(value: impl leasehold_proto::Text) -> Call {
     Call::of(&SET).key("key", "k").arg("value", value)
 }
 
-pub(super) fn delete(value: impl std::fmt::Display) -> Call {
+pub(super) fn delete(value: impl leasehold_proto::Text) -> Call {
     Call::of(&DELETE).key("key", "k").arg("value", value)
 }
 

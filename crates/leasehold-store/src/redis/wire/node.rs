@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use leasehold_proto::{Applied, Call, Moment, StoreErrorKind};
+use leasehold_proto::{Applied, Call, Confirm, Moment, StoreErrorKind};
 
 use super::batch::PendingCall;
 use super::commands::Commands;
@@ -24,8 +24,9 @@ use crate::redis::error::Failure;
 pub(super) struct Node {
     pub(super) server: Server,
     commands: Commands,
-    /// The two parts that share the slots, if replicas confirm the calls.
+    /// The two parts that share the slots, once there was a call that replicas confirm.
     confirmed: Vec<Commands>,
+    seed: u64,
     subscriptions: Subscriptions,
     query: Query,
 }
@@ -34,21 +35,19 @@ pub(super) struct Node {
 pub(super) struct Parts<'a> {
     pub(super) step: Step<'a>,
     pub(super) commands: &'a mut Commands,
-    confirmed: &'a mut [Commands],
+    confirmed: &'a mut Vec<Commands>,
+    seed: u64,
     pub(super) subscriptions: &'a mut Subscriptions,
     pub(super) query: &'a mut Query,
 }
 
 impl Node {
     pub(super) fn new(server: Server, seed: u64, options: &ConnectOptions) -> Self {
-        let confirmed = |terms| {
-            let seeds = [seed.wrapping_add(1), seed.wrapping_add(2)];
-            seeds.map(|seed| Commands::confirmed(seed, options, terms)).into()
-        };
         Self {
             server,
             commands: Commands::new(seed, options),
-            confirmed: options.confirmation.map(confirmed).unwrap_or_default(),
+            confirmed: Vec::new(),
+            seed,
             subscriptions: Subscriptions::new(!seed),
             query: Query::new(seed.rotate_left(32)),
         }
@@ -61,8 +60,9 @@ impl Node {
         outputs: &'a mut Vec<Output>,
         reports: &'a mut Vec<(NodeId, Report)>,
     ) -> Parts<'a> {
-        let Self { server, commands, confirmed, subscriptions, query } = self;
-        Parts { step: Step { now, server, outputs, reports }, commands, confirmed, subscriptions, query }
+        let Self { server, commands, confirmed, seed, subscriptions, query } = self;
+        let step = Step { now, server, outputs, reports };
+        Parts { step, commands, confirmed, seed: *seed, subscriptions, query }
     }
 
     /// Returns the earliest time at which a tick may have something to do.
@@ -100,6 +100,11 @@ impl Node {
         self.all_commands().all(Commands::is_idle) && self.subscriptions.is_idle() && self.query.is_idle()
     }
 
+    /// Returns true if no query is under way.
+    pub(super) const fn may_be_asked(&self) -> bool {
+        self.query.is_idle()
+    }
+
     fn all_commands(&self) -> impl Iterator<Item = &Commands> {
         std::iter::once(&self.commands).chain(&self.confirmed)
     }
@@ -111,14 +116,28 @@ impl Parts<'_> {
         self.take(PendingCall::new(id, call, deadline));
     }
 
-    /// Takes a call, which may come from another server that has not run it. The calls on a name share a connection, since
-    /// an attempt must not overtake the release before it.
+    /// Takes a call, which may come from another server that has not run it. The calls on a name that replicas confirm share
+    /// a connection, and so do those that they do not, since an attempt must not overtake the release before it.
     pub(super) fn take(&mut self, call: PendingCall) {
-        let part = match self.confirmed.len() {
-            0 => None,
-            parts => self.confirmed.get_mut(usize::from(call.call.slot().unwrap_or_default()) % parts),
-        };
-        part.unwrap_or(self.commands).take(&mut self.step, call);
+        let replicas = call.call.replicas().unwrap_or(self.step.server.options().confirmation.replicas);
+        if replicas == Confirm::None {
+            self.commands.take(&mut self.step, call);
+        } else {
+            self.take_confirmed(call);
+        }
+    }
+
+    fn take_confirmed(&mut self, call: PendingCall) {
+        if self.confirmed.is_empty() {
+            let seeds = [self.seed.wrapping_add(1), self.seed.wrapping_add(2)];
+            let options = self.step.server.options();
+            self.confirmed.extend(seeds.map(|seed| Commands::confirmed(seed, options)));
+            if self.commands.is_closed() {
+                self.confirmed.iter_mut().for_each(|part| part.close(&mut self.step));
+            }
+        }
+        let part = usize::from(call.call.slot().unwrap_or_default()) % self.confirmed.len();
+        self.confirmed[part].take(&mut self.step, call);
     }
 
     /// Notes that the submitter of a call has left. Returns true if the call is here.

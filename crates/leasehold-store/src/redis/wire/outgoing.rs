@@ -3,6 +3,8 @@
 //! Invariant: the stream gets all bytes once and in order. The driver is told of them once, when there are bytes again
 //! after there were none.
 
+use std::fmt;
+
 use super::ids::ConnId;
 use super::io::Output;
 use super::server::Step;
@@ -11,13 +13,20 @@ use super::server::Step;
 const KEPT_MAX: usize = 64 << 10;
 
 /// The unwritten bytes of one connection.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Outgoing {
     bytes: Vec<u8>,
     written: usize,
     /// The number of bytes that the stream has taken since its opening.
     total: u64,
     is_announced: bool,
+}
+
+impl fmt::Debug for Outgoing {
+    /// Writes the number of bytes, which may be a login.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outgoing").field("unwritten", &self.unwritten().len()).finish_non_exhaustive()
+    }
 }
 
 impl Outgoing {

@@ -69,6 +69,11 @@ impl Queue {
         self.calls += 1;
     }
 
+    /// Returns the calls in their order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &PendingCall> {
+        self.places.iter().filter_map(|place| place.call.as_ref())
+    }
+
     /// Removes a call. Returns false if the call is not here.
     pub(super) fn abandon(&mut self, id: CallId) -> bool {
         let Ok(index) = self.places.binary_search_by_key(&id, |place| place.id) else { return false };
@@ -99,6 +104,13 @@ impl Queue {
             rows.push(kinds, next);
         }
         Some(rows)
+    }
+
+    /// Takes the calls that are chosen, in their order.
+    pub(super) fn take(&mut self, is_chosen: impl Fn(&PendingCall) -> bool) -> Vec<PendingCall> {
+        let (taken, kept) = self.drain().partition(|call| is_chosen(call));
+        Vec::into_iter(kept).for_each(|call| self.push(call));
+        taken
     }
 
     /// Takes the calls whose time is over. `last_reply` is the last reply on the present connection.

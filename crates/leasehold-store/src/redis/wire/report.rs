@@ -12,6 +12,8 @@ pub(super) enum Report {
     Opened { channels: Option<Channels>, again: bool },
     /// The server cannot be reached, or says that it does not serve its names.
     Unfit,
+    /// Fewer replicas than necessary have acknowledged, so the server may have been replaced.
+    Unconfirmed,
     /// A call waits for the address of the server.
     Unknown,
     /// The server directs a call to another one. The call has not run.

@@ -38,8 +38,8 @@ pub(super) struct Server {
     facts: Option<ServerFacts>,
     /// True if the server does not know `CLUSTER SHARDS`, as before Redis 7.
     lacks_shards: bool,
-    /// True while groups do without replicas that are missing.
-    lacks_replicas: bool,
+    /// The number of replicas for which groups have waited in vain, or zero while none of them is missing.
+    lacked_replicas: u32,
     last_conn: u64,
 }
 
@@ -64,7 +64,7 @@ impl Server {
             channels,
             facts: None,
             lacks_shards: false,
-            lacks_replicas: false,
+            lacked_replicas: 0,
             last_conn: 0,
         }
     }
@@ -103,10 +103,21 @@ impl Server {
         !std::mem::replace(&mut self.lacks_shards, true)
     }
 
-    /// Notes the replicas that a group does without, if there are any. Returns them if that is news.
-    pub(super) fn note_missing(&mut self, missing: Option<(u32, u32)>) -> Option<(u32, u32)> {
-        let was_known = std::mem::replace(&mut self.lacks_replicas, missing.is_some());
-        missing.filter(|_| !was_known)
+    /// Notes the number of connected replicas, and the number that a group wants. Returns true if replicas are missing,
+    /// and that is news.
+    pub(super) const fn note_missing(&mut self, connected: u32, wanted: u32) -> bool {
+        if connected >= self.lacked_replicas {
+            self.lacked_replicas = 0;
+        }
+        let is_news = wanted > connected && wanted > self.lacked_replicas;
+        if is_news {
+            self.lacked_replicas = wanted;
+        }
+        is_news
+    }
+
+    pub(super) fn options(&self) -> &ConnectOptions {
+        &self.settings.options
     }
 
     /// Returns the longest duration of one attempt to connect.

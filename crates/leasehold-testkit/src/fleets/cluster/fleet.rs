@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::super::node::{self, REACTS_WITHIN, Role, order};
 use super::super::user::{User, login_arguments, login_of_url};
 use super::view::{SLOTS, View};
-use crate::servers::RedisServer;
+use crate::servers::{Encryption, RedisServer};
 use crate::wait::{eventually, holds_within};
 
 /// The time limit for a node to accept an order that needs the others' news.
@@ -27,6 +27,8 @@ pub struct ClusterOptions {
     pub password: Option<String>,
     /// The login of the clients under test.
     pub user: Option<User>,
+    /// The certificates of all nodes. The connections between them are then encrypted too.
+    pub encryption: Option<Encryption>,
     /// Further arguments of every node, such as `["--cluster-require-full-coverage", "no"]`.
     pub arguments: Vec<String>,
 }
@@ -39,6 +41,7 @@ impl Default for ClusterOptions {
             node_timeout_ms: 1000,
             password: None,
             user: None,
+            encryption: None,
             arguments: Vec::new(),
         }
     }
@@ -92,13 +95,15 @@ impl Cluster {
         cluster
     }
 
-    /// Returns the address for clients: `redis+cluster://[user:password@]host:port,...`.
+    /// Returns the address for clients: `redis+cluster://[user:password@]host:port,...`, over TLS `rediss+cluster://`.
     #[must_use]
     pub fn url(&self) -> String {
         let members = (0..self.nodes.len()).filter(|&index| !self.removed[index]);
-        let hosts: Vec<_> = members.map(|index| format!("127.0.0.1:{}", self.nodes[index].port())).collect();
+        let host = |index: usize| format!("127.0.0.1:{}", self.nodes[index].announced_port());
+        let hosts: Vec<_> = members.map(host).collect();
         let login = login_of_url(self.options.password.as_deref(), self.options.user.as_ref());
-        format!("redis+cluster://{login}{}", hosts.join(","))
+        let scheme = node::scheme("cluster", self.options.encryption.as_ref());
+        format!("{scheme}{login}{}", hosts.join(","))
     }
 
     /// Returns all nodes, whatever their role, and removed ones too.
@@ -146,7 +151,7 @@ impl Cluster {
     /// Returns the indices of the nodes that are up and replicate the node.
     #[must_use]
     pub fn replicas_of(&self, master: usize) -> Vec<usize> {
-        let port = self.nodes[master].port();
+        let port = self.nodes[master].announced_port();
         let follows =
             |&index: &usize| matches!(node::role(&self.nodes[index]), Role::Replica(of, _) if of == port);
         self.up().filter(follows).collect()
@@ -251,7 +256,7 @@ impl Cluster {
     /// Starts a node that knows no other.
     #[track_caller]
     fn launch(&mut self) {
-        let node = node::start(&self.options.node_arguments());
+        let node = node::start(&self.options.node_arguments(), self.options.encryption.as_ref());
         self.ids.push(order(&node, &["CLUSTER", "MYID"]));
         self.nodes.push(node);
         self.removed.push(false);
@@ -261,7 +266,8 @@ impl Cluster {
     #[track_caller]
     fn introduce(&self, node: usize) {
         let host = self.up().find(|&index| index != node).expect("another node is up");
-        order(&self.nodes[host], &["CLUSTER", "MEET", "127.0.0.1", &self.nodes[node].port().to_string()]);
+        let port = self.nodes[node].announced_port().to_string();
+        order(&self.nodes[host], &["CLUSTER", "MEET", "127.0.0.1", &port]);
     }
 
     /// Returns true if every member that is up knows every other.
@@ -275,7 +281,7 @@ impl Cluster {
     #[track_caller]
     pub(super) fn follow(&self, replica: usize, master: usize) {
         order(&self.nodes[replica], &["CLUSTER", "REPLICATE", &self.ids[master]]);
-        let port = self.nodes[master].port();
+        let port = self.nodes[master].announced_port();
         eventually(NEWS_WITHIN, "the replica to follow its master", || {
             node::role(&self.nodes[replica]) == Role::Replica(port, true)
         });
@@ -305,6 +311,9 @@ impl ClusterOptions {
             ["--cluster-allow-replica-migration", "no"],
         ];
         let mut words: Vec<String> = settings.concat().into_iter().map(str::to_owned).collect();
+        if self.encryption.is_some() {
+            words.extend(["--tls-cluster", "yes"].map(str::to_owned));
+        }
         words.extend(login_arguments(self.password.as_deref(), self.user.as_ref()));
         words.extend(self.arguments.iter().cloned());
         words

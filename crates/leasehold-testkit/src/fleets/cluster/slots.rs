@@ -48,7 +48,7 @@ impl Cluster {
         let keys = self
             .keys_in_slot(moving.from, moving.slot, count)
             .unwrap_or_else(|error| panic!("the master does not list the keys of a slot: {error}"));
-        let port = self.nodes[moving.to].port().to_string();
+        let port = self.nodes[moving.to].announced_port().to_string();
         for key in &keys {
             let mut command = vec!["MIGRATE", "127.0.0.1", &port, key, "0", "5000"];
             if let Some(password) = &self.options.password {

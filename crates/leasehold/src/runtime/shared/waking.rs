@@ -3,7 +3,7 @@
 //!
 //! Invariant: no driver and no server takes part, and the test brings every event.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
@@ -123,7 +123,7 @@ fn effects_on_the_polled_ticket_make_it_poll_again() {
 }
 
 #[test]
-fn an_uncontended_pair_takes_six_steps() {
+fn an_uncontended_pair_takes_five_steps() {
     let shared = client();
     let handle = Handle::new(Arc::clone(&shared));
     let mut cx = Context::from_waker(Waker::noop());
@@ -136,7 +136,32 @@ fn an_uncontended_pair_takes_six_steps() {
     };
     let hold = pair(&|id| Event::Acquire(id, request()), Reply::Nil);
     pair(&|id| Event::Release { hold, report: Some(id) }, Reply::Int(1));
-    assert_eq!(shared.lock().steps, 6);
+    assert_eq!(shared.lock().steps, 5, "the outcome of a release needs no claim");
+}
+
+#[test]
+fn the_outcome_of_a_release_is_delivered_once_and_leaves_no_listener() {
+    let shared = client();
+    let handle = Handle::new(Arc::clone(&shared));
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut acquire = pin!(Ticket::new(&handle, |id| Event::Acquire(id, request())));
+    assert!(acquire.as_mut().poll(&mut cx).is_pending());
+    answer(&shared, Reply::Nil);
+    assert!(acquire.as_mut().poll(&mut cx).is_ready());
+    let hold = acquire.hold().0;
+    let mut release = Ticket::new(&handle, |id| Event::Release { hold, report: Some(id) });
+    let (id, signal) = release.hold();
+    assert!(Pin::new(&mut release).poll(&mut cx).is_pending());
+    answer(&shared, Reply::Int(1));
+    let steps = shared.lock().steps;
+    // As a poll does that looked for the outcome just before its delivery.
+    let outcome = shared.claim(id, None, &signal, Waker::noop());
+    assert!(matches!(outcome, Ok(Some(Outcome::Released(Ok(true))))), "{outcome:?}");
+    assert!(shared.lock().listeners.is_empty());
+    assert_eq!(shared.lock().steps, steps + 1);
+    let outcome = Pin::new(&mut release).poll(&mut cx);
+    assert!(matches!(outcome, Poll::Ready(Ok(Outcome::Released(Ok(true))))), "{outcome:?}");
+    assert_eq!(shared.lock().steps, steps + 1, "a poll finds it without the lock");
 }
 
 #[test]
@@ -179,7 +204,7 @@ fn a_waker_may_call_the_client_when_it_is_woken_or_dropped() {
         let guard = guard_of(&handle, &ticket);
         let mut lost = Box::pin(guard.watch());
         assert!(lost.as_mut().poll(&mut Context::from_waker(&waker())).is_pending());
-        // The guard removes the waiter for the loss, and the other ticket is given up.
+        // The hold ends, and the other ticket is given up.
         drop(guard);
         let mut given_up = Box::pin(Ticket::new(&handle, |id| Event::Acquire(id, request())));
         assert!(given_up.as_mut().poll(&mut Context::from_waker(&waker())).is_pending());

@@ -9,7 +9,7 @@ use leasehold_testkit::servers::RedisServer;
 use super::{Folder, refused, toml};
 
 /// Configurations that are refused, each with the part that the error names.
-const REFUSED: [(&str, &str); 18] = [
+const REFUSED: [(&str, &str); 20] = [
     ("[sentinel]\nmaster = 'm'", "`sentinel.addresses` is missing"),
     ("[sentinel]\nmaster = 'm'\naddresses = []", "`sentinel.addresses` is missing"),
     ("[sentinel]\naddresses = ['a']", "`sentinel.master` is missing"),
@@ -34,6 +34,8 @@ const REFUSED: [(&str, &str); 18] = [
     ("url = 'memory://'\nreplicas = 'majority'", "`replicas_total` is missing"),
     ("url = 'memory://'\nreplicas_within = '10ms'", "`replicas` is missing"),
     ("url = 'memory://'\nreplicas_total = 2", "`replicas` is missing"),
+    ("url = 'memory://'\non_missing = 'warn'", "`replicas` is missing"),
+    ("url = 'memory://'\nlock.replicas = 'majority'", "`replicas_total` is missing"),
 ];
 
 #[test]
@@ -46,7 +48,8 @@ fn a_fleet_that_cannot_be_found_is_refused_by_its_key() {
 
 #[test]
 fn replicas_are_a_number_or_a_word() {
-    for (replicas, more) in [("2", ""), ("'all'", ""), ("'majority'", "\nreplicas_total = 2")] {
+    for (replicas, more) in [("2", ""), ("'all'", ""), ("'none'", ""), ("'majority'", "\nreplicas_total = 2")]
+    {
         let config = toml(&format!("url = 'memory://'\nreplicas = {replicas}{more}")).unwrap().to_string();
         assert!(config.contains(&format!("replicas = {}", replicas.replace('\'', "\""))), "{config}");
     }
@@ -151,4 +154,24 @@ fn a_build_without_tls_says_that_it_lacks_tls() {
         matches!(error, ConfigError::NotSupported { .. })
             && error.to_string().contains("`standalone.tls.ca_file` needs TLS")
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_primitive_has_its_own_replicas_and_missing_ones_may_be_done_without() {
+    let server = RedisServer::start();
+    let text = "replicas_within = '50ms'\nlock.replicas = 1\nfair_lock.replicas = 'none'";
+    let connect = async |more: &str| {
+        let config = toml(&format!("url = '{}'\n{text}\n{more}", server.url())).unwrap();
+        config.connect().await.unwrap()
+    };
+    let client = connect("on_missing = 'fail'").await;
+    let error = client.lock("one").try_lock().await.unwrap_err();
+    assert!(error.to_string().contains("replicas"), "{error}");
+    drop(client.fair_lock("none").try_lock().await.unwrap().expect("it needs no replica"));
+    drop(client.spin_lock("client").try_lock().await.unwrap().expect("the client has no policy"));
+    let client = connect("on_missing = 'warn'").await;
+    drop(client.lock("other").try_lock().await.unwrap().expect("it does without"));
+    let on_disk = toml(&format!("url = '{}'\nfsync = true", server.url())).unwrap();
+    let error = on_disk.connect().await.unwrap_err();
+    assert!(error.to_string().contains("WAITAOF") || format!("{error:?}").contains("WAITAOF"), "{error:?}");
 }

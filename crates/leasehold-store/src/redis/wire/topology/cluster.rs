@@ -5,8 +5,9 @@
 //! # How it works
 //! The map says which master has a slot. `MOVED` corrects one slot at once and asks for the whole map, at most once a
 //! second. `ASK` directs one call to the node that a slot moves to. A server that cannot be reached, or that does not
-//! serve, also asks for the map. Sharded channels follow their slots, and plain channels are with any one master. A node
-//! without slots ends when its last reply has come.
+//! serve, also asks for the map. Sharded channels follow their slots, and plain channels are with any one master. Two
+//! servers that direct a channel to each other do so a few times, and then it stays until a map decides. A node without
+//! slots ends when its last reply has come.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -31,7 +32,7 @@ use crate::redis::wire::queue::Queue;
 use crate::redis::wire::report::Report;
 use crate::redis::wire::value::{Value, server_error};
 
-/// The most servers to which one call is directed in turn.
+/// The most servers to which one call is directed in turn, and the channels of one slot between two maps.
 const REDIRECTIONS_MAX: u8 = 5;
 
 /// The masters of a cluster.
@@ -46,6 +47,8 @@ pub(crate) struct Cluster {
     /// The calls without a map.
     parked: Queue,
     subscribers: BTreeMap<SubscriberId, Subscriber>,
+    /// For each slot whose channels were directed elsewhere since the last map, how many times.
+    directed: BTreeMap<u16, u8>,
     /// The kind of channels, once it is known.
     channels: Option<Channels>,
     /// The master with the plain channels.
@@ -75,6 +78,7 @@ impl Cluster {
             lookup: Lookup::new(seed),
             parked: Queue::new(),
             subscribers: BTreeMap::new(),
+            directed: BTreeMap::new(),
             channels,
             hub: None,
             is_opening: false,
@@ -189,14 +193,12 @@ impl Cluster {
             Report::Redirected(call, redirection, failure) => {
                 self.redirected(turn, node, call, &redirection, failure);
             }
-            Report::Moved(redirection) => {
-                self.note_move(turn, node, &redirection);
-            }
+            Report::Moved(redirection) => self.channels_moved(turn, node, &redirection),
             Report::Deaf => {
                 self.leave_hub(turn, node);
                 self.look_up(turn);
             }
-            Report::Unfit => self.look_up(turn),
+            Report::Unfit | Report::Unconfirmed => self.look_up(turn),
             Report::Answered(answer) => self.answered(turn, node, answer),
             Report::Unknown | Report::Heard | Report::LoggedIn(_) => {}
         }
@@ -242,6 +244,20 @@ impl Cluster {
         }
     }
 
+    /// Lets the channels of a slot follow it. After a few redirections they stay with their server, which asks again after
+    /// a pause, until a map decides.
+    fn channels_moved(&mut self, turn: &mut Turn<'_>, from: NodeId, redirection: &Redirection) {
+        let times = self.directed.entry(redirection.slot).or_default();
+        if *times < REDIRECTIONS_MAX {
+            *times += 1;
+            self.note_move(turn, from, redirection);
+            // The slot may have moved before the server told the subscribers.
+            self.settle_slots(turn, &[redirection.slot]);
+        } else {
+            self.look_up(turn);
+        }
+    }
+
     /// Corrects the server of one slot, and asks for the whole map. Returns the server.
     fn note_move(&mut self, turn: &mut Turn<'_>, from: NodeId, redirection: &Redirection) -> Option<NodeId> {
         self.look_up(turn);
@@ -275,6 +291,11 @@ impl Cluster {
     /// Handles slots that another server has now.
     fn moved(&mut self, turn: &mut Turn<'_>, slots: &[u16]) {
         turn.outputs.push(Output::Replaced(Scope::slots(slots.iter().copied())));
+        self.settle_slots(turn, slots);
+    }
+
+    /// Lets the subscribers of these slots, in ascending order, listen at the servers of their channels.
+    fn settle_slots(&mut self, turn: &mut Turn<'_>, slots: &[u16]) {
         if self.channels == Some(Channels::Sharded) {
             let of_slots = |subscriber: &Subscriber| slots.binary_search(&subscriber.channel.slot()).is_ok();
             let ids = self.subscribers.iter().filter(|(_, subscriber)| of_slots(subscriber));
@@ -377,6 +398,7 @@ impl Cluster {
             return self.not_found(turn, Some(Failure::new(StoreErrorKind::ClusterDown, Applied::No)));
         }
         self.epoch = map.epoch;
+        self.directed.clear();
         let is_first = self.slots.is_unknown();
         let moved = self.slots.replace(slots);
         if !moved.is_empty() {
@@ -414,14 +436,18 @@ impl Cluster {
         self.drop_unused(turn);
     }
 
-    /// Forgets the servers without a slot that have nothing to do.
+    /// Forgets the servers without a slot that have nothing to do. A round under way may still ask a seed of these.
     fn drop_unused(&mut self, turn: &mut Turn<'_>) {
+        if self.lookup.is_under_way() {
+            return;
+        }
         let is_unused =
             |node: &NodeId| turn.nodes.get(*node).is_some_and(Node::is_idle) && !self.slots.has(*node);
         let unused: Vec<NodeId> = self.nodes.values().copied().filter(is_unused).collect();
         for node in unused {
             turn.remove(node);
             self.nodes.retain(|_, other| *other != node);
+            self.hub = self.hub.filter(|hub| *hub != node);
         }
     }
 

@@ -60,6 +60,11 @@ impl Lookup {
         self.is_wanted = true;
     }
 
+    /// Returns true if a round is under way, which may still ask each of its servers.
+    pub(super) const fn is_under_way(&self) -> bool {
+        self.round.is_some()
+    }
+
     /// Returns true if a round is to begin.
     pub(super) fn is_due(&self, now: Moment) -> bool {
         self.is_wanted && self.round.is_none() && self.not_before <= now

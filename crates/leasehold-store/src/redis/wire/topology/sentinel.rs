@@ -5,9 +5,14 @@
 //!
 //! # How it works
 //! A round asks all sentinels at once. The first answer counts, until another sentinel answers with a later epoch, which
-//! each failover raises, so a sentinel that was cut off does not lead the client back. A round begins with the first
-//! call, with each message `+switch-master`, when the master is unfit, and every ten seconds, because a message can be
-//! lost. The answers also name the other sentinels.
+//! each failover raises, so a sentinel that was cut off does not lead the client back. The sentinel that leads a failover
+//! raises its epoch first, and names the old master until the replicas follow the new one. So an answer during a failover
+//! ranks below the other answers of its epoch. An answer that ranks below that of the present master counts at the end of
+//! its round, if the master is unfit or most sentinels have answered, which is how a fleet looks that was created anew.
+//!
+//! A round begins with the first call, with each message `+switch-master`, when the master is unfit, and every ten
+//! seconds, because a message can be lost. A sentinel that is silent does not keep the next round waiting for longer than
+//! [`HEDGE`]. The answers also name the other sentinels.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,6 +24,7 @@ use crate::redis::url::Address;
 use crate::redis::wire::backoff::Backoff;
 use crate::redis::wire::ids::{NodeId, SubscriberId};
 use crate::redis::wire::io::Output;
+use crate::redis::wire::node::Node;
 use crate::redis::wire::nodes::{Nodes, Turn};
 use crate::redis::wire::part::Part;
 use crate::redis::wire::report::Report;
@@ -26,6 +32,8 @@ use crate::redis::wire::value::{Value, server_error};
 
 /// The time between two rounds without a reason.
 const POLL: Duration = Duration::from_secs(10);
+/// The time after which a round that has an answer makes room for the next one.
+const HEDGE: Duration = Duration::from_millis(300);
 /// The most sentinels that the client asks. A fleet has three to seven.
 const SENTINELS_MAX: usize = 32;
 /// The channel on which a sentinel tells that a fleet has a new master.
@@ -42,21 +50,25 @@ pub(crate) struct Sentinel {
     /// The sentinels of the URL.
     seeds: BTreeSet<Address>,
     sentinels: BTreeMap<Address, NodeId>,
-    /// The epoch of the answer that named the master.
-    epoch: u64,
+    /// The rank of the answer that named the master.
+    rank: Rank,
+    /// True from the opening of a connection to the master until the master is unfit or is replaced.
+    is_fit: bool,
     round: Option<Round>,
-    /// True if a round must follow the present one, whose answers may be too old.
-    again: bool,
+    /// The time from which the next round is wanted.
     next_round: Moment,
     pace: Backoff,
     is_closed: bool,
 }
 
 /// The answers of one round.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Round {
+    began: Moment,
     waiting: BTreeSet<NodeId>,
     best: Option<Answer>,
+    /// The number of sentinels that named a master.
+    answers: usize,
     /// The sentinels that were named.
     named: BTreeSet<Address>,
     failure: Option<Failure>,
@@ -65,8 +77,16 @@ struct Round {
 /// The master according to one sentinel.
 #[derive(Clone, Debug)]
 struct Answer {
-    epoch: u64,
+    rank: Rank,
     address: Address,
+}
+
+/// The order of answers, the latest last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    epoch: u64,
+    /// False while the sentinel is about a failover, whose epoch it may already have.
+    is_settled: bool,
 }
 
 impl Sentinel {
@@ -79,9 +99,9 @@ impl Sentinel {
             master,
             sentinels: sentinels.collect(),
             seeds: seeds.into_iter().collect(),
-            epoch: 0,
+            rank: Rank::default(),
+            is_fit: false,
             round: None,
-            again: false,
             next_round: Moment::NEVER,
             pace: Backoff::new(seed),
             is_closed: false,
@@ -95,41 +115,52 @@ impl Sentinel {
         match report {
             Report::Opened { again, .. } if node == self.master => {
                 self.pace.forget();
+                self.is_fit = true;
                 if again {
                     turn.outputs.push(Output::Replaced(Scope::All));
                 }
             }
-            Report::Unfit | Report::Unknown | Report::Deaf if node == self.master => self.ask_soon(turn),
-            Report::Answered(outcome) => self.answered(turn, node, outcome),
-            Report::Heard => {
-                self.again = self.round.is_some();
-                self.ask(turn);
+            Report::Unfit if node == self.master => {
+                self.is_fit = false;
+                self.ask_from(turn, self.pace.not_before());
             }
+            Report::Deaf | Report::Unconfirmed if node == self.master => {
+                self.ask_from(turn, self.pace.not_before());
+            }
+            Report::Unknown if node == self.master && self.round.is_none() => {
+                self.ask_from(turn, self.pace.not_before());
+            }
+            Report::Answered(outcome) => self.answered(turn, node, outcome),
+            Report::Heard => self.ask_from(turn, turn.now),
             _ => {}
         }
     }
 
-    /// Begins a round at the pace of the rounds that found no fit master.
-    fn ask_soon(&mut self, turn: &mut Turn<'_>) {
-        if self.round.is_some() {
-            return;
-        }
-        let not_before = self.pace.not_before();
-        if not_before <= turn.now {
+    /// Wants a round from this time on, and begins it if it is due.
+    fn ask_from(&mut self, turn: &mut Turn<'_>, time: Moment) {
+        self.next_round = self.next_round.min(time);
+        self.ask_if_due(turn);
+    }
+
+    fn ask_if_due(&mut self, turn: &mut Turn<'_>) {
+        if self.timer() <= turn.now && !self.is_closed {
             self.ask(turn);
-        } else {
-            self.next_round = self.next_round.min(not_before);
         }
     }
 
-    /// Begins a round, unless one is under way.
+    /// Begins a round of the sentinels that still owe no answer. A round under way ends.
     fn ask(&mut self, turn: &mut Turn<'_>) {
-        if self.round.is_some() {
-            return;
+        if let Some(round) = self.round.take() {
+            self.learn(turn, round.named);
         }
         self.pace.attempted(turn.now);
         self.next_round = Moment::NEVER;
-        let waiting: BTreeSet<NodeId> = self.sentinels.values().copied().collect();
+        let is_free = |node: &NodeId| turn.nodes.get(*node).is_some_and(Node::may_be_asked);
+        let waiting: BTreeSet<NodeId> = self.sentinels.values().copied().filter(is_free).collect();
+        if waiting.is_empty() {
+            self.next_round = turn.now + HEDGE;
+            return;
+        }
         let question = |subject: &str| vec!["SENTINEL".to_owned(), subject.to_owned(), self.service.clone()];
         let questions = [question("MASTER"), question("SENTINELS")];
         for node in &waiting {
@@ -138,7 +169,8 @@ impl Sentinel {
                 parts.subscriptions.keep(&mut parts.step, WATCHER, Channel::new(SWITCH));
             });
         }
-        self.round = Some(Round { waiting, ..Round::default() });
+        let (began, best, answers, named, failure) = (turn.now, None, 0, BTreeSet::new(), None);
+        self.round = Some(Round { began, waiting, best, answers, named, failure });
     }
 
     fn answered(&mut self, turn: &mut Turn<'_>, node: NodeId, outcome: Result<Vec<Value>, Failure>) {
@@ -150,8 +182,9 @@ impl Sentinel {
             round.named.extend(addresses(others.as_ref()));
             read_master(master, &self.service)
         });
+        round.answers += usize::from(answer.is_ok());
         match answer {
-            Ok(answer) if round.best.as_ref().is_none_or(|best| answer.epoch > best.epoch) => {
+            Ok(answer) if round.best.as_ref().is_none_or(|best| answer.rank > best.rank) => {
                 round.best = Some(answer);
             }
             Ok(_) => {}
@@ -159,7 +192,8 @@ impl Sentinel {
         }
         let is_over = round.waiting.is_empty();
         let best = round.best.clone();
-        if let Some(answer) = best.filter(|answer| is_over || answer.epoch >= self.epoch) {
+        let leads_back = is_over && (!self.is_fit || 2 * round.answers > self.sentinels.len());
+        if let Some(answer) = best.filter(|answer| leads_back || answer.rank >= self.rank) {
             self.adopt(turn, answer);
         }
         if is_over {
@@ -168,8 +202,8 @@ impl Sentinel {
     }
 
     /// Goes on with the master that a sentinel named.
-    fn adopt(&mut self, turn: &mut Turn<'_>, Answer { epoch, address }: Answer) {
-        self.epoch = epoch;
+    fn adopt(&mut self, turn: &mut Turn<'_>, Answer { rank, address }: Answer) {
+        self.rank = rank;
         let address = turn.nodes.settings().options.mapped(address);
         let moved = turn.with(self.master, |parts| {
             if parts.step.server.address() == Some(&address) {
@@ -181,13 +215,14 @@ impl Sentinel {
             !is_first
         });
         if moved == Some(true) {
+            self.is_fit = false;
             turn.outputs.push(Output::Replaced(Scope::All));
         }
     }
 
     fn end_round(&mut self, turn: &mut Turn<'_>) {
         let Some(round) = self.round.take() else { return };
-        self.next_round = turn.now + POLL;
+        self.next_round = self.next_round.min(turn.now + POLL);
         match round.best {
             Some(_) => self.learn(turn, round.named),
             None => {
@@ -195,9 +230,7 @@ impl Sentinel {
                 turn.with(self.master, |parts| parts.not_found(&failure));
             }
         }
-        if std::mem::take(&mut self.again) {
-            self.ask(turn);
-        }
+        self.ask_if_due(turn);
     }
 
     /// Adds the sentinels that were named, and drops those that neither the URL nor a sentinel names.
@@ -223,13 +256,17 @@ impl Sentinel {
     }
 
     pub(super) fn tick(&mut self, turn: &mut Turn<'_>) {
-        if self.next_round <= turn.now && !self.is_closed {
-            self.ask(turn);
-        }
+        self.ask_if_due(turn);
     }
 
     pub(super) fn timer(&self) -> Moment {
-        if self.round.is_some() { Moment::NEVER } else { self.next_round }
+        match &self.round {
+            None => self.next_round,
+            Some(round) if round.best.is_some() && self.next_round < Moment::NEVER => {
+                self.next_round.max(round.began + HEDGE)
+            }
+            Some(_) => Moment::NEVER,
+        }
     }
 
     pub(super) fn close(&mut self) {
@@ -249,7 +286,9 @@ fn read_master(value: Option<Value>, service: &str) -> Result<Answer, Failure> {
         Some(value) => {
             let epoch = value.field("config-epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or_default();
             let address = address(&value).ok_or_else(malformed)?;
-            Ok(Answer { epoch, address })
+            let flags = value.field("flags").unwrap_or_default();
+            let is_settled = !flags.split(',').any(|flag| flag == "failover_in_progress");
+            Ok(Answer { rank: Rank { epoch, is_settled }, address })
         }
         None => Err(malformed()),
     }

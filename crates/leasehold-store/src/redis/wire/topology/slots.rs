@@ -23,7 +23,7 @@ impl Slots {
         self.servers.get(usize::from(slot)).copied().flatten()
     }
 
-    /// Sets the server of a slot. Returns true if another server had it.
+    /// Sets the server of a slot. Returns true if another server or none had it.
     pub(super) fn set(&mut self, slot: u16, node: NodeId) -> bool {
         let Some(place) = self.servers.get_mut(usize::from(slot)) else { return false };
         let before = place.replace(node);
@@ -36,14 +36,16 @@ impl Slots {
                 count.remove();
             }
         }
-        before.is_some_and(|before| before != node)
+        before != Some(node)
     }
 
-    /// Takes over another table. Returns the slots that had another server before, in ascending order.
+    /// Takes over another table. Returns the slots that had another server before, in ascending order. A slot that had none
+    /// while others had one counts too, because it may have had another server before that.
     pub(super) fn replace(&mut self, other: Self) -> Vec<u16> {
+        let was_unknown = self.is_unknown();
         let before = std::mem::replace(self, other).servers;
         let pairs = (0..).zip(before.iter().zip(&self.servers));
-        let moved = pairs.filter(|(_, (before, now))| before.is_some() && now.is_some() && before != now);
+        let moved = pairs.filter(|(_, (before, now))| !was_unknown && now.is_some() && before != now);
         moved.map(|(slot, _)| slot).collect()
     }
 
@@ -72,12 +74,14 @@ mod tests {
         let (a, b) = (NodeId(1), NodeId(2));
         let mut slots = Slots::unknown();
         assert!(slots.is_unknown() && slots.first().is_none());
-        assert!(!slots.set(7, a) && !slots.set(8, a) && !slots.set(9, a), "no server had them");
+        let mut first = Slots::unknown();
+        assert!(first.set(7, a) && first.set(8, a) && first.set(9, a), "no server had them");
+        assert_eq!(slots.replace(first), [0; 0], "nothing was known");
         let mut next = Slots::unknown();
         next.set(6, b);
         next.set(7, a);
         next.set(8, b);
-        assert_eq!(slots.replace(next), [8], "a slot that was unknown, or is now, did not move");
+        assert_eq!(slots.replace(next), [6, 8], "a slot that is unknown now did not move");
         assert_eq!((slots.first(), slots.get(7), slots.get(9)), (Some(b), Some(a), None));
         assert!(slots.set(7, b) && !slots.set(7, b));
         assert!(!slots.has(a) && slots.has(b));

@@ -2,14 +2,26 @@
 
 use std::time::Duration;
 
-use leasehold_proto::{Applied, Channel, Reply, StoreErrorKind as Kind};
+use leasehold_proto::{Applied, Call, Channel, Confirm, Reply, Script, StoreErrorKind as Kind, Verb};
 
-use crate::confirm::{Confirm, Confirmation, OnMissing};
+use crate::confirm::{Confirmation, OnMissing};
 use crate::redis::connect::ConnectOptions;
-use crate::redis::wire::harness::{Driver, LONG, SHORT, delete};
+use crate::redis::wire::harness::{Driver, LONG, SHORT, delete, set};
 use crate::redis::wire::{ConnId, Input};
 
 const REPLICAS: &str = "role:master\r\nconnected_slaves:2\r\nslave0:ip=a,port=1,state=online,offset=1,lag=0\r\nslave1:ip=b,port=1,state=wait_bgsave,offset=0,lag=0\r\n";
+
+/// Returns a driver of a client without a policy, and its open connection.
+fn plain_driver(terms: Confirmation) -> (Driver, ConnId) {
+    let mut driver = Driver::with(ConnectOptions::default().resp3(false).confirmation(terms));
+    let plain = driver.open();
+    (driver, plain)
+}
+
+/// Submits an acquire with a policy of its own.
+fn set_with(driver: &mut Driver, value: u64, replicas: Confirm) -> u64 {
+    driver.submit(set(value).confirmed_by(Some(replicas)), LONG)
+}
 
 /// Returns a driver whose first call has opened the first of the two connections for groups, and that connection.
 fn driver(replicas: Confirm) -> (Driver, ConnId) {
@@ -17,7 +29,7 @@ fn driver(replicas: Confirm) -> (Driver, ConnId) {
 }
 
 fn driver_with(terms: Confirmation) -> (Driver, ConnId) {
-    let options = ConnectOptions::default().resp3(false).confirmation(Some(terms));
+    let options = ConnectOptions::default().resp3(false).confirmation(terms);
     let mut driver = Driver::with(options);
     driver.input(Input::Open);
     let plain = driver.accept();
@@ -111,6 +123,24 @@ fn a_release_waits_for_no_replica() {
 }
 
 #[test]
+fn renewals_and_questions_of_a_hand_off_count_when_their_replicas_have_acknowledged() {
+    static RENEW: Script = Script::new(Verb::Renew, "-- KEYS[1] key string any\nreturn 1");
+    static HAND_OFF: Script = Script::new(Verb::HandOff, "-- KEYS[1] key string any\nreturn 2");
+    for script in [&RENEW, &HAND_OFF] {
+        let (mut driver, id) = driver(Confirm::AtLeast(1));
+        driver.says(id, ":1\r\n:1\r\n");
+        driver.outcomes();
+        driver.taken(id);
+        let call = driver.submit(Call::with(script, ["k"], [""; 0]), LONG);
+        assert_eq!(driver.commands(id), ["EVAL 1 k", "WAIT 1 500"]);
+        driver.says(id, ":1\r\n");
+        assert_eq!(driver.outcomes(), [], "the replicas have not answered");
+        driver.says(id, ":0\r\n");
+        assert_eq!(driver.outcomes(), [(call, Err((Kind::Unconfirmed, Applied::Unknown)))]);
+    }
+}
+
+#[test]
 fn an_error_of_a_call_that_did_not_run_waits_for_no_replica() {
     let (mut driver, id) = driver(Confirm::AtLeast(1));
     driver.says(id, "-OOM command not allowed\r\n");
@@ -139,7 +169,7 @@ fn a_forgotten_script_is_covered_by_a_wait_of_its_own() {
 
 #[test]
 fn all_means_the_replicas_that_are_connected_now() {
-    let (mut driver, id) = driver(Confirm::All { at_least: 0 });
+    let (mut driver, id) = driver(Confirm::all(0));
     assert_eq!(driver.commands(id)[1..], ["INFO replication"]);
     driver.says(id, counted(REPLICAS));
     assert_eq!(driver.commands(id), ["EVAL 1 k 0", "WAIT 1 500"], "one of two is online");
@@ -239,7 +269,7 @@ fn a_server_that_cannot_say_what_is_on_its_disk_is_refused() {
         ("-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.", "appendonly yes"),
     ] {
         let terms = Confirmation::new(Confirm::AtLeast(0), SHORT).fsync(true);
-        let mut driver = Driver::with(ConnectOptions::default().confirmation(Some(terms)));
+        let mut driver = Driver::with(ConnectOptions::default().confirmation(terms));
         driver.input(Input::Open);
         let id = driver.accept();
         driver.says(id, format!("+PONG\r\n{answer}\r\n"));
@@ -247,4 +277,127 @@ fn a_server_that_cannot_say_what_is_on_its_disk_is_refused() {
         let text = std::error::Error::source(&error).unwrap().to_string();
         assert!(text.contains(says), "{text}");
     }
+}
+
+#[test]
+fn a_call_with_a_policy_has_a_connection_of_its_own_and_the_others_do_not_wait_for_it() {
+    let (mut driver, plain) = plain_driver(Confirmation::default());
+    set_with(&mut driver, 1, Confirm::AtLeast(1));
+    let confirmed = driver.accept();
+    driver.says(confirmed, "+PONG\r\n");
+    assert_eq!(driver.commands(confirmed)[1..], ["EVAL 1 k 1", "WAIT 1 1000"]);
+    let call = driver.set(2, LONG);
+    assert_eq!(driver.commands(plain), ["EVAL 1 k 2"]);
+    driver.says(plain, ":2\r\n");
+    assert_eq!(driver.outcomes(), [(call, Ok(Reply::Int(2)))]);
+    driver.says(confirmed, ":1\r\n:0\r\n");
+    assert_eq!(driver.outcomes(), [(1, Err((Kind::Unconfirmed, Applied::Unknown)))]);
+}
+
+#[test]
+fn a_policy_of_no_replica_takes_a_call_out_of_the_groups_of_its_client() {
+    let options = ConnectOptions::default().resp3(false);
+    let terms = Confirmation::new(Confirm::AtLeast(1), Duration::from_millis(500));
+    let mut driver = Driver::with(options.confirmation(terms));
+    let plain = driver.open();
+    set_with(&mut driver, 1, Confirm::None);
+    assert_eq!(driver.commands(plain), ["EVAL 1 k 1"]);
+    assert_eq!(driver.dialed, [plain]);
+}
+
+#[test]
+fn a_group_waits_for_the_most_replicas_and_each_call_counts_by_its_own_policy() {
+    let (mut driver, id) = driver(Confirm::AtLeast(1));
+    driver.says(id, ":0\r\n");
+    driver.taken(id);
+    let ids = [Confirm::AtLeast(2), Confirm::AtLeast(3), Confirm::AtLeast(1)]
+        .map(|replicas| set_with(&mut driver, 1, replicas));
+    driver.says(id, ":1\r\n");
+    assert_eq!(driver.outcomes(), [(1, Ok(Reply::Int(0)))]);
+    assert_eq!(driver.commands(id), ["EVAL 3 k k k 111 1 1 1", "WAIT 3 500"]);
+    driver.says(id, "*3\r\n:1\r\n:2\r\n:3\r\n:2\r\n");
+    let unconfirmed = Err((Kind::Unconfirmed, Applied::Unknown));
+    let expected = [(ids[0], Ok(Reply::Int(1))), (ids[1], unconfirmed), (ids[2], Ok(Reply::Int(3)))];
+    assert_eq!(driver.outcomes(), expected);
+}
+
+#[test]
+fn a_group_of_releases_does_not_count_the_replicas() {
+    let (mut driver, id) = driver(Confirm::all(1));
+    driver.says(id, counted(REPLICAS));
+    driver.says(id, ":0\r\n:1\r\n");
+    driver.taken(id);
+    driver.pass(Duration::from_secs(2));
+    driver.submit(delete(1), LONG);
+    assert_eq!(driver.commands(id), ["EVAL 1 k 1"], "the count of before is too old");
+    driver.says(id, ":1\r\n");
+    driver.submit(delete(2), LONG);
+    driver.set(1, LONG);
+    driver.says(id, ":1\r\n");
+    assert_eq!(driver.commands(id), ["EVALSHA 1 k 2", "INFO replication"]);
+}
+
+#[test]
+fn a_missing_replica_is_told_once_for_policies_that_alternate() {
+    let (mut driver, _) = plain_driver(Confirmation::default().on_missing(OnMissing::Warn));
+    set_with(&mut driver, 0, Confirm::AtLeast(2));
+    let id = driver.accept();
+    driver.says(id, "+PONG\r\n");
+    driver.says(id, counted(REPLICAS));
+    driver.says(id, ":0\r\n:1\r\n");
+    for replicas in [Confirm::AtLeast(1), Confirm::AtLeast(2), Confirm::AtLeast(1)] {
+        set_with(&mut driver, 0, replicas);
+        driver.says(id, ":0\r\n:1\r\n");
+    }
+    assert!(driver.outcomes().into_iter().all(|(_, outcome)| outcome.is_ok()));
+    assert_eq!(driver.missing, [(1, 2)]);
+}
+
+#[test]
+fn a_server_that_does_not_say_how_many_replicas_it_has_runs_no_call_that_counts_them() {
+    let warns =
+        Confirmation::new(Confirm::AtLeast(2), Duration::from_millis(500)).on_missing(OnMissing::Warn);
+    let all = Confirmation::new(Confirm::all(0), Duration::from_millis(500));
+    for (answer, kind) in [
+        ("-NOPERM User u has no permissions to run the 'info' command\r\n", Kind::PermissionDenied),
+        ("-BUSY Redis is busy running a script.\r\n", Kind::Busy),
+        ("$4\r\nnope\r\n", Kind::Malformed),
+    ] {
+        for terms in [warns, all] {
+            let (mut driver, id) = driver_with(terms);
+            driver.submit(delete(1), LONG);
+            assert_eq!(driver.commands(id)[1..], ["INFO replication"]);
+            driver.says(id, answer);
+            assert_eq!(driver.outcomes(), [(1, Err((kind, Applied::No)))]);
+            assert_eq!(driver.missing, []);
+            assert_eq!(driver.commands(id), ["EVAL 1 k 1"], "the release counts no replica");
+            driver.says(id, ":1\r\n");
+            driver.set(2, LONG);
+            assert_eq!(driver.commands(id), ["INFO replication"], "the next call asks again");
+        }
+    }
+}
+
+#[test]
+fn a_call_that_waited_long_gives_its_group_the_time_of_a_call() {
+    let (mut driver, id) = driver(Confirm::AtLeast(1));
+    driver.now = driver.now + SHORT / 2;
+    let call = driver.set(1, SHORT);
+    driver.now = driver.now + SHORT;
+    driver.says(id, ":0\r\n:1\r\n");
+    driver.outcomes();
+    driver.input(Input::Tick);
+    driver.now = driver.now + SHORT / 2;
+    driver.input(Input::Tick);
+    assert!(driver.streams.contains_key(&id), "the group before was answered a moment ago");
+    driver.says(id, ":1\r\n:1\r\n");
+    assert_eq!(driver.outcomes(), [(call, Ok(Reply::Int(1)))]);
+}
+
+#[test]
+fn a_confirmed_call_after_the_close_is_refused() {
+    let (mut driver, _) = plain_driver(Confirmation::default());
+    driver.input(Input::Close);
+    let call = set_with(&mut driver, 1, Confirm::AtLeast(1));
+    assert_eq!(driver.outcomes(), [(call, Err((Kind::Closed, Applied::No)))]);
 }

@@ -5,9 +5,11 @@ use std::time::Duration;
 use leasehold_proto::{Applied, Call, Reply, Scope, StoreErrorKind as Kind};
 
 use super::{array, at, driver};
-use crate::redis::url::Servers;
-use crate::redis::wire::harness::{Driver, LONG, SET};
+use crate::redis::connect::ConnectOptions;
+use crate::redis::url::{ServerUrl, Servers};
+use crate::redis::wire::harness::{Driver, LONG, SET, SHORT};
 use crate::redis::wire::{ConnId, Input};
+use crate::sharding::ShardedPubsub;
 use crate::store::Heard;
 
 /// The answers of a node to the first commands up to HELLO, which tells that it is a node, and those that follow.
@@ -50,7 +52,8 @@ fn accepts(driver: &mut Driver, host: &str) -> ConnId {
     let id = driver.accept_at(host);
     if driver.commands(id).contains(&"HELLO".to_owned()) {
         driver.says(id, GREETING);
-        if driver.commands(id).iter().any(|command| command.starts_with("SPUBLISH")) {
+        if driver.unread(id).iter().any(|command| command.starts_with("SPUBLISH")) {
+            driver.taken(id);
             driver.says(id, SHARDED);
         }
     } else {
@@ -160,6 +163,25 @@ fn a_call_that_may_have_run_goes_to_no_other_node() {
     let call = driver.submit(set(LOW, 1), LONG);
     driver.hang_up(a);
     assert_eq!(driver.outcomes(), [(call, Err((Kind::ConnectionLost, Applied::Unknown)))]);
+}
+
+#[test]
+fn a_node_that_cannot_run_a_call_now_refuses_it_and_keeps_its_connection() {
+    let (mut driver, a, b) = live();
+    for (text, kind) in [
+        ("-TRYAGAIN Multiple keys request during rehashing of slot\r\n", Kind::TryAgain),
+        ("-CLUSTERDOWN Hash slot not served\r\n", Kind::ClusterDown),
+    ] {
+        let refused = driver.submit(set(LOW, 1), LONG);
+        driver.taken(a);
+        driver.says(a, text);
+        assert_eq!(driver.outcomes(), [(refused, Err((kind, Applied::No)))], "the engine repeats it");
+        assert_eq!((driver.commands(a), driver.commands(b)), (Vec::new(), Vec::new()), "the wire does not");
+        let next = driver.submit(set(LOW, 2), LONG);
+        assert_eq!(driver.commands(a).len(), 1, "{kind:?} closes no connection");
+        driver.says(a, ":1\r\n");
+        assert_eq!(driver.outcomes(), [ran(next)]);
+    }
 }
 
 #[test]
@@ -273,4 +295,151 @@ fn a_sharded_channel_follows_its_slot() {
     driver.unsubscribe(1, &channel);
     driver.pass(Duration::from_secs(1));
     assert_eq!(driver.commands(at_b).last().unwrap(), &format!("SUNSUBSCRIBE {channel}"));
+}
+
+#[test]
+fn a_channel_that_two_nodes_direct_to_each_other_waits_for_a_map() {
+    let (mut driver, _, _) = live();
+    let channel = format!("c:{LOW}");
+    let slot = set(LOW, 0).slot().unwrap();
+    driver.subscribe(1, &channel);
+    let first = accepts(&mut driver, "a");
+    let request = format!("SSUBSCRIBE {channel}");
+    assert_eq!(driver.commands(first).last(), Some(&request));
+    driver.says(first, format!("-MOVED {slot} b:1\r\n"));
+    let second = accepts(&mut driver, "b");
+    let mut nodes = [(second, "a"), (first, "b")].into_iter().cycle();
+    for _ in 1..6 {
+        let (at, other) = nodes.next().unwrap();
+        assert_eq!(driver.commands(at).last(), Some(&request));
+        driver.says(at, format!("-MOVED {slot} {other}:1\r\n"));
+    }
+    for node in [first, second] {
+        assert_eq!(driver.commands(node), [""; 0], "the sixth redirection is not followed");
+    }
+    assert_eq!(driver.replaced.len(), 5);
+    driver.pass(Duration::from_secs(1));
+    assert_eq!(driver.commands(second), [request.as_str()], "the same node is asked again after a pause");
+    driver.says(second, format!("-MOVED {slot} a:1\r\n"));
+    assert!(!driver.commands(first).contains(&request), "it is not followed until a map decides");
+    let queried = driver.dials()[0].to_owned();
+    draws(&mut driver, &queried, &HALVES, 2);
+    assert_eq!(driver.commands(first), [request.as_str()]);
+    driver.says(
+        first,
+        "+PONG\r\n".to_owned() + &array(&["ssubscribe", &channel]).replace("*2", "*3") + ":1\r\n",
+    );
+    assert!(matches!(driver.heard.as_slice(), [(1, Heard::Listening(_))]));
+}
+
+#[test]
+fn each_seed_is_asked_while_the_others_are_silent() {
+    let mut driver = driver(Servers::Cluster { seeds: vec![at("a"), at("b"), at("c")] });
+    driver.input(Input::Open);
+    driver.pass(Duration::from_millis(700));
+    assert_eq!(driver.dials(), ["a", "b", "c"]);
+    draws(&mut driver, "c", &HALVES, 1);
+    let _silent = driver.accept_at("a");
+    greets(&mut driver, "a");
+    assert_eq!(driver.opened, [Ok(())]);
+}
+
+#[test]
+fn a_seed_that_is_no_master_is_asked_when_no_master_can_be_reached() {
+    let mut driver = driver(Servers::Cluster { seeds: vec![at("seed")] });
+    driver.input(Input::Open);
+    draws(&mut driver, "seed", &HALVES, 1);
+    let a = greets(&mut driver, "a");
+    driver.pass(Duration::from_secs(2));
+    // Both masters come back at other addresses. The next round begins with a tick, after a pause.
+    let call = driver.submit(set(LOW, 1), LONG);
+    driver.hang_up(a);
+    assert_eq!(driver.outcomes(), [(call, Err((Kind::ConnectionLost, Applied::Unknown)))]);
+    driver.submit(set(LOW, 2), LONG);
+    let mut rounds = 0;
+    while !driver.dials().contains(&"seed") {
+        for host in ["a", "b"] {
+            while driver.dials().contains(&host) {
+                driver.refuse_at(host);
+            }
+        }
+        driver.pass(Duration::from_millis(300));
+        driver.submit(set(LOW, 3), LONG);
+        rounds += 1;
+        assert!(rounds < 20, "the seed is never asked: {:?}", driver.dials());
+    }
+    draws(&mut driver, "seed", &[(0, 16_383, "c")], 2);
+    driver.submit(set(LOW, 4), LONG);
+    greets(&mut driver, "c");
+}
+
+#[test]
+fn a_slot_that_nobody_had_in_between_takes_its_channels_along() {
+    let (mut driver, a, _) = live();
+    let slot = set(LOW, 0).slot().unwrap();
+    let channel = format!("c:{LOW}");
+    driver.subscribe(1, &channel);
+    let at_a = accepts(&mut driver, "a");
+    assert_eq!(driver.commands(at_a).last().unwrap(), &format!("SSUBSCRIBE {channel}"));
+    let holes = [(0, slot - 1, "a"), (slot + 1, 8_191, "a"), (8_192, 16_383, "b")];
+    let with_b = [(0, slot - 1, "a"), (slot, slot, "b"), (slot + 1, 8_191, "a"), (8_192, 16_383, "b")];
+    for (ranges, epoch) in [(&holes[..], 2), (&with_b[..], 3)] {
+        driver.pass(Duration::from_secs(2));
+        driver.submit(set(LOW, 1), LONG);
+        driver.taken(a);
+        driver.says(a, "-CLUSTERDOWN Hash slot not served\r\n");
+        let asked = driver.dials()[0].to_owned();
+        draws(&mut driver, &asked, ranges, epoch);
+    }
+    assert_eq!(driver.replaced, [Scope::slots([slot])]);
+    let at_b = accepts(&mut driver, "b");
+    assert_eq!(driver.commands(at_b).last().unwrap(), &format!("SSUBSCRIBE {channel}"));
+}
+
+#[test]
+fn a_master_that_does_not_answer_in_time_is_asked_about_at_once() {
+    let (mut driver, a, _) = live();
+    driver.pass(Duration::from_secs(2));
+    let call = driver.submit(set(LOW, 1), SHORT);
+    driver.pass(SHORT);
+    assert_eq!(driver.outcomes(), [(call, Err((Kind::Timeout, Applied::Unknown)))]);
+    assert!(!driver.streams.contains_key(&a));
+    assert!(!driver.dials().is_empty(), "a round has begun");
+}
+
+#[test]
+fn plain_channels_leave_a_node_that_is_dropped() {
+    let url = ServerUrl {
+        servers: Servers::Cluster { seeds: vec![at("b")] },
+        tls: false,
+        credentials: None,
+        db: 0,
+    };
+    let options = ConnectOptions::default().resp3(false).at_once(1).sharded_pubsub(ShardedPubsub::Off);
+    let mut driver = Driver::of(url, options);
+    let slot = set(LOW, 0).slot().unwrap();
+    let ranges = [(slot, slot, "a"), (slot + 1, 16_383, "b")];
+    driver.input(Input::Open);
+    draws(&mut driver, "b", &ranges, 1);
+    let a = greets(&mut driver, "a");
+    driver.subscribe(1, "c");
+    let channels = accepts(&mut driver, "a");
+    assert_eq!(driver.commands(channels).last().unwrap(), "SUBSCRIBE c");
+    driver.says(channels, "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n");
+    driver.unsubscribe(1, "c");
+    driver.pass(Duration::from_secs(3));
+    driver.says(channels, "*3\r\n$11\r\nunsubscribe\r\n$1\r\nc\r\n:0\r\n");
+    driver.submit(set(LOW, 1), LONG);
+    driver.says(a, "-CLUSTERDOWN The cluster is down\r\n");
+    let asked = driver.dials()[0].to_owned();
+    draws(&mut driver, &asked, &ranges, 1);
+    // The last slot of the node moves, and it goes before the next map comes.
+    driver.submit(set(LOW, 2), LONG);
+    driver.says(a, format!("-MOVED {slot} b:1\r\n"));
+    greets(&mut driver, "b");
+    driver.input(Input::Tick);
+    assert_eq!(driver.dials(), [""; 0]);
+    driver.subscribe(2, "c");
+    let channels = accepts(&mut driver, "b");
+    assert_eq!(driver.commands(channels).last().unwrap(), "SUBSCRIBE c");
 }

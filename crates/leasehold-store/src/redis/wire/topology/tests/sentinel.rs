@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use leasehold_proto::{Applied, Reply, Scope, StoreErrorKind as Kind};
+use leasehold_proto::{Applied, Confirm, Reply, Scope, StoreErrorKind as Kind};
 
 use super::{array, at, driver};
-use crate::redis::url::Servers;
+use crate::confirm::Confirmation;
+use crate::redis::connect::ConnectOptions;
+use crate::redis::url::{ServerUrl, Servers};
 use crate::redis::wire::harness::{Driver, LONG};
 use crate::redis::wire::{ConnId, Input};
 
@@ -100,6 +102,28 @@ fn a_server_that_is_no_master_gets_no_call() {
     let id = greets(&mut driver, "b", MASTER);
     driver.says(id, ":1\r\n");
     assert_eq!(driver.outcomes(), [(2, Ok(Reply::Int(1)))]);
+}
+
+#[test]
+fn a_sentinel_that_leads_a_failover_does_not_lead_back_to_the_old_master() {
+    // The leader has raised its epoch, and names the old master until the replicas follow the new one.
+    let leader_names = |driver: &mut Driver, master: &str, epoch: &str| {
+        let id = asked(driver, "s");
+        let flags = "master,failover_in_progress";
+        let fields = ["name", "m", "ip", master, "port", "1", "flags", flags, "config-epoch", epoch];
+        driver.says(id, array(&fields) + "*0\r\n");
+    };
+    let mut driver = fleet(&["s", "t"]);
+    driver.set(1, LONG);
+    leader_names(&mut driver, "a", "4");
+    names(&mut driver, "t", "b", 4);
+    let id = greets(&mut driver, "b", MASTER);
+    driver.says(id, ":1\r\n");
+    assert_eq!(driver.outcomes(), [(1, Ok(Reply::Int(1)))]);
+    driver.pass(Duration::from_secs(11));
+    leader_names(&mut driver, "a", "4");
+    names(&mut driver, "t", "b", 4);
+    assert!(driver.streams.contains_key(&id), "the client stays at the new master");
 }
 
 #[test]
@@ -201,4 +225,90 @@ fn sentinels_are_learned_and_forgotten() {
     driver.pass(Duration::from_secs(11));
     names(&mut driver, "s", "a", 1);
     assert!(!driver.dials().contains(&"t"), "{:?}", driver.dials());
+}
+
+#[test]
+fn a_silent_sentinel_does_not_delay_the_new_master() {
+    let mut driver = fleet(&["s", "t", "u"]);
+    driver.input(Input::Open);
+    names(&mut driver, "s", "a", 1);
+    let id = greets(&mut driver, "a", MASTER);
+    names(&mut driver, "t", "a", 1);
+    let silent = driver.accept_at("u");
+    let watch = watched(&mut driver);
+    driver.says(watch, "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$9\r\nm a 1 b 1\r\n");
+    driver.pass(Duration::from_millis(300));
+    names(&mut driver, "t", "b", 2);
+    assert!(!driver.streams.contains_key(&id), "the client leaves the old master");
+    // What the silent one says at last is older.
+    let master = array(&["name", "m", "ip", "a", "port", "1", "config-epoch", "1"]);
+    driver.says(silent, "+PONG\r\n".to_owned() + &master + "*0\r\n");
+    names(&mut driver, "s", "b", 2);
+    assert_eq!(driver.replaced, [Scope::All]);
+    driver.set(1, LONG);
+    greets(&mut driver, "b", MASTER);
+}
+
+#[test]
+fn one_sentinel_that_was_cut_off_does_not_lead_a_fit_client_back_and_most_of_them_do() {
+    let mut driver = fleet(&["s", "t", "u"]);
+    driver.set(1, LONG);
+    for sentinel in ["s", "t", "u"] {
+        names(&mut driver, sentinel, "b", 5);
+    }
+    let id = greets(&mut driver, "b", MASTER);
+    driver.says(id, ":1\r\n");
+    driver.pass(Duration::from_secs(11));
+    names(&mut driver, "s", "a", 4);
+    for host in ["t", "t", "u", "u"] {
+        driver.refuse_at(host);
+    }
+    assert!(driver.streams.contains_key(&id) && driver.replaced.is_empty(), "one of three is no evidence");
+    driver.pass(Duration::from_secs(11));
+    for sentinel in ["s", "t"] {
+        names(&mut driver, sentinel, "a", 4);
+    }
+    driver.refuse_at("u");
+    assert!(!driver.streams.contains_key(&id), "the fleet was created anew");
+    assert_eq!(driver.replaced, [Scope::All]);
+}
+
+#[test]
+fn sentinels_are_asked_for_calls_alone_once_none_knows_the_service() {
+    let mut driver = fleet(&["s"]);
+    driver.set(1, LONG);
+    for _ in 0..2 {
+        driver.refuse_at("s");
+    }
+    assert_eq!(driver.outcomes(), [(1, Err((Kind::Unreachable, Applied::No)))]);
+    driver.pass(Duration::from_secs(1));
+    watched(&mut driver);
+    driver.pass(Duration::from_secs(8));
+    assert_eq!(driver.dials(), [""; 0], "nine seconds without a call");
+}
+
+#[test]
+fn a_master_that_its_replicas_do_not_follow_is_asked_about() {
+    let sentinels = vec![at("s")];
+    let url = ServerUrl {
+        servers: Servers::Sentinel { sentinels, service: "m".to_owned(), credentials: None },
+        tls: false,
+        credentials: None,
+        db: 0,
+    };
+    let terms = Confirmation::new(Confirm::AtLeast(1), Duration::from_millis(100));
+    let mut driver = Driver::of(url, ConnectOptions::default().resp3(false).at_once(1).confirmation(terms));
+    driver.input(Input::Open);
+    names(&mut driver, "s", "a", 1);
+    greets(&mut driver, "a", MASTER);
+    driver.pass(Duration::from_secs(1));
+    driver.set(1, LONG);
+    let id = driver.accept_at("a");
+    driver.taken(id);
+    driver.says(id, "+PONG\r\n*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n");
+    driver.says(id, ":1\r\n:0\r\n");
+    assert_eq!(driver.outcomes(), [(1, Err((Kind::Unconfirmed, Applied::Unknown)))]);
+    names(&mut driver, "s", "b", 2);
+    assert!(!driver.streams.contains_key(&id));
+    assert_eq!(driver.replaced, [Scope::All]);
 }

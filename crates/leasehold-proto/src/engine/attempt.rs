@@ -80,7 +80,7 @@ impl Engine {
             let attempt = self.next_attempt(now, id, (waiter, By::Extra), &mut Tries::default(), &terms);
             self.send_attempt(attempt, false);
             if let Some(queue) = self.places.queue_mut(id) {
-                queue.extra += 1;
+                queue.extra_sent();
             }
         }
     }

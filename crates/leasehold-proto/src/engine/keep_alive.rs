@@ -62,7 +62,7 @@ impl Engine {
         }
         let (queue, interval) = (acquire.queue(), self.calls_every(acquire));
         if let Some(waiting) = self.places.queue_mut(queue) {
-            waiting.narrow();
+            waiting.close();
             if !waiting.server.has_call() && !waiting.server.alarm.is_set() {
                 waiting.server.alarm.set(&mut self.cx.timers, Timer::KeepAlive(queue), now + interval);
             }

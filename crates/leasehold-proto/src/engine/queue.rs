@@ -25,7 +25,9 @@ pub(super) struct Queue {
     /// The attempts of the queue, of which one is for the first waiter.
     pub(super) tries: Tries,
     /// The number of further attempts that are on their way.
-    pub(super) extra: u32,
+    extra: u32,
+    /// Those of them that were sent before the last news. Their refusal does not say what is there now.
+    outdated: u32,
     /// The number of attempts that may be on their way at once. Each grant doubles it, and a refusal ends that.
     window: u32,
     /// True from a refusal until there is news. A grant then does not suggest that more is there.
@@ -51,6 +53,7 @@ impl Default for Queue {
             len: 0,
             tries: Tries::default(),
             extra: 0,
+            outdated: 0,
             window: 1,
             closed: false,
             given_back: 0,
@@ -98,19 +101,37 @@ impl Queue {
     }
 
     /// Notes a refusal: nothing more is there.
-    pub(super) const fn narrow(&mut self) {
+    pub(super) const fn close(&mut self) {
         (self.window, self.closed, self.given_back) = (1, true, 0);
+    }
+
+    /// Notes an answer that does not say what is there: a failure, or a refusal from before the last news.
+    pub(super) fn narrow(&mut self) {
+        self.window = self.given_back.clamp(1, ATTEMPTS_MAX);
     }
 
     /// Notes news: something may be there again.
     pub(super) const fn reopen(&mut self) {
-        self.closed = false;
+        (self.closed, self.outdated) = (false, self.extra);
+    }
+
+    /// Notes that an attempt for a further waiter was sent.
+    pub(super) const fn extra_sent(&mut self) {
+        self.extra += 1;
+    }
+
+    /// Notes the answer to the oldest attempt for a further waiter. Returns true if there was news since it was sent.
+    pub(super) const fn extra_answered(&mut self) -> bool {
+        let is_outdated = self.outdated > 0;
+        (self.extra, self.outdated) = (self.extra - 1, self.outdated.saturating_sub(1));
+        is_outdated
     }
 
     /// Notes that this client itself has given back so many units, which are enough for as many waiters.
     pub(super) fn admit(&mut self, units: u32) {
         self.window = units.clamp(1, ATTEMPTS_MAX);
         self.given_back = self.given_back.saturating_add(units);
+        self.outdated = self.extra;
     }
 
     /// Notes that a grant has taken so many units.

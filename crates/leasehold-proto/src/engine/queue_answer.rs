@@ -34,18 +34,19 @@ impl Engine {
             waiter.attempted = false;
         }
         let Some(queue) = self.places.queue_mut(attempt.queue).certain(OPEN) else { return };
-        if attempt.by == By::Extra {
-            queue.extra -= 1;
+        let outdated = if attempt.by == By::Extra {
+            queue.extra_answered()
         } else {
             queue.tries.call = None;
             // The script may have put the wire owner into a queue, unless the answer is an error.
             queue.tries.queued |= attempt.queues && answer.is_ok();
-        }
+            queue.tries.again
+        };
         let first = queue.first();
         match answer {
             Ok(Answer::Granted { token }) => self.queue_granted(now, attempt, token),
             Ok(Answer::Refused { remaining } | Answer::RecentlyRestarted { remaining }) => {
-                self.queue_refused(now, attempt, remaining);
+                self.queue_refused(now, attempt, remaining, outdated);
             }
             Ok(Answer::Deleted) if attempt.terms.recipe().holding.is_event() => {
                 self.end_event(now, attempt.queue, &Err(AcquireFailure::Deleted));
@@ -160,9 +161,14 @@ impl Engine {
         }
     }
 
-    fn queue_refused(&mut self, now: Moment, attempt: &Attempt, remaining: Duration) {
+    /// Handles a refusal. It is outdated if there was news after its attempt was sent.
+    fn queue_refused(&mut self, now: Moment, attempt: &Attempt, remaining: Duration, outdated: bool) {
         let Some(queue) = self.places.queue_mut(attempt.queue).certain(OPEN) else { return };
-        queue.narrow();
+        if outdated {
+            queue.narrow();
+        } else {
+            queue.close();
+        }
         if attempt.by == By::Extra {
             return self.sleep_unless_attempting(now, attempt.queue);
         }

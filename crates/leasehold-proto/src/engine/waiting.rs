@@ -324,7 +324,8 @@ impl Engine {
     }
 
     /// Handles a message for a queue. If this client holds the name, its own last release may have sent the message.
-    /// Any other message means that the lock was taken away.
+    /// Any other message means that the lock was taken away. An attempt on its way may be refused although the lock is
+    /// free since, so another one follows it even while the client leaves releases to others.
     fn queue_message(&mut self, now: Moment, id: QueueId) {
         let Some(queue) = self.places.queue_mut(id).certain("only an open queue listens") else { return };
         let is_echo = queue.takes_echo(now);
@@ -339,7 +340,7 @@ impl Engine {
             self.advance(now, id);
         } else if !rest.is_zero() && self.places.queue(id).is_some_and(Queue::makes_no_attempt) {
             self.sleep_for(now, id, rest);
-        } else if rest.is_zero() && !is_echo {
+        } else if !is_echo {
             self.wake_up(now, Listener::Queue(id));
         }
     }

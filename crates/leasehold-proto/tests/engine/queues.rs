@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use leasehold_proto::engine::{Event, Id, Outcome, Request, Subject};
 use leasehold_proto::recipe::fair::FAIR;
+use leasehold_proto::recipe::read_write::READ_LOCK;
 use leasehold_proto::recipe::reentrant::REENTRANT;
 use leasehold_proto::recipe::semaphore::{FIFO_SEMAPHORE, SEMAPHORE};
 use leasehold_proto::{Lease, Name, Recipe, Reply, Verb};
@@ -80,6 +81,74 @@ fn each_grant_of_a_permit_doubles_the_attempts_until_one_is_refused() {
     harness.answer(4, Ok(Reply::Int(0)));
     harness.step(5, Event::Message(channel));
     assert_eq!(harness.sent.len(), 1);
+}
+
+/// The replies that refuse and grant a primitive which several waiters can have at once.
+const SHARED: [(&Recipe, Reply, Reply); 2] =
+    [(&READ_LOCK, Reply::Int(20_000), Reply::Nil), (&SEMAPHORE, Reply::Int(0), Reply::Int(1))];
+
+#[test]
+fn a_refusal_from_before_a_message_does_not_stop_the_waiters_behind_the_next_grant() {
+    for (recipe, refused, granted) in SHARED {
+        let mut harness = Harness::new();
+        for id in 1..=8 {
+            harness.step(0, Event::Acquire(Id(id), of(recipe, id)));
+        }
+        harness.answer(1, Ok(refused.clone()));
+        let channel = harness.listening.first().unwrap().clone();
+        harness.step(2, Event::Listening(channel.clone()));
+        assert_eq!(harness.sent.len(), 1);
+        // The message comes on another connection than the refusal, and overtakes it.
+        harness.step(3, Event::Message(channel));
+        harness.answer(4, Ok(refused));
+        for attempts in [1, 2, 4] {
+            assert_eq!(harness.sent.len(), attempts, "of {}", recipe.kind);
+            harness.answer(5, Ok(granted.clone()));
+        }
+    }
+}
+
+#[test]
+fn a_further_refusal_from_before_a_message_does_not_stop_the_waiters_either() {
+    for (recipe, refused, granted) in SHARED {
+        let mut harness = Harness::new();
+        for id in 1..=8 {
+            harness.step(0, Event::Acquire(Id(id), of(recipe, id)));
+        }
+        harness.answer(0, Ok(granted.clone()));
+        assert_eq!(harness.sent.len(), 2);
+        harness.answer(1, Ok(refused.clone()));
+        let channel = harness.listening.first().unwrap().clone();
+        harness.step(2, Event::Listening(channel));
+        assert_eq!(harness.sent.len(), 2, "the further attempt is still on its way");
+        harness.answer(3, Ok(refused));
+        for attempts in [1, 2, 4] {
+            assert_eq!(harness.sent.len(), attempts, "of {}", recipe.kind);
+            harness.answer(4, Ok(granted.clone()));
+        }
+    }
+}
+
+#[test]
+fn a_further_refusal_from_before_a_release_does_not_count_against_it() {
+    let mut harness = Harness::new();
+    harness.step(0, Event::Acquire(Id(1), Request { units: 3, ..of(&SEMAPHORE, 1) }));
+    harness.answer(0, Ok(Reply::Int(1)));
+    assert!(matches!(harness.claim(0, 1), Some(Outcome::Acquired(Ok(_)))));
+    for id in 2..=8 {
+        harness.step(1, Event::Acquire(Id(id), of(&SEMAPHORE, id)));
+    }
+    harness.answer(1, Ok(Reply::Int(1)));
+    assert_eq!(harness.sent.len(), 2);
+    harness.answer(2, Ok(Reply::Int(0)));
+    harness.release(3, 1, 99);
+    assert_eq!(verbs(&harness)[..2], [Verb::Acquire, Verb::Release]);
+    harness.answer(4, Ok(Reply::Int(0)));
+    harness.answer(5, Ok(Reply::Int(2)));
+    for left in [3, 2, 1] {
+        assert!(!harness.sent.is_empty(), "{left} of 3 units have no attempt");
+        harness.answer(6, Ok(Reply::Int(1)));
+    }
 }
 
 #[test]

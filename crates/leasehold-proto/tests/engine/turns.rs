@@ -224,6 +224,20 @@ fn a_client_leaves_a_lock_to_slow_clients_and_not_to_listeners_that_do_not_wait(
 }
 
 #[test]
+fn a_message_during_a_pause_is_not_lost_behind_an_attempt_on_its_way() {
+    let (mut harness, channel) = contended(Settings::default(), 5);
+    harness.release(200, 2, 99);
+    assert_eq!(harness.answer(201, Ok(Reply::Int(HEARD_BY_THREE))).verb(), Verb::Release);
+    harness.step(201, Event::Message(channel.clone()));
+    assert!(harness.sent.is_empty(), "it stands back: {:?}", harness.sent);
+    harness.step(202, Event::Listening(channel.clone()));
+    assert_eq!(harness.sent.len(), 1, "what was sent before the subscription is lost");
+    harness.step(203, Event::Message(channel));
+    assert_eq!(harness.answer(204, Ok(Reply::Int(30_000))).verb(), Verb::Acquire);
+    assert_eq!(harness.sent.len(), 1, "the lock may be free since");
+}
+
+#[test]
 fn a_client_stands_back_for_long_again_after_the_turn_of_another() {
     let (mut harness, channel) = contended(Settings::default(), 20);
     assert_eq!(stand_back(&mut harness, &channel, 2), LONGEST_PAUSE);

@@ -10,7 +10,7 @@ use leasehold_testkit::fleets::{Cluster, Sentinels};
 use leasehold_testkit::servers::{Monitor, RedisServer};
 
 use crate::java::{Answer, Failure, Java};
-use crate::support::{connect_with, eventually, ms};
+use crate::support::{SOON, connect_with, eventually, ms};
 
 /// The polling interval of a Rust waiter in these tests, so long that no test passes because of a poll.
 pub(crate) const POLL_INTERVAL: Duration = ms(20_000);
@@ -280,6 +280,17 @@ impl Thread {
     pub(crate) fn number(&self, command: &str) -> impl Future<Output = i64> {
         let answer = self.ask(command).ok();
         async move { answer.await.parse().unwrap() }
+    }
+
+    /// Waits until the thread is parked where a message wakes it. A message for all waiters, as those of a read-write
+    /// lock are, misses a thread of Redisson that has made its last attempt and is not parked yet.
+    pub(crate) async fn parked(&self) {
+        let began = Instant::now();
+        // Another thread answers, because this one waits.
+        let ask = format!("client parked {}", self.name);
+        while self.java.ask(&ask).ok().await != "true" {
+            assert!(began.elapsed() < SOON, "{} is not parked", self.name);
+        }
     }
 
     /// The field of this thread's holds in the hash of a lock.

@@ -27,6 +27,11 @@ impl LockCommands {
         self.channel.clone().map_or(Wait::Polling, Wait::Listening)
     }
 
+    /// Returns true if Redisson's message wakes only the threads that are parked when it comes.
+    fn wakes_only_parked_threads(&self) -> bool {
+        self.channel.as_ref().is_some_and(|channel| channel.starts_with("redisson_rwlock:"))
+    }
+
     /// Acquires on this thread, which must succeed at once.
     pub(crate) async fn take(&self, thread: &Thread) -> String {
         soon("what is free", thread.ask(&self.acquire).ok()).await
@@ -68,6 +73,9 @@ pub(crate) async fn rust_hands_over_to_java(
     let watch = harness.watch(&lock_commands.name, lock_commands.wait());
     let waiter = thread.ask(&lock_commands.acquire);
     watch.wait_for_waiter().await;
+    if lock_commands.wakes_only_parked_threads() {
+        thread.parked().await;
+    }
     assert!(waiter.is_pending(), "it is Rust's");
 
     let released = Instant::now();

@@ -153,12 +153,9 @@ async fn a_writer_wakes_the_readers_of_both_sides_at_once(harness: Harness) {
         };
         let mut theirs = Vec::new();
         for reader in 0..5 {
-            let watch = harness.watch(&name, Wait::Listening(channel.clone()));
             let thread = peer.thread(&format!("reader-{reader}"));
             let answer = thread.ask(&lock_commands("read", &name).acquire);
-            if reader == 0 {
-                watch.wait_for_waiter().await;
-            }
+            thread.parked().await;
             theirs.push((thread, answer));
         }
         let ours: Vec<_> = (0..5).map(|_| tokio::spawn(enter(lock.clone(), "read"))).collect();

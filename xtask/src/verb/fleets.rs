@@ -8,7 +8,7 @@ use anyhow::Result;
 use crate::{server, shell};
 
 /// The share of every change: some faults of each fleet, from a fixed seed.
-const SHARE: [&str; 4] = ["--minutes", "2", "--seed", "1"];
+const SHARE: [&str; 4] = ["--minutes", "5", "--seed", "1"];
 
 /// Runs the share of every change. Takes `--minutes`, `--seed`, `--topology`, `--faults`, `--secured`,
 /// `--workers` and `--logs`.

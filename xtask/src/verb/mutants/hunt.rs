@@ -53,8 +53,8 @@ fn simulate(tree: &Tree, mode: &str) -> Result<Option<Found>> {
     // The dev profile optimizes the engine, the store and the simulator, so a seed takes 1.4 times as long as in a
     // release, and the build of a mutant seconds in place of minutes.
     let build = ["build", "--quiet", "--locked", "-p", "leasehold-sim", "--bin", "leasehold-sim"];
-    let built = at(tree, &build)?.status().context("cannot run cargo")?;
-    ensure!(built.success(), "it does not compile");
+    let built = at(tree, &build)?.output().context("cannot run cargo")?;
+    ensure!(built.status.success(), "it does not compile: {}", String::from_utf8_lossy(&built.stderr));
     let begin = Instant::now();
     let mut hunt = Command::new(tree.target().join("debug/leasehold-sim"));
     let hunt = hunt.args(["--mode", mode, "--seeds", SEEDS, "--seconds", SECONDS, "--brief"]).output()?;
@@ -113,12 +113,12 @@ fn is_there(printed: &str) -> bool {
     printed.lines().any(|line| line.trim() == "running 1 test")
 }
 
-/// Builds a cargo command that runs in the copy.
+/// Builds a cargo command that runs in the copy. What it builds lies beside what the checkout builds, whose dependencies
+/// it uses with the same flags, and the finished programs lie in a folder of their own.
 fn at(tree: &Tree, arguments: &[&str]) -> Result<Command> {
     let mut command = cargo(arguments)?;
-    command.current_dir(tree.path()).env("CARGO_TARGET_DIR", tree.target()).env("CARGO_INCREMENTAL", "1");
-    // Debug information would slow down builds that repeat for every mutant.
-    command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("RUSTFLAGS", "-Awarnings");
+    command.current_dir(tree.path()).env("CARGO_BUILD_BUILD_DIR", tree.build()).env("CARGO_INCREMENTAL", "1");
+    command.env("CARGO_TARGET_DIR", tree.target());
     Ok(command)
 }
 

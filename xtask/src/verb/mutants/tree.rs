@@ -41,7 +41,10 @@ impl Tree {
         for folder in FOLDERS {
             copy_folder(&root.join(folder), &copy.join(folder))?;
         }
-        Ok(Self { root, copy })
+        let tree = Self { root, copy };
+        // Cargo creates the folder only for programs that are not tests, and the log of a test is there.
+        fs::create_dir_all(tree.target())?;
+        Ok(tree)
     }
 
     /// Returns the root of the copy.
@@ -49,9 +52,14 @@ impl Tree {
         &self.copy
     }
 
-    /// Returns the target folder of every build in the copy.
+    /// Returns the folder of the finished programs.
     pub(super) fn target(&self) -> PathBuf {
         self.copy.with_file_name("target")
+    }
+
+    /// Returns the folder of every build, that of the checkout.
+    pub(super) fn build(&self) -> PathBuf {
+        self.root.join("target")
     }
 
     /// Applies a mutant. A stale mutant is an error.

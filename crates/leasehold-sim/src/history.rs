@@ -26,6 +26,8 @@ pub(crate) struct Hold(pub(crate) u64);
 pub(crate) enum Event {
     /// A user begins an operation, which has to end by itself within `within`, if that is given.
     Requested { op: Op, process: usize, name: Arc<str>, what: What, within: Option<Duration> },
+    /// The operation that was just requested acquires a read hold.
+    Reads { op: Op },
     /// The operation has ended.
     Completed { op: Op, outcome: Outcome },
     /// The future of the operation was dropped.
@@ -198,6 +200,7 @@ impl fmt::Display for Event {
                 write!(f, "process {process}: {what:?} {name} (op {})", op.0)?;
                 within.map_or(Ok(()), |within| write!(f, " within {within:?}"))
             }
+            Self::Reads { op } => write!(f, "op {}: to read", op.0),
             Self::Completed { op, outcome } => write!(f, "op {}: {outcome:?}", op.0),
             Self::Dropped { op } => write!(f, "op {}: its future is dropped", op.0),
             Self::Claimed { hold, op, wire, token } => {

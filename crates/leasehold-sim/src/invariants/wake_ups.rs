@@ -1,13 +1,15 @@
 //! L4: after a release the next waiter is granted within a round trip, or within the polling interval if a message was
 //! lost.
 //!
+//! A reader waits for no other reader, so after the release of a writer each waiting reader is granted in that time.
+//!
 //! Also, a wake-up is lost only with its connection, and a waiter tries again over the next one. So soon after a fault of a
 //! fleet no waiter is left with a free lock, whatever the polling interval.
 //!
 //! Invariant: judged only while no fault disturbs. A round trip is counted generously, and so are the turns that a client
 //! leaves to others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +17,7 @@ use leasehold_proto::Verb;
 
 use super::invariant::Invariant;
 use crate::history::{Event, Op, Reply, What};
+use crate::name_state::Side;
 use crate::owner::Wire;
 use crate::plan::UNITS_MAX;
 use crate::primitive::Primitive;
@@ -33,8 +36,12 @@ const SPINS_WITHIN: Duration = Duration::from_millis(150);
 #[derive(Default)]
 pub(super) struct WakeUps {
     waiting: BTreeMap<Op, (Arc<str>, Duration, usize)>,
+    /// Those that want a read hold.
+    reading: BTreeSet<Op>,
     /// The locks that a release has freed, each with the time.
     freed: BTreeMap<Arc<str>, Duration>,
+    /// The read-write locks that a release has left to readers, each with the time.
+    readable: BTreeMap<Arc<str>, Duration>,
     /// The expiry of a lock's key, by the server's clock.
     expires: BTreeMap<Arc<str>, Option<u64>>,
     /// The locks whose key has expired, each with the time.
@@ -62,8 +69,10 @@ impl Invariant for WakeUps {
             Event::Requested { op, process, name, what: What::Lock | What::TryLockFor, .. } => {
                 self.waiting.insert(*op, (Arc::clone(name), view.now, *process));
             }
+            Event::Reads { op } => drop(self.reading.insert(*op)),
             Event::Completed { op, .. } | Event::Dropped { op } => {
                 self.waiting.remove(op);
+                self.reading.remove(op);
             }
             Event::Killed { process } => {
                 self.waiting.retain(|_, (_, _, waits)| waits != process);
@@ -85,12 +94,17 @@ impl Invariant for WakeUps {
                     let times = [self.freed.get_mut(name), self.ran_out.get_mut(name)];
                     times.into_iter().flatten().for_each(|at| *at = view.now);
                 }
-                if !free {
-                    self.freed.remove(name);
-                } else if matches!(verb, Verb::Release | Verb::ForceRelease)
-                    && matches!(reply, Reply::Int(1..))
-                {
-                    self.freed.insert(Arc::clone(name), view.now);
+                let gives_back = matches!(verb, Verb::Release | Verb::ForceRelease);
+                let gives_back = gives_back && matches!(reply, Reply::Int(1..));
+                let readable = after.holders.iter().all(|holder| holder.side == Side::Reader)
+                    && after.marks.is_empty()
+                    && Primitive::of(name) == Primitive::ReadWrite;
+                for (open, times) in [(free, &mut self.freed), (readable, &mut self.readable)] {
+                    if !open {
+                        times.remove(name);
+                    } else if gives_back {
+                        times.insert(Arc::clone(name), view.now);
+                    }
                 }
             }
             _ => {}
@@ -107,7 +121,7 @@ impl Invariant for WakeUps {
                 self.ran_out.remove(name);
             }
         }
-        if self.freed.is_empty() && self.ran_out.is_empty() {
+        if self.freed.is_empty() && self.readable.is_empty() && self.ran_out.is_empty() {
             return Ok(());
         }
         let of_freed = view.holds.values().filter(|hold| self.freed.contains_key(&hold.name));
@@ -117,20 +131,27 @@ impl Invariant for WakeUps {
         let trip = view.plan.latency_max * 12 + Duration::from_millis(40);
         let poll = trip + view.plan.poll_interval;
         let more = |name: &str| self.dead_in(name) * GONE_WITHIN;
-        for (name, freed_at) in &self.freed {
-            // Polling finds a release whose wake-up was lost.
+        // Polling finds a release whose wake-up was lost.
+        let within = |name: &str, freed_at: Duration| {
             let in_time = trip + self.turns(view, name, trip);
-            let within =
-                if view.has_wake_ups_for(behind(view, *freed_at)) { in_time.min(poll) } else { poll };
+            if view.has_wake_ups_for(behind(view, freed_at)) { in_time.min(poll) } else { poll }
+        };
+        for (name, freed_at) in &self.readable {
+            self.granted_within(view, name, *freed_at, within(name, *freed_at), |op| {
+                self.reading.contains(&op)
+            })?;
+        }
+        for (name, freed_at) in &self.freed {
+            let within = within(name, *freed_at);
             // A spinning waiter gets no wake-up.
             let within = if Primitive::of(name) == Primitive::Spin { poll + SPINS_WITHIN } else { within };
-            self.granted_within(view, name, *freed_at, within + more(name))?;
+            self.granted_within(view, name, *freed_at, within + more(name), |_| true)?;
             let settled = SETTLES_WITHIN + view.plan.timeout + self.turns(view, name, trip) + more(name);
             self.found_after_fault(view, name, *freed_at, settled)?;
         }
-        self.ran_out
-            .iter()
-            .try_for_each(|(name, at)| self.granted_within(view, name, *at, poll + SPINS_WITHIN + more(name)))
+        self.ran_out.iter().try_for_each(|(name, at)| {
+            self.granted_within(view, name, *at, poll + SPINS_WITHIN + more(name), |_| true)
+        })
     }
 }
 
@@ -177,12 +198,13 @@ impl WakeUps {
         name: &str,
         free_at: Duration,
         within: Duration,
+        counts: impl Fn(Op) -> bool,
     ) -> Result<(), String> {
         let since = view.now - free_at;
         if since <= within || !view.is_quiet_for(behind(view, free_at)) {
             return Ok(());
         }
-        self.nobody_waits(view, name, free_at, |_| true)
+        self.nobody_waits(view, name, free_at, |op, _| counts(op))
     }
 
     /// Checks that a lock that a fault may have hidden is found soon after the fault.
@@ -199,7 +221,7 @@ impl WakeUps {
             return Ok(());
         }
         let trusted_at = |process: usize| self.trusted.get(&(Arc::from(name), process));
-        self.nobody_waits(view, name, free_at, |process| {
+        self.nobody_waits(view, name, free_at, |_, process| {
             trusted_at(process).is_none_or(|trusted_at| view.now - *trusted_at > settled)
         })
     }
@@ -210,11 +232,11 @@ impl WakeUps {
         view: &View,
         name: &str,
         free_at: Duration,
-        counts: impl Fn(usize) -> bool,
+        counts: impl Fn(Op, usize) -> bool,
     ) -> Result<(), String> {
-        let waits = self.waiting.iter().find(|(_, (of, asked_at, process))| {
+        let waits = self.waiting.iter().find(|(op, (of, asked_at, process))| {
             let disturbed = !view.paused_since(*process, *asked_at).is_zero();
-            **of == *name && *asked_at < free_at && !disturbed && counts(*process)
+            **of == *name && *asked_at < free_at && !disturbed && counts(**op, *process)
         });
         match waits {
             None => Ok(()),

@@ -8,7 +8,7 @@ use leasehold::{AcquireError, Guard, Owner, RwLock, UpgradeError};
 
 use super::held::Held;
 use super::user::{LeaseMode, User};
-use crate::history::What;
+use crate::history::{Event, What};
 use crate::name_state::Side;
 use crate::recorder::Claim;
 use crate::recorder::view::Terms;
@@ -120,6 +120,9 @@ impl Visit<'_> {
         let (wait, within) = self.user.wait(what, self.terms.lease);
         let op = self.user.begin(self.name, what, within);
         let (reads, lock) = (side == Side::Reader, self.lock.clone());
+        if reads {
+            self.user.note(Event::Reads { op });
+        }
         let waiting = async {
             let taken: Result<Option<Guard>, AcquireError> = match (what, reads) {
                 (What::TryLock, true) => lock.try_read().await,

@@ -171,12 +171,16 @@ impl User {
     pub(super) fn begin(&self, name: &str, what: What, within: Option<Duration>) -> Op {
         let op = self.env.recorder.next_op();
         let requested = Event::Requested { op, process: self.env.process, name: name.into(), what, within };
-        self.env.recorder.record(self.env.now(), requested);
+        self.note(requested);
         op
     }
 
+    pub(super) fn note(&self, event: Event) {
+        self.env.recorder.record(self.env.now(), event);
+    }
+
     pub(super) fn finish(&self, op: Op, outcome: Outcome) {
-        self.env.recorder.record(self.env.now(), Event::Completed { op, outcome });
+        self.note(Event::Completed { op, outcome });
     }
 
     /// Awaits a future or, while futures are being dropped, polls it for a limited number of times or a limited time.

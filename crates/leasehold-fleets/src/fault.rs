@@ -22,6 +22,8 @@ pub enum Topology {
 pub enum Fault {
     /// A master is killed, and restarted after the failover.
     MasterKilled,
+    /// The master and a sentinel, as on one machine, are killed, and restarted after the failover.
+    MachineKilled,
     /// A master is frozen, and resumed after the failover.
     MasterFrozen,
     /// The links to all replicas are cut, and then the master is killed.
@@ -78,6 +80,7 @@ impl Topology {
                 Fault::MasterFrozen,
                 Fault::LagThenFrozen,
                 Fault::MasterKilled,
+                Fault::MachineKilled,
                 Fault::FailoverByHand,
                 Fault::ConnectionsReset,
                 Fault::ReplicaKilled,

@@ -30,7 +30,8 @@ pub enum Applied {
 pub enum FreeWithin {
     /// Free after at most this time, even if nothing else reaches the server.
     Time(Duration),
-    /// Free only once the server has answered, because a hold without a lease does not end by itself.
+    /// Free only once the server has answered. A hold without a lease does not end by itself, and neither does the write
+    /// hold of an owner that reads: the renewals of its read hold keep the key of both.
     Unbounded,
 }
 

@@ -16,6 +16,13 @@ pub(super) fn inject(
     let master = fleet.master();
     match fault {
         Fault::MasterKilled => killed(fleet, master, &[]),
+        Fault::MachineKilled => {
+            let sentinel = random.usize(..fleet.sentinels().len());
+            fleet.kill_sentinel(sentinel);
+            let serves = killed(fleet, master, &[]);
+            fleet.restart_sentinel(sentinel);
+            serves
+        }
         Fault::MasterFrozen => frozen(fleet, master, &[], random),
         Fault::LagThenKilled => {
             let replicas = lag(fleet, random)?;

@@ -245,10 +245,14 @@ impl Engine {
         self.begin_release(now, number, gone_by, Cause::Release);
     }
 
-    /// Returns the time by which the key of a hold is gone if nothing else arrives at the server.
+    /// Returns the time by which a hold is gone from the server if its client sends nothing else for it.
     pub(super) fn gone_by(&self, now: Moment, number: Number, on_its_way: bool) -> Moment {
         let arrives_by = self.cx.arrives_by(now, on_its_way);
-        self.holds.get(number).map_or(now, |hold| self.subject_of(hold).gone_by(hold.longest, arrives_by))
+        let Some(hold) = self.holds.get(number) else { return now };
+        match self.reader_beside(hold.place, hold.recipe(), hold.owner) {
+            Some(_) => Moment::NEVER,
+            None => self.subject_of(hold).gone_by(hold.longest, arrives_by),
+        }
     }
 
     pub(super) fn subject_of(&self, hold: &ServerHold) -> Subject {

@@ -49,7 +49,8 @@ impl ServerHold {
     const fn is_undone_without_end(&self, cause: Cause) -> bool {
         match cause {
             Cause::Release => false,
-            Cause::UnseenGrant => self.recipe().keep_alive.is_some(),
+            // A read hold of the same owner may keep a write hold.
+            Cause::UnseenGrant => self.recipe().keep_alive.is_some() || self.recipe().companion.is_some(),
             Cause::UnknownAcquire => true,
         }
     }

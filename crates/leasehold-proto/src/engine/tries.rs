@@ -115,6 +115,14 @@ impl Tries {
 }
 
 impl AcquireFailure {
+    /// Returns the same failure where only an answer of the server ends what an attempt may have left.
+    pub(super) fn without_bound(self) -> Self {
+        match self {
+            Self::Unknown { error, .. } => Self::Unknown { free_within: FreeWithin::Unbounded, error },
+            other => other,
+        }
+    }
+
     /// Returns the same failure for a waiter for which nothing was sent.
     pub(super) fn without_doubt(self) -> Self {
         match self {

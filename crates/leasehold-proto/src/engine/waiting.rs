@@ -122,6 +122,13 @@ impl Engine {
         self.holder_of(acquire.place, companion.held_side(), acquire.owner)
     }
 
+    /// Returns the read hold of the same owner, if this recipe is for the write side. Its renewals keep the key of the lock,
+    /// and a write hold is a field of that key without an end of its own.
+    pub(super) fn reader_beside(&self, place: PlaceId, recipe: &Recipe, owner: Owner) -> Option<Number> {
+        let writes = recipe.companion.is_some() && recipe.held_side() == Side::Main;
+        if writes { self.places.reader(place, owner) } else { None }
+    }
+
     /// Removes a waiter, granted or leaving, from the waiters that wait for a hold of their own owner.
     pub(super) fn forget_waiter_of_owner(&mut self, id: Id, acquire: &Acquire) {
         if acquire.recipe().holding.is_counted() {
@@ -373,7 +380,11 @@ impl Engine {
         let subject = self.subject(acquire);
         let queue = self.places.queue(acquire.queue());
         match (&waiter.tries, queue) {
-            (Some(tries), _) => tries.verdict(now, &subject, &acquire.terms, bounds),
+            (Some(tries), _) => {
+                let verdict = tries.verdict(now, &subject, &acquire.terms, bounds);
+                let reads = self.reader_beside(acquire.place, acquire.recipe(), acquire.owner).is_some();
+                if reads { verdict.without_bound() } else { verdict }
+            }
             (None, Some(queue)) => {
                 let verdict = queue.tries.verdict(now, &subject, &acquire.terms, bounds);
                 let is_attempted =

@@ -8,7 +8,11 @@ use leasehold_proto::engine::{
 };
 use leasehold_proto::recipe::fair::FAIR;
 use leasehold_proto::recipe::latch::count_down;
-use leasehold_proto::{Applied, Call, ClientId, Moment, Name, Reply, StoreErrorKind, Verb};
+use leasehold_proto::recipe::read_write::{READ_LOCK, WRITE_LOCK};
+use leasehold_proto::recipe::upgrade::UPGRADE;
+use leasehold_proto::{
+    Applied, Call, ClientId, FreeWithin, Moment, Name, Recipe, Reply, StoreErrorKind, Verb,
+};
 
 use crate::harness::{Harness, millis, ms, next_timer, refused, request, unknown};
 
@@ -232,4 +236,46 @@ fn an_unclaimed_re_entry_adds_no_min_hold() {
         assert_eq!((released.verb(), released.argument("remaining")), (Verb::Release, Some("0")));
         assert!(!harness.engine.is_held(Id(1), ms(13)));
     }
+}
+
+fn side(recipe: &'static Recipe, lease_ms: u64) -> Request {
+    Request { subject: Subject::new(&Name::new("x").unwrap(), recipe), ..request(1, lease_ms) }
+}
+
+#[test]
+fn an_upgrade_of_unknown_outcome_has_no_bound_because_its_read_hold_is_renewed() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, side(&READ_LOCK, 30_000));
+    harness.step(5, Event::Acquire(Id(2), once(side(&UPGRADE, 30_000))));
+    assert_eq!(harness.answer(6, unknown(Verb::Acquire)).verb(), Verb::Acquire);
+    let told = harness.claim(6, 2);
+    let Some(Outcome::Acquired(Err(AcquireFailure::Unknown { free_within, .. }))) = told else {
+        panic!("{told:?}")
+    };
+    assert_eq!(free_within, FreeWithin::Unbounded);
+    assert_eq!(harness.sent[0].1.verb(), Verb::Release, "it is undone");
+}
+
+#[test]
+fn the_write_hold_of_an_owner_that_reads_is_released_until_the_server_answers() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, side(&WRITE_LOCK, 1_000));
+    harness.hold(2, 2, side(&READ_LOCK, 60_000));
+    harness.release(4, 1, 9);
+    let writer = harness.answer(5, unknown(Verb::Release)).argument("owner").unwrap().to_owned();
+    let (mut at, mut releases, mut told) = (5, 0, None);
+    while at < 10_000 {
+        at = wait(&mut harness);
+        told = told.or_else(|| harness.claim(at, 9));
+        while let Some((_, call)) = harness.sent.first() {
+            let is_release = call.verb() == Verb::Release;
+            assert!(!is_release || call.argument("owner") == Some(&*writer), "the reader reads on");
+            releases += u32::from(is_release && at > 5_000);
+            let reply = if is_release { unknown(Verb::Release) } else { Ok(Reply::Int(1)) };
+            harness.answer(at, reply);
+        }
+    }
+    assert!(releases > 0, "the renewals of the read hold keep the write hold");
+    let Some(Outcome::Released(Err(failure))) = told else { panic!("{told:?}") };
+    assert_eq!(failure.free_within, FreeWithin::Unbounded);
 }

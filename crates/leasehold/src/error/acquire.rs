@@ -53,8 +53,8 @@ pub enum AcquireErrorKind {
     /// The undo then follows at once.
     #[non_exhaustive]
     Unknown {
-        /// The time after the error at which no effect of this attempt is left on the server. Permits without a lease
-        /// have no such time.
+        /// The time after the error at which no effect of this attempt is left on the server. Permits without a lease, and
+        /// an upgrade, have no such time.
         free_within: FreeWithin,
         /// The error of the call.
         source: StoreError,

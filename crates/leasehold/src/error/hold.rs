@@ -29,7 +29,7 @@ pub enum ReleaseErrorKind {
     #[non_exhaustive]
     Unconfirmed {
         /// The time after the error at which the lock is free at the latest. Permits without a lease have no such
-        /// time.
+        /// time, and neither has a write hold whose owner also reads.
         free_within: FreeWithin,
         /// The error of the last call.
         source: StoreError,

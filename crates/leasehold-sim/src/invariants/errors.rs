@@ -50,6 +50,13 @@ struct Request {
     alone: bool,
 }
 
+impl Request {
+    /// Returns true if this process asks for a name by it.
+    fn asks(&self, process: usize, name: &str) -> bool {
+        self.process == process && covers(&self.name, name)
+    }
+}
+
 impl Invariant for Errors {
     fn id(&self) -> &'static str {
         "E G6"
@@ -66,11 +73,15 @@ impl Invariant for Errors {
                 // The attempt is for a later request now, which has taken over what was left on its way.
                 self.must_be_gone.remove(wire);
                 let requests = self.requests.values_mut();
-                for request in
-                    requests.filter(|request| request.process == *process && covers(&request.name, name))
-                {
+                for request in requests.filter(|request| request.asks(*process, name)) {
                     request.wires.insert(Arc::clone(wire));
                 }
+            }
+            // A grant that is renewed is somebody's. A request for several names that has this one waits for the others.
+            Event::Sent { process, verb: Verb::Renew, name, wire, .. }
+                if self.requests.values().any(|request| request.asks(*process, name)) =>
+            {
+                self.must_be_gone.remove(wire);
             }
             Event::Completed { op, outcome } => {
                 if let Some(request) = self.requests.remove(op).filter(|request| request.alone) {

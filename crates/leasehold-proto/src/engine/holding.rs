@@ -11,7 +11,7 @@ use super::asking::Bound;
 use super::context::Attempt;
 use super::few::Few;
 use super::hold::{Cause, Guard, MinHold, Phase, Reentry, ServerHold};
-use super::keys::{Number, QueueId, Side};
+use super::keys::{Number, QueueId};
 use super::subscriptions::Listener;
 use super::terms::ByAddress;
 use super::ticket::Ticket;
@@ -235,9 +235,8 @@ impl Engine {
             return;
         }
         let Some(hold) = self.holds.get_mut(number) else { return };
-        let on_its_way = hold.has_call_on_its_way();
         let until = hold.min_hold_until;
-        hold.stop();
+        let on_its_way = hold.stop();
         if until > now {
             return self.begin_min_hold(now, number, until);
         }
@@ -319,10 +318,8 @@ impl Engine {
             return;
         };
         hold.lost = Some(reason);
-        let on_its_way = hold.has_call_on_its_way();
-        let uncertain = hold.uncertain || on_its_way;
-        let (queue @ QueueId { place, side }, owner) = (hold.queue(), hold.owner);
-        let companion = hold.recipe().companion.is_some();
+        let (queue, owner) = (hold.queue(), hold.owner);
+        let recipe = hold.recipe();
         let min_hold_until = hold.latest_min_hold();
         // A close or a bound of the guards ends them while the key still exists.
         let is_kept = reason.is_by_own_terms() && hold.expires_at > now;
@@ -331,7 +328,8 @@ impl Engine {
         let guards = hold.guards.clone();
         let reports = hold.reports.take();
         let ensuring = hold.ensuring.take();
-        hold.stop();
+        let on_its_way = hold.stop();
+        let uncertain = hold.uncertain;
         hold.phase = Phase::Gone;
         // A server that has lost a hold may have lost places too.
         if let Some(queue) = self.places.queue_mut(queue).filter(|_| !reason.is_by_own_terms()) {
@@ -344,8 +342,8 @@ impl Engine {
         // hold's field stays in it. The same is true of a companion hold that the owner is about to get, as long as the
         // key has not run out.
         let by_the_clock = reason == LostReason::Unreachable || reason.is_by_own_terms();
-        let reads_too = side == Side::Main && companion && self.places.reader(place, owner).is_some();
-        let lives_on = (by_the_clock && companion) || reads_too;
+        let reads_too = self.reader_beside(queue.place, recipe, owner).is_some();
+        let lives_on = (by_the_clock && recipe.companion.is_some()) || reads_too;
         if rests {
             self.begin_min_hold(now, number, min_hold_until);
         } else if uncertain || lives_on || reason == LostReason::Closed {
@@ -366,14 +364,18 @@ impl Engine {
 }
 
 impl ServerHold {
-    /// Stops everything that is planned for a hold. Answers to what is on its way are ignored.
-    fn stop(&mut self) {
+    /// Stops everything that is planned for a hold. Answers to what is on its way are ignored, so it may still extend the
+    /// key. Returns true if anything is.
+    fn stop(&mut self) -> bool {
+        let on_its_way = self.has_call_on_its_way();
+        self.uncertain |= on_its_way;
         (self.call, self.renewing) = (None, None);
         (self.renew_at, self.again_at, self.retry_at) = (Moment::NEVER, Moment::NEVER, Moment::NEVER);
         (self.failures, self.last_error) = (0, None);
         if let Some(Reentry { sent, question, .. }) = self.reentry.as_deref_mut() {
             (*sent, *question) = (None, None);
         }
+        on_its_way
     }
 
     /// Creates the minimum hold that follows this hold.

@@ -28,6 +28,8 @@ use crate::recipe::{CallArgs, CallContext, ReleaseAnswer};
 
 /// The pause between attempts that are not expected to succeed soon.
 const SLOW: Duration = Duration::from_secs(2);
+/// The longest such pause, after minutes. The holds of a long outage then cost little until the server is back.
+const SLOWEST: Duration = Duration::from_secs(30);
 /// The time within which the message of an own release is expected. One that is lost hides another client's message for
 /// that long, and one that comes later costs an attempt in vain.
 const ECHO_WITHIN: Duration = Duration::from_millis(500);
@@ -44,11 +46,11 @@ impl ServerHold {
         }
     }
 
-    /// Returns true if only an answer ends an undo. An acquire with an unknown outcome may still run, and a place in
-    /// the server's queue lives on with the other places of this client.
+    /// Returns true if only an answer ends a release or an undo. A frozen server may run an acquire or a renewal of
+    /// unknown outcome whenever it resumes, and a place in its queue lives on with the other places of this client.
     const fn is_undone_without_end(&self, cause: Cause) -> bool {
         match cause {
-            Cause::Release => false,
+            Cause::Release => self.uncertain,
             // A read hold of the same owner may keep a write hold.
             Cause::UnseenGrant => self.recipe().keep_alive.is_some() || self.recipe().companion.is_some(),
             Cause::UnknownAcquire => true,
@@ -235,7 +237,8 @@ impl Engine {
             reports |= now >= release.sent_at + timeout;
             release.uncertain |= error.applied == Applied::Unknown;
             if !passes || now >= release.gone_by {
-                pause = pause.max(SLOW);
+                let overdue = now.since(release.gone_by) / 16;
+                pause = pause.max(overdue.clamp(SLOW, SLOWEST));
             }
         }
         hold.last_error = Some(Box::new(error));

@@ -279,3 +279,44 @@ fn the_write_hold_of_an_owner_that_reads_is_released_until_the_server_answers() 
     let Some(Outcome::Released(Err(failure))) = told else { panic!("{told:?}") };
     assert_eq!(failure.free_within, FreeWithin::Unbounded);
 }
+
+/// Releases a hold with a lease of 3 s at a silent server, half a second before or after its first renewal was sent.
+/// Returns the times of the releases that follow.
+fn releases_at_a_silent_server(renews: bool) -> Vec<u64> {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, request(1, 3_000));
+    if renews {
+        harness.step(1_000, Event::Tick);
+        assert_eq!(harness.sent[0].1.verb(), Verb::Renew);
+    }
+    let mut at = if renews { 1_500 } else { 500 };
+    harness.release(at, 1, 9);
+    let mut releases = Vec::new();
+    loop {
+        while !harness.sent.is_empty() {
+            let verb = harness.sent[0].1.verb();
+            harness.answer(at, unknown(verb));
+        }
+        if at > 600_000 || next_timer(&mut harness.engine) == Moment::NEVER {
+            return releases;
+        }
+        at = wait(&mut harness);
+        releases.extend(harness.sent.iter().filter(|(_, call)| call.verb() == Verb::Release).map(|_| at));
+    }
+}
+
+#[test]
+fn a_hold_whose_renewal_may_still_run_is_released_until_the_server_answers() {
+    let releases = releases_at_a_silent_server(true);
+    assert!(releases.last() > Some(&500_000), "a frozen server may run the renewal: {releases:?}");
+    let late: Vec<u64> =
+        releases.windows(2).filter(|pair| pair[0] > 11_000).map(|pair| pair[1] - pair[0]).collect();
+    assert!(late.iter().all(|pause| (2_000..=30_000).contains(pause)), "{late:?}");
+    assert!(late.last() >= Some(&25_000), "a long outage costs little: {late:?}");
+}
+
+#[test]
+fn a_hold_without_an_unknown_renewal_is_released_for_at_most_its_lease() {
+    let releases = releases_at_a_silent_server(false);
+    assert!(!releases.is_empty() && releases.last() < Some(&11_000), "{releases:?}");
+}

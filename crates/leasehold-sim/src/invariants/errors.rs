@@ -177,7 +177,7 @@ impl Errors {
                 (view.plan.longest_lease().mul_f64(1.01) + view.plan.timeout, "an acquire that was refused")
             }
             // A frozen server may run the acquire later. The undo follows then, as the docs say.
-            Outcome::Unknown(within, _) if !freezes(view, *within) => {
+            Outcome::Unknown(within, _) if !freezes(view, *within) && !ran_ahead(view, request.process) => {
                 (within.mul_f64(1.006), "the time by which its unknown acquire was to be gone")
             }
             _ => return,
@@ -229,6 +229,14 @@ fn undone_within(view: &View) -> Duration {
 fn was_set_back(view: &View, since: Duration) -> bool {
     let mut set_back = view.plan.faults.iter().filter(|fault| fault.kind == Kind::ServerClockBack);
     set_back.any(|fault| (since..=view.now).contains(&fault.begins))
+}
+
+/// Returns true if the clock of a process jumped forward during the leases that a statement of now looks back on. The time
+/// that is left of them is by that clock.
+fn ran_ahead(view: &View, process: usize) -> bool {
+    let since = view.now.saturating_sub(view.plan.longest_lease() + view.plan.timeout * 2);
+    let mut jumps = view.plan.faults.iter().filter(|fault| fault.kind == Kind::ClockForward);
+    jumps.any(|fault| fault.process == process && (since..=view.now).contains(&fault.begins))
 }
 
 /// Returns true if a freeze or a backward clock jump of the server affects the given period.

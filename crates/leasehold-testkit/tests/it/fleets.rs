@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use leasehold_testkit::fleets::{Cluster, ClusterOptions, MinReplicas, SentinelOptions, Sentinels, User};
-use leasehold_testkit::servers::Reply;
+use leasehold_testkit::servers::{RedisServer, Reply};
 use leasehold_testkit::wait::eventually;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -24,13 +24,29 @@ fn text(text: &str) -> Reply {
     Reply::Text(text.to_owned())
 }
 
+/// Waits until so many replicas of a master have all of its writes until now. A `WAIT` would wait for the writes of its own
+/// connection alone, and each command of the kit has one of its own.
+fn wait_until_replicated(master: &RedisServer, replicas: usize) {
+    let info = || master.command(&["INFO", "replication"]).unwrap().text().to_owned();
+    let offset = |text: &str, field: &str| -> Option<u64> {
+        let (_, rest) = text.split_once(field)?;
+        rest.split(|end: char| !end.is_ascii_digit()).next()?.parse().ok()
+    };
+    let written = offset(&info(), "master_repl_offset:").unwrap();
+    eventually(SOON, "the replicas to have the writes", || {
+        let info = info();
+        let have = |line: &&str| line.starts_with("slave") && offset(line, ",offset=") >= Some(written);
+        info.lines().filter(have).count() == replicas
+    });
+}
+
 #[test]
 fn sentinels_replace_a_killed_master_which_returns_as_a_replica() {
     let mut fleet = timed("start", Sentinels::start);
     assert_eq!(fleet.master(), 0);
     assert_eq!(fleet.replicas(), [1, 2]);
     assert_eq!(set(&fleet, 0, "key").unwrap(), text("OK"));
-    assert_eq!(fleet.nodes()[0].command(&["WAIT", "2", "5000"]).unwrap(), Reply::Integer(2));
+    wait_until_replicated(&fleet.nodes()[0], 2);
     fleet.kill(0);
     timed("failover after a kill", || fleet.wait_until_settled());
     let master = fleet.master();
@@ -143,7 +159,7 @@ fn a_cluster_replaces_a_killed_master_which_returns_as_a_replica() {
     assert_eq!(slot, 15_495);
     assert_eq!(cluster.node_of_slot(slot), 2);
     assert_eq!(cluster.nodes()[2].command(&["SET", "a", "value"]).unwrap(), text("OK"));
-    assert_eq!(cluster.nodes()[2].command(&["WAIT", "1", "5000"]).unwrap(), Reply::Integer(1));
+    wait_until_replicated(&cluster.nodes()[2], 1);
     cluster.kill(2);
     timed("failover of a cluster after a kill", || cluster.wait_until_settled());
     assert_eq!(cluster.node_of_slot(slot), 5);
@@ -225,7 +241,7 @@ fn a_cluster_grows_and_shrinks() {
 fn all_servers_of_a_fleet_end_with_it() {
     let fleet = Sentinels::start();
     let servers = fleet.nodes().iter().chain(fleet.sentinels());
-    let ports: Vec<_> = servers.map(leasehold_testkit::servers::RedisServer::port).collect();
+    let ports: Vec<_> = servers.map(RedisServer::port).collect();
     drop(fleet);
     for port in ports {
         assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err());

@@ -169,6 +169,8 @@ impl Errors {
                 view.plan.longest_lease().mul_f64(1.01) + view.plan.timeout,
                 "several were not taken together",
             ),
+            // A grant that came too late has run out by then, unless the server's clock was set back.
+            Outcome::NotApplied(_) if was_set_back(view, looks_back(view)) => return,
             Outcome::NotApplied(_) => (Duration::ZERO, "an acquire that was not made"),
             // The last request may be in flight. The client undoes its grant, or the grant expires. A grant without an
             // end is always undone, unless the process is killed.
@@ -231,10 +233,15 @@ fn was_set_back(view: &View, since: Duration) -> bool {
     set_back.any(|fault| (since..=view.now).contains(&fault.begins))
 }
 
+/// Returns the time since which a lease can have begun on which a statement of now depends.
+fn looks_back(view: &View) -> Duration {
+    view.now.saturating_sub(view.plan.longest_lease() + view.plan.timeout * 2)
+}
+
 /// Returns true if the clock of a process jumped forward during the leases that a statement of now looks back on. The time
 /// that is left of them is by that clock.
 fn ran_ahead(view: &View, process: usize) -> bool {
-    let since = view.now.saturating_sub(view.plan.longest_lease() + view.plan.timeout * 2);
+    let since = looks_back(view);
     let mut jumps = view.plan.faults.iter().filter(|fault| fault.kind == Kind::ClockForward);
     jumps.any(|fault| fault.process == process && (since..=view.now).contains(&fault.begins))
 }

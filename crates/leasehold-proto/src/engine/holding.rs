@@ -248,10 +248,10 @@ impl Engine {
     pub(super) fn gone_by(&self, now: Moment, number: Number, on_its_way: bool) -> Moment {
         let arrives_by = self.cx.arrives_by(now, on_its_way);
         let Some(hold) = self.holds.get(number) else { return now };
-        match self.reader_beside(hold.place, hold.recipe(), hold.owner) {
-            Some(_) => Moment::NEVER,
-            None => self.subject_of(hold).gone_by(hold.longest, arrives_by),
+        if self.has_reader_beside(hold.place, hold.recipe(), hold.owner) {
+            return Moment::NEVER;
         }
+        self.subject_of(hold).gone_by(hold.longest, arrives_by)
     }
 
     pub(super) fn subject_of(&self, hold: &ServerHold) -> Subject {
@@ -342,7 +342,7 @@ impl Engine {
         // hold's field stays in it. The same is true of a companion hold that the owner is about to get, as long as the
         // key has not run out.
         let by_the_clock = reason == LostReason::Unreachable || reason.is_by_own_terms();
-        let reads_too = self.reader_beside(queue.place, recipe, owner).is_some();
+        let reads_too = self.has_reader_beside(queue.place, recipe, owner);
         let lives_on = (by_the_clock && recipe.companion.is_some()) || reads_too;
         if rests {
             self.begin_min_hold(now, number, min_hold_until);
@@ -366,7 +366,7 @@ impl Engine {
 impl ServerHold {
     /// Stops everything that is planned for a hold. Answers to what is on its way are ignored, so it may still extend the
     /// key. Returns true if anything is.
-    fn stop(&mut self) -> bool {
+    pub(super) fn stop(&mut self) -> bool {
         let on_its_way = self.has_call_on_its_way();
         self.uncertain |= on_its_way;
         (self.call, self.renewing) = (None, None);

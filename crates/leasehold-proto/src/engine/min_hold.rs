@@ -129,8 +129,7 @@ impl Engine {
             self.report_min_hold(number, &Ok(true));
             return self.leave_to_lease(number);
         }
-        let on_its_way = hold.call.take().is_some();
-        hold.uncertain |= on_its_way;
+        let on_its_way = hold.stop();
         let gone_by = self.gone_by(now, number, on_its_way);
         self.begin_release(now, number, gone_by, Cause::Release);
     }

@@ -122,11 +122,11 @@ impl Engine {
         self.holder_of(acquire.place, companion.held_side(), acquire.owner)
     }
 
-    /// Returns the read hold of the same owner, if this recipe is for the write side. Its renewals keep the key of the lock,
-    /// and a write hold is a field of that key without an end of its own.
-    pub(super) fn reader_beside(&self, place: PlaceId, recipe: &Recipe, owner: Owner) -> Option<Number> {
+    /// Returns true if this recipe is for the write side and the owner reads too. The renewals of its read hold keep the
+    /// key of the lock, and a write hold is a field of that key without an end of its own.
+    pub(super) fn has_reader_beside(&self, place: PlaceId, recipe: &Recipe, owner: Owner) -> bool {
         let writes = recipe.companion.is_some() && recipe.held_side() == Side::Main;
-        if writes { self.places.reader(place, owner) } else { None }
+        writes && self.places.reader(place, owner).is_some()
     }
 
     /// Removes a waiter, granted or leaving, from the waiters that wait for a hold of their own owner.
@@ -382,7 +382,7 @@ impl Engine {
         match (&waiter.tries, queue) {
             (Some(tries), _) => {
                 let verdict = tries.verdict(now, &subject, &acquire.terms, bounds);
-                let reads = self.reader_beside(acquire.place, acquire.recipe(), acquire.owner).is_some();
+                let reads = self.has_reader_beside(acquire.place, acquire.recipe(), acquire.owner);
                 if reads { verdict.without_bound() } else { verdict }
             }
             (None, Some(queue)) => {

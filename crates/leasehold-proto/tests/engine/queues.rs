@@ -87,13 +87,26 @@ fn each_grant_of_a_permit_doubles_the_attempts_until_one_is_refused() {
 const SHARED: [(&Recipe, Reply, Reply); 2] =
     [(&READ_LOCK, Reply::Int(20_000), Reply::Nil), (&SEMAPHORE, Reply::Int(0), Reply::Int(1))];
 
+fn with_eight_waiters(recipe: &'static Recipe) -> Harness {
+    let mut harness = Harness::new();
+    for id in 1..=8 {
+        harness.step(0, Event::Acquire(Id(id), of(recipe, id)));
+    }
+    harness
+}
+
+/// Grants one attempt after the other, and checks that each grant doubles the attempts.
+fn check_doubling(harness: &mut Harness, at: u64, recipe: &Recipe, granted: &Reply) {
+    for attempts in [1, 2, 4] {
+        assert_eq!(harness.sent.len(), attempts, "of {}", recipe.kind);
+        harness.answer(at, Ok(granted.clone()));
+    }
+}
+
 #[test]
 fn a_refusal_from_before_a_message_does_not_stop_the_waiters_behind_the_next_grant() {
     for (recipe, refused, granted) in SHARED {
-        let mut harness = Harness::new();
-        for id in 1..=8 {
-            harness.step(0, Event::Acquire(Id(id), of(recipe, id)));
-        }
+        let mut harness = with_eight_waiters(recipe);
         harness.answer(1, Ok(refused.clone()));
         let channel = harness.listening.first().unwrap().clone();
         harness.step(2, Event::Listening(channel.clone()));
@@ -101,20 +114,14 @@ fn a_refusal_from_before_a_message_does_not_stop_the_waiters_behind_the_next_gra
         // The message comes on another connection than the refusal, and overtakes it.
         harness.step(3, Event::Message(channel));
         harness.answer(4, Ok(refused));
-        for attempts in [1, 2, 4] {
-            assert_eq!(harness.sent.len(), attempts, "of {}", recipe.kind);
-            harness.answer(5, Ok(granted.clone()));
-        }
+        check_doubling(&mut harness, 5, recipe, &granted);
     }
 }
 
 #[test]
 fn a_further_refusal_from_before_a_message_does_not_stop_the_waiters_either() {
     for (recipe, refused, granted) in SHARED {
-        let mut harness = Harness::new();
-        for id in 1..=8 {
-            harness.step(0, Event::Acquire(Id(id), of(recipe, id)));
-        }
+        let mut harness = with_eight_waiters(recipe);
         harness.answer(0, Ok(granted.clone()));
         assert_eq!(harness.sent.len(), 2);
         harness.answer(1, Ok(refused.clone()));
@@ -122,10 +129,7 @@ fn a_further_refusal_from_before_a_message_does_not_stop_the_waiters_either() {
         harness.step(2, Event::Listening(channel));
         assert_eq!(harness.sent.len(), 2, "the further attempt is still on its way");
         harness.answer(3, Ok(refused));
-        for attempts in [1, 2, 4] {
-            assert_eq!(harness.sent.len(), attempts, "of {}", recipe.kind);
-            harness.answer(4, Ok(granted.clone()));
-        }
+        check_doubling(&mut harness, 4, recipe, &granted);
     }
 }
 

@@ -10,6 +10,7 @@ use futures_util::future::BoxFuture;
 use leasehold::Client;
 use leasehold_store::embedded::Frame;
 
+use crate::history::Event;
 use crate::plan::Plan;
 use crate::recorder::Recorder;
 
@@ -50,6 +51,11 @@ impl Env {
     #[must_use]
     pub(crate) fn now(&self) -> Duration {
         self.environment.now()
+    }
+
+    /// Records an event that happens now.
+    pub(crate) fn record(&self, event: Event) {
+        self.recorder.record(self.now(), event);
     }
 
     /// Returns a random part of a duration.

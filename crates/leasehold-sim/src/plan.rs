@@ -50,25 +50,46 @@ pub(crate) enum Shape {
     Cluster,
 }
 
+/// The replicas of each master of a fleet.
+pub(crate) const REPLICAS: u32 = 2;
+
+/// The calls that count once the replicas have acknowledged them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Confirmed {
+    None,
+    /// All, by the policy of the client.
+    OfClient,
+    /// Those of each hold, by the policy of its acquire.
+    OfHolds,
+}
+
 /// The terms of a fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FleetTerms {
     pub(crate) shape: Shape,
-    /// True if calls count once the replicas have acknowledged them.
-    pub(crate) confirms: bool,
+    pub(crate) confirmed: Confirmed,
 }
 
 impl FleetTerms {
     fn of(seed: u64) -> Self {
         let mut rng = stream(seed, "shape");
         let shape = if rng.bool() { Shape::Sentinel } else { Shape::Cluster };
-        Self { shape, confirms: rng.bool() }
+        let confirmed = match rng.bool() {
+            true if stream(seed, "policies").u8(0..3) == 0 => Confirmed::OfHolds,
+            true => Confirmed::OfClient,
+            false => Confirmed::None,
+        };
+        Self { shape, confirmed }
+    }
+
+    const fn confirms(self) -> bool {
+        !matches!(self.confirmed, Confirmed::None)
     }
 
     const fn allows(self, kind: Kind) -> bool {
         match kind {
             Kind::Migration => matches!(self.shape, Shape::Cluster),
-            Kind::ReplicasAway => self.confirms,
+            Kind::ReplicasAway => self.confirms(),
             _ => true,
         }
     }
@@ -159,6 +180,13 @@ impl Plan {
         }
         if let Some(fleet) = plan.fleet {
             plan.foreigners = 0;
+            if fleet.confirmed == Confirmed::OfHolds {
+                // The permits of a semaphore are set by the client, whose calls no replica confirms.
+                plan.names.retain(|name| Primitive::of(name).is_lock());
+                if plan.names.is_empty() {
+                    plan.names.push(Arc::from("lock-0"));
+                }
+            }
             if fleet.shape == Shape::Cluster {
                 plan.keep_one_lock();
             }
@@ -187,7 +215,7 @@ impl Plan {
     /// Returns true if calls count once the replicas have acknowledged them.
     #[must_use]
     pub(crate) fn confirms(&self) -> bool {
-        self.fleet.is_some_and(|fleet| fleet.confirms)
+        self.fleet.is_some_and(FleetTerms::confirms)
     }
 
     /// Chooses the faults. Each seed has its own subset of the kinds, so that common faults do not hide rare faults.

@@ -95,7 +95,7 @@ impl Foreigner<'_> {
             }
         }
         let end = Event::ForeignEnd { name: Arc::clone(&self.name), wire: Arc::clone(&self.wire) };
-        self.env.recorder.record(self.env.now(), end);
+        self.env.record(end);
         self.release().await;
     }
 
@@ -103,7 +103,7 @@ impl Foreigner<'_> {
         let until = sent_at + self.lease.mul_f64(0.985).saturating_sub(Duration::from_millis(2));
         if until > self.env.now() {
             let (name, wire) = (Arc::clone(&self.name), Arc::clone(&self.wire));
-            self.env.recorder.record(self.env.now(), Event::ForeignHold { name, wire, until });
+            self.env.record(Event::ForeignHold { name, wire, until });
         }
     }
 

@@ -51,7 +51,7 @@ impl Held {
         }
         lost.truncate(1);
         for hold in lost {
-            self.env.recorder.record(self.env.now(), Event::Lost { hold, reason });
+            self.env.record(Event::Lost { hold, reason });
         }
         reason
     }
@@ -108,7 +108,7 @@ impl<'a> Watch<'a> {
 
     fn record(&self, begins: bool) {
         for hold in &self.0.holds {
-            self.0.env.recorder.record(self.0.env.now(), Event::AwaitsLoss { hold: *hold, begins });
+            self.0.env.record(Event::AwaitsLoss { hold: *hold, begins });
         }
     }
 }

@@ -9,7 +9,7 @@ use leasehold::lock::{Kind, Tokens};
 use leasehold::{InspectError, Lock};
 
 use super::held::Held;
-use super::user::{LeaseMode, User};
+use super::user::{LeaseMode, Policy, User};
 use crate::history::{Outcome, What};
 use crate::name_state::Side;
 use crate::primitive::Primitive;
@@ -32,8 +32,8 @@ pub(super) async fn work<K: Kind>(
     if user.env.rng.u8(0..20) == 0 {
         return inspect(user, &lock, name).await;
     }
-    let (terms, mode) = user.terms();
-    let lock = on(lock, terms, mode);
+    let (terms, policy) = user.terms();
+    let lock = on(lock, terms, policy);
     let reenters = user.env.rng.u8(0..4) == 0;
     let lock = if reenters { lock.owned_by(&user.owner) } else { lock };
     let choice = [What::Lock, What::Lock, What::TryLock, What::TryLockFor];
@@ -53,8 +53,12 @@ pub(super) async fn work<K: Kind>(
 }
 
 /// Returns a lock with these terms.
-pub(super) fn on<K: Kind>(lock: Lock<K>, terms: Terms, mode: LeaseMode) -> Lock<K> {
-    match mode {
+pub(super) fn on<K: Kind>(lock: Lock<K>, terms: Terms, policy: Policy) -> Lock<K> {
+    let lock = match policy.replicas {
+        Some(replicas) => lock.replicas(replicas),
+        None => lock,
+    };
+    match policy.mode {
         LeaseMode::Watched => lock.watchdog(terms.lease),
         LeaseMode::Fixed => lock.lease(terms.lease),
         LeaseMode::AtMost(most) => lock.watchdog(terms.lease).max_hold(most),

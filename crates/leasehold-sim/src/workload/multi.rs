@@ -9,7 +9,7 @@ use leasehold::multi::Member;
 use leasehold::{MultiGuard, MultiLock};
 
 use super::locks::{on, tokens};
-use super::user::{LeaseMode, User};
+use super::user::{Policy, User};
 use crate::history::What;
 use crate::name_state::Side;
 use crate::primitive::{Primitive, name_of};
@@ -29,8 +29,8 @@ pub(super) async fn work(user: &mut User) {
         user.env.plan.names.iter().filter(|name| Primitive::of(name).is_lock()).cloned().collect();
     user.env.rng.shuffle(&mut names);
     names.truncate(user.env.rng.usize(2..=names.len()));
-    let (terms, mode) = user.terms();
-    let members: Vec<Member> = names.iter().map(|name| member(user, name, terms, mode)).collect();
+    let (terms, policy) = user.terms();
+    let members: Vec<Member> = names.iter().map(|name| member(user, name, terms, policy)).collect();
     let multi = MultiLock::of(members);
     let choice = [What::LockAll, What::LockAll, What::TryLockAll, What::TryLockAllFor];
     let what = *user.env.rng.choice(&choice).expect("some");
@@ -52,16 +52,16 @@ pub(super) async fn work(user: &mut User) {
     user.end(held, &all).await;
 }
 
-fn member(user: &User, name: &str, terms: Terms, mode: LeaseMode) -> Member {
+fn member(user: &User, name: &str, terms: Terms, policy: Policy) -> Member {
     let (client, known) = (&user.client, name_of(name));
     match Primitive::of(name) {
-        Primitive::Fair => on(client.fair_lock(known), terms, mode).into(),
+        Primitive::Fair => on(client.fair_lock(known), terms, policy).into(),
         Primitive::Fenced | Primitive::Hybrid => {
-            on(client.fenced_lock(known).tokens(tokens(name)), terms, mode).into()
+            on(client.fenced_lock(known).tokens(tokens(name)), terms, policy).into()
         }
-        Primitive::Spin => on(client.spin_lock(known), terms, mode).into(),
-        Primitive::ReadWrite => on(client.rw_lock(known).write_lock(), terms, mode).into(),
-        _ => on(client.lock(known), terms, mode).into(),
+        Primitive::Spin => on(client.spin_lock(known), terms, policy).into(),
+        Primitive::ReadWrite => on(client.rw_lock(known).write_lock(), terms, policy).into(),
+        _ => on(client.lock(known), terms, policy).into(),
     }
 }
 

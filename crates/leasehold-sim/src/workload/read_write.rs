@@ -7,7 +7,7 @@ use std::sync::Arc;
 use leasehold::{AcquireError, Guard, Owner, RwLock, UpgradeError};
 
 use super::held::Held;
-use super::user::{LeaseMode, User};
+use super::user::{LeaseMode, Policy, User};
 use crate::history::{Event, What};
 use crate::name_state::Side;
 use crate::recorder::Claim;
@@ -25,11 +25,11 @@ struct Visit<'a> {
 
 /// Reads, writes, or both.
 pub(super) async fn work(user: &mut User, lock: RwLock, name: &Arc<str>) {
-    let (terms, mode) = user.terms();
+    let (terms, policy) = user.terms();
     let terms = Terms { min_hold: None, ..terms };
     let own = user.env.rng.bool();
     let (owner, number) = user.owner(own);
-    let lock = on(lock, &owner, terms, mode);
+    let lock = on(lock, &owner, terms, policy);
     let lock = if user.env.rng.u8(0..3) == 0 { lock.prefer_writers() } else { lock };
     let choice = user.env.rng.u8(0..12);
     let mut visit = Visit { user, lock, name, terms, owner: number };
@@ -42,9 +42,13 @@ pub(super) async fn work(user: &mut User, lock: RwLock, name: &Arc<str>) {
     }
 }
 
-fn on(lock: RwLock, owner: &Owner, terms: Terms, mode: LeaseMode) -> RwLock {
+fn on(lock: RwLock, owner: &Owner, terms: Terms, policy: Policy) -> RwLock {
     let lock = lock.owned_by(owner);
-    match mode {
+    let lock = match policy.replicas {
+        Some(replicas) => lock.replicas(replicas),
+        None => lock,
+    };
+    match policy.mode {
         LeaseMode::Watched | LeaseMode::AtLeast(_) => lock.watchdog(terms.lease),
         LeaseMode::Fixed => lock.lease(terms.lease),
         LeaseMode::AtMost(most) => lock.watchdog(terms.lease).max_hold(most),
@@ -121,7 +125,7 @@ impl Visit<'_> {
         let op = self.user.begin(self.name, what, within);
         let (reads, lock) = (side == Side::Reader, self.lock.clone());
         if reads {
-            self.user.note(Event::Reads { op });
+            self.user.env.record(Event::Reads { op });
         }
         let waiting = async {
             let taken: Result<Option<Guard>, AcquireError> = match (what, reads) {

@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use leasehold::error::{AcquireErrorKind, EnsureErrorKind, FreeWithin, ReleaseErrorKind};
-use leasehold::{AcquireError, Client, EnsureError, Owner, ReleaseError};
+use leasehold::{AcquireError, Client, Confirm, EnsureError, Owner, ReleaseError};
 
 use super::held::Held;
 use crate::environment::Env;
 use crate::history::{Event, Op, Outcome, What};
+use crate::plan::{Confirmed, REPLICAS};
 use crate::recorder::Claim;
 use crate::recorder::view::Terms;
 use crate::taken::Taken;
@@ -37,6 +38,14 @@ pub(super) enum LeaseMode {
     AtMost(Duration),
     Renewals(u32),
     AtLeast(Duration),
+}
+
+/// The terms of a hold that the judge does not need.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Policy {
+    pub(super) mode: LeaseMode,
+    /// The replicas that confirm the hold, or `None` for those of the client.
+    pub(super) replicas: Option<Confirm>,
 }
 
 impl User {
@@ -64,7 +73,7 @@ impl User {
     }
 
     /// Returns random terms.
-    pub(super) fn terms(&mut self) -> (Terms, LeaseMode) {
+    pub(super) fn terms(&mut self) -> (Terms, Policy) {
         let rng = &mut self.env.rng;
         let lease = *rng.choice(&self.env.plan.leases).expect("there are leases");
         let mode = match rng.u8(0..10) {
@@ -76,7 +85,14 @@ impl User {
         };
         let watched = matches!(mode, LeaseMode::Watched | LeaseMode::AtLeast(_));
         let min_hold = if let LeaseMode::AtLeast(min_hold) = mode { Some(min_hold) } else { None };
-        (Terms { lease, watched, min_hold }, mode)
+        (Terms { lease, watched, min_hold }, Policy { mode, replicas: self.replicas() })
+    }
+
+    /// Returns the policy of one hold, in a plan where each hold has its own. All replicas are needed by each of them.
+    fn replicas(&mut self) -> Option<Confirm> {
+        let of_holds = self.env.plan.fleet.is_some_and(|fleet| fleet.confirmed == Confirmed::OfHolds);
+        let policies = [Confirm::all(REPLICAS), Confirm::AtLeast(REPLICAS)];
+        of_holds.then(|| *self.env.rng.choice(&policies).expect("some"))
     }
 
     /// Returns the user's own owner or a new owner, with a unique number.
@@ -171,16 +187,12 @@ impl User {
     pub(super) fn begin(&self, name: &str, what: What, within: Option<Duration>) -> Op {
         let op = self.env.recorder.next_op();
         let requested = Event::Requested { op, process: self.env.process, name: name.into(), what, within };
-        self.note(requested);
+        self.env.record(requested);
         op
     }
 
-    pub(super) fn note(&self, event: Event) {
-        self.env.recorder.record(self.env.now(), event);
-    }
-
     pub(super) fn finish(&self, op: Op, outcome: Outcome) {
-        self.note(Event::Completed { op, outcome });
+        self.env.record(Event::Completed { op, outcome });
     }
 
     /// Awaits a future or, while futures are being dropped, polls it for a limited number of times or a limited time.
@@ -209,7 +221,7 @@ impl User {
             .await
         };
         if outcome.is_none() {
-            self.env.recorder.record(self.env.now(), Event::Dropped { op });
+            self.env.record(Event::Dropped { op });
         }
         outcome
     }

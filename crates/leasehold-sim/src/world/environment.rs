@@ -11,7 +11,7 @@ use leasehold_store::embedded::Frame;
 use leasehold_store::{Confirm, Confirmation, ShardedPubsub};
 
 use super::executor::{Home, spawn};
-use super::fleet::{Fleet, REPLICAS, SERVERS, slot_of};
+use super::fleet::{Fleet, SERVERS, slot_of};
 use super::foreign;
 use super::net::Net;
 use super::port::Reach;
@@ -19,7 +19,7 @@ use super::server::Server;
 use super::timeline::Timeline;
 use crate::environment::Environment;
 use crate::fault::{Fault, Kind};
-use crate::plan::{Plan, Shape};
+use crate::plan::{Confirmed, Plan, REPLICAS, Shape};
 use crate::schedule::replicated_at;
 use crate::wire::Witness;
 
@@ -38,7 +38,8 @@ impl SimEnvironment {
             return Self { timeline, reach, fleet: None };
         };
         let (nets, fleet) = Net::of_fleet(&timeline, plan, &witness, terms.shape);
-        let replicas = if terms.confirms { Confirm::all(REPLICAS) } else { Confirm::None };
+        let replicas =
+            if terms.confirmed == Confirmed::OfClient { Confirm::all(REPLICAS) } else { Confirm::None };
         let reach = Reach {
             nets: nets.into(),
             url: fleet.url(),

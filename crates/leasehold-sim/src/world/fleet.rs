@@ -18,14 +18,12 @@ use leasehold_store::embedded::{self, Database};
 
 use super::slot_map::Map;
 use super::timeline::Timeline;
-use crate::plan::{Plan, Shape, stream};
+use crate::plan::{Plan, REPLICAS, Shape, stream};
 
 /// The servers that can serve names.
 pub(super) const SERVERS: usize = 4;
 /// The sentinels behind them.
 const SENTINELS: usize = 3;
-/// The replicas of each master.
-pub(super) const REPLICAS: u32 = 2;
 /// The name of the fleet at its sentinels.
 const SERVICE: &str = "fleet";
 /// The channel on which a sentinel tells of a new master.

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use leasehold_store::embedded::Frame;
 
-use super::fleet::{Fleet, REPLICAS, SERVERS, slot_of};
-use crate::plan::Shape;
+use super::fleet::{Fleet, SERVERS, slot_of};
+use crate::plan::{REPLICAS, Shape};
 
 const PORT: u16 = 6379;
 

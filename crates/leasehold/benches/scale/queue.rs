@@ -14,6 +14,7 @@ pub(crate) enum Queue {
     Fair,
     Fifo,
     Semaphore,
+    Expirable,
 }
 
 impl Queue {
@@ -23,14 +24,18 @@ impl Queue {
             Self::Fair => "fair lock",
             Self::Fifo => "FIFO semaphore",
             Self::Semaphore => "semaphore",
+            Self::Expirable => "expirable semaphore",
         }
     }
 
     /// Gives a semaphore its permit.
     pub(crate) async fn prepare(self, client: &Client) {
-        if matches!(self, Self::Fifo | Self::Semaphore) {
-            assert!(client.semaphore(NAME).try_set_permits(1).await.unwrap());
-        }
+        let is_new = match self {
+            Self::Lock | Self::Fair => true,
+            Self::Fifo | Self::Semaphore => client.semaphore(NAME).try_set_permits(1).await.unwrap(),
+            Self::Expirable => client.expirable_semaphore(NAME).try_set_permits(1).await.unwrap(),
+        };
+        assert!(is_new);
     }
 
     /// Acquires the place, stays in it for some time, and releases it.
@@ -55,6 +60,11 @@ impl Queue {
                 let guard = client.semaphore(NAME).acquire().await?;
                 stay.await;
                 guard.release().await?;
+            }
+            Self::Expirable => {
+                let permit = client.expirable_semaphore(NAME).acquire().await?;
+                stay.await;
+                permit.release().await?;
             }
         }
         Ok(())

@@ -5,8 +5,8 @@
 //! # How it works
 //! A contender is a program that runs one workload after the other (`bench/peers/README.md`). A workload has rounds. In a
 //! round each contender runs once, in an order that rotates. The runs of a workload are a file below
-//! `target/peers/results`, and the report is made from all these files. A part of the workloads can therefore be measured
-//! again.
+//! `target/peers/results`, and the report is made from all these files. A group of workloads without such a file keeps its
+//! part of the report. A part of the workloads can therefore be measured again.
 
 mod columns;
 mod contenders;

@@ -1,4 +1,8 @@
 //! The report: `RESULTS.md` and its plots.
+//!
+//! Invariant: a group of which nothing was measured keeps its part of the earlier report.
+
+mod earlier;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -17,6 +21,7 @@ use super::toolchains::Workshop;
 use super::versions;
 use super::workloads::{self, Workload};
 use crate::shell::output;
+use earlier::Earlier;
 
 /// The groups of the report, with their titles.
 const GROUPS: [(&str, &str); 7] = [
@@ -31,20 +36,22 @@ const GROUPS: [(&str, &str); 7] = [
 
 /// Writes the report of all records into a folder.
 pub(super) fn write(folder: &Path, results: &Results, server: &str, workshop: &Workshop) -> Result<()> {
-    let mut measured = Vec::new();
+    let mut workloads = Vec::new();
     for workload in workloads::all() {
-        if let Some(record) = results.load(&workload.name)? {
-            measured.push((workload, record));
-        }
+        let record = results.load(&workload.name)?;
+        workloads.push((workload, record));
     }
+    let path = folder.join("RESULTS.md");
+    let earlier = Earlier::read(&path);
     let plots = folder.join("plots");
     fs::create_dir_all(&plots)?;
     let mut page = head(server)?;
     page += &contender_table(workshop)?;
-    page += &overview(&measured);
+    page += &overview(&workloads, &earlier);
     for (group, title) in GROUPS {
-        let members: Vec<_> = measured.iter().filter(|(workload, _)| workload.group == group).collect();
+        let members: Vec<_> = members(&workloads, group).collect();
         if members.is_empty() {
+            page += earlier.group(title).unwrap_or_default();
             continue;
         }
         let panels: Vec<Panel> = members.iter().map(|(workload, record)| panel(workload, record)).collect();
@@ -54,7 +61,16 @@ pub(super) fn write(folder: &Path, results: &Results, server: &str, workshop: &W
             page += &section(workload, record);
         }
     }
-    Ok(fs::write(folder.join("RESULTS.md"), page)?)
+    Ok(fs::write(path, page)?)
+}
+
+/// The workloads of a group that were measured, with their records.
+fn members<'a>(
+    workloads: &'a [(Workload, Option<Record>)],
+    group: &str,
+) -> impl Iterator<Item = (&'a Workload, &'a Record)> {
+    let of_group = workloads.iter().filter(move |(workload, _)| workload.group == group);
+    of_group.filter_map(|(workload, record)| Some((workload, record.as_ref()?)))
 }
 
 fn head(server: &str) -> Result<String> {
@@ -82,38 +98,45 @@ fn contender_table(workshop: &Workshop) -> Result<String> {
 }
 
 /// The best contender of this library beside the best peer, for each workload.
-fn overview(measured: &[(Workload, Record)]) -> String {
+fn overview(workloads: &[(Workload, Option<Record>)], earlier: &Earlier) -> String {
     let mut table =
         "\n## Overview\n\n| workload | leasehold | best peer | beside best peer | beside hand-written |\n\
                      |---|--:|--:|--:|--:|\n"
             .to_owned();
-    for (workload, record) in measured {
-        let column = columns(workload)[0];
-        let ours = best(record, column, Contender::is_ours);
-        let peer = best(record, column, |contender| !contender.is_ours());
-        let describe = |found: Option<(&Contender, f64)>| {
-            found.map_or_else(
-                || "–".to_owned(),
-                |(contender, value)| {
-                    format!("{} {} ({})", column.format(value), column.header, contender.name)
-                },
-            )
-        };
-        let beside = |other: Option<&str>| {
-            ours.zip(other)
-                .map_or_else(|| "–".to_owned(), |((own, _), other)| beside(record, column, own.name, other))
-        };
-        let _ = writeln!(
-            table,
-            "| {} | {} | {} | {} | {} |",
-            workload.title,
-            describe(ours),
-            describe(peer),
-            beside(peer.map(|(contender, _)| contender.name)),
-            beside(Some(HANDWRITTEN)),
-        );
+    for (workload, record) in workloads {
+        match record {
+            Some(record) => table += &overview_row(workload, record),
+            None if members(workloads, workload.group).next().is_none() => {
+                table += earlier.overview_row(&workload.title).unwrap_or_default();
+            }
+            None => {}
+        }
     }
     table
+}
+
+fn overview_row(workload: &Workload, record: &Record) -> String {
+    let column = columns(workload)[0];
+    let ours = best(record, column, Contender::is_ours);
+    let peer = best(record, column, |contender| !contender.is_ours());
+    let describe = |found: Option<(&Contender, f64)>| {
+        found.map_or_else(
+            || "–".to_owned(),
+            |(contender, value)| format!("{} {} ({})", column.format(value), column.header, contender.name),
+        )
+    };
+    let beside = |other: Option<&str>| {
+        ours.zip(other)
+            .map_or_else(|| "–".to_owned(), |((own, _), other)| beside(record, column, own.name, other))
+    };
+    format!(
+        "| {} | {} | {} | {} | {} |\n",
+        workload.title,
+        describe(ours),
+        describe(peer),
+        beside(peer.map(|(contender, _)| contender.name)),
+        beside(Some(HANDWRITTEN)),
+    )
 }
 
 /// The table of a workload, and what its figures hide.

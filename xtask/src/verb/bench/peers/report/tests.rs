@@ -68,12 +68,26 @@ fn the_overview_reports_a_loss() {
         ("leasehold run", runs("rate", &[40.0])),
         (HANDWRITTEN, runs("rate", &[100.0])),
     ]);
-    let text = overview(&[(workload("pairs-64"), record)]);
-    let line = text.lines().last().unwrap();
+    let line = overview_row(&workload("pairs-64"), &record);
     assert!(
-        line.ends_with("| 50 pairs/s (leasehold) | 100 pairs/s (hand-written) | 0.50 | 0.50 |"),
+        line.ends_with("| 50 pairs/s (leasehold) | 100 pairs/s (hand-written) | 0.50 | 0.50 |\n"),
         "{line}"
     );
+}
+
+#[test]
+fn the_overview_keeps_the_rows_of_groups_that_were_not_measured() {
+    let title = |name| workload(name).title;
+    let (held, one, many) = (title("held-1000"), title("pairs-1"), title("pairs-8"));
+    let page = format!(
+        "\n## Overview\n\n| {held} | kept |\n| {one} | earlier |\n| {many} | earlier |\n\n## Contenders\n"
+    );
+    let measured = record(&[("leasehold", runs("p50", &[50.0]))]);
+    let workloads =
+        [(workload("held-1000"), None), (workload("pairs-1"), Some(measured)), (workload("pairs-8"), None)];
+    let text = overview(&workloads, &Earlier::of(&page));
+    assert!(text.contains(&format!("| {held} | kept |\n")), "{text}");
+    assert!(text.contains(&one) && !text.contains("earlier") && !text.contains(&many), "{text}");
 }
 
 #[test]

@@ -72,7 +72,7 @@ const VERBS: [Verb; 18] = [
     },
     Verb {
         name: "sim",
-        purpose: "simulate for a while, in both modes; takes --minutes",
+        purpose: "simulate for a while, in each of the three modes; takes --minutes",
         run: verb::sim::run,
     },
     Verb {

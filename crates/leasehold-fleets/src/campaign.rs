@@ -13,14 +13,12 @@ use crate::faults::inject;
 use crate::fleet::Fleet;
 use crate::logs::Log;
 use crate::policy::PREFIX;
-use crate::report::{Outcome, print};
+use crate::report::{Outcome, SERVED_WITHIN, print};
 use crate::subscriptions::{Listeners, channels, listeners};
 use crate::workers::Workers;
 
 /// The least time after a fault in which the workers run undisturbed, so that waiters are served.
 const REST: Duration = Duration::from_millis(300);
-/// The time limit for each client to be granted a lock after a fault.
-const SERVED_WITHIN: u64 = 10 * SECOND;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// The time for keys to expire after the last worker has closed its clients.
 const KEYS_EXPIRE_WITHIN: Duration = Duration::from_secs(10);

@@ -12,6 +12,8 @@ use crate::subscriptions::Listeners;
 
 /// The longest time from the end of a wait to its outcome. The machine that runs a whole fleet is busy.
 const LATE: u64 = 3 * SECOND;
+/// The time limit for each client to be granted a lock after a fault.
+pub(crate) const SERVED_WITHIN: u64 = 10 * SECOND;
 /// The number of faults that lose grants after which a policy without confirmation must have shown a double grant.
 const TOO_GENTLE_AFTER: usize = 16;
 
@@ -59,7 +61,8 @@ pub fn print(outcome: &Outcome) -> bool {
     print_rows(outcome, &rows);
     print_old_masters(topology, &rows);
     print_totals(outcome);
-    let findings = findings(outcome, &doubles, &kept);
+    let mut findings = findings(outcome, &doubles, &kept);
+    findings.extend(unserved(&rows));
     findings.iter().for_each(|finding| println!("BROKEN: {finding}"));
     findings.is_empty()
 }
@@ -197,6 +200,18 @@ fn findings(outcome: &Outcome, doubles: &[Overlap], kept: &[KeptLoss]) -> Vec<St
     findings
 }
 
+/// Finds the policies whose probes were granted nothing for as long as the campaign waits for them after a fault.
+fn unserved(rows: &BTreeMap<Fault, Row>) -> Vec<String> {
+    let of_row = |(fault, row): (&Fault, &Row)| {
+        let late = row.grants.iter().filter(|(_, longest)| **longest > SERVED_WITHIN);
+        let text = |(policy, longest): (&Policy, &u64)| {
+            format!("no probe of {} was granted for {} s after {fault:?}", policy.name(), seconds(*longest))
+        };
+        late.map(text).collect::<Vec<_>>()
+    };
+    rows.iter().flat_map(of_row).collect()
+}
+
 /// The control of the laboratory: without confirmation, faults that lose grants must grant twice.
 fn too_gentle(outcome: &Outcome, doubles: &[Overlap]) -> Option<String> {
     let policies = outcome.topology.policies();
@@ -211,4 +226,17 @@ fn seconds(microseconds: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "times of minutes")]
     let seconds = microseconds as f64 / 1e6;
     format!("{seconds:.2}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_that_is_not_served_after_a_fault_is_a_finding() {
+        let row = |longest| Row { grants: [(Policy::Replicated, longest)].into(), ..Row::default() };
+        let rows = [(Fault::MasterKilled, row(9 * SECOND)), (Fault::MasterFrozen, row(11 * SECOND))];
+        let found = unserved(&rows.into());
+        assert_eq!(found, ["no probe of replicated was granted for 11.00 s after MasterFrozen"]);
+    }
 }

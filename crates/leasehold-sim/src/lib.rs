@@ -1,8 +1,9 @@
 //! The deterministic simulator of leasehold.
 //!
 //! One `u64` seed decides clients, workload, schedule, clocks and faults. The real client, with its engine and its wire,
-//! runs over a simulated network in front of the embedded server, of one server (*single*) or of three (*quorum*). The
-//! modules of `invariants`, one for each group of promise ids, observe every event.
+//! runs over a simulated network in front of embedded servers: one (*single*), three independent ones (*quorum*), or a
+//! fleet behind sentinels or in a cluster (*fleet*). The modules of `invariants`, one for each group of promise ids,
+//! observe every event.
 //!
 //! Invariant: two runs of one seed have equal histories.
 

@@ -1,4 +1,4 @@
-//! The mode of one server: the real client, engine, wire and scripts, over a simulated network.
+//! The modes of one server and of a fleet: the real client, engine, wire and scripts, over a simulated network.
 //!
 //! Invariant: the plan and its random numbers decide everything outside the client.
 

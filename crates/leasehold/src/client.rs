@@ -81,8 +81,9 @@ impl Client {
         Lock::new(&self.handle, self.handle.name(name), self.handle.defaults().terms(primitive), kind)
     }
 
-    /// Connects to `redis://[user:password@]host[:port][/db]` or `unix:///path/to.sock`, or to a server in this
-    /// process: `memory://` or `memory://name`.
+    /// Connects to `redis://[user:password@]host[:port][/db]` or `unix:///path/to.sock`, to the master that sentinels name
+    /// (`redis+sentinel://host,host/service`), to a cluster (`redis+cluster://host,host`), or to a server in this process:
+    /// `memory://` or `memory://name`. `rediss` in place of `redis` encrypts the connections.
     ///
     /// An in-process server (feature `embedded`) is for experiments and tests. It excludes no other process, and its
     /// data is gone with its last client. `memory://` is a new server for each client, and `memory://orders` is the
@@ -372,10 +373,15 @@ impl ClientBuilder {
     /// Sets the time after a grant of the server for which a lock passes from one waiter of this client to the next
     /// without a call to the server (default 2 ms, [`Duration::ZERO`] to turn it off).
     ///
-    /// A lock that many tasks of one process want then costs a call per bound and not per hold. Waiters in other processes
-    /// wait for at most this time longer. The guards of such a series show the same wire owner. A lock passes on only if
-    /// its watchdog renews it, no call of it is on its way and no bound of the next hold ends before its lease. Fair locks,
-    /// read-write locks, fenced locks and semaphores do not pass on, because the server decides who is next.
+    /// A lock that many tasks of one process want then costs a call per bound and not per hold. Waiters in other
+    /// processes wait for at most this time longer. The guards of such a series show the same wire owner. A lock passes
+    /// on only if its watchdog renews it, no acquire, renewal or release of it is on its way, and no bound of the next
+    /// hold ends before its lease. With each answer of the server that no other client listens to the lock, the time
+    /// begins anew.
+    ///
+    /// A fenced lock passes on with the tokens that its acquire has reserved, at most 15 times. Tokens that no holder
+    /// gets are left out. Fair locks, read-write locks and semaphores do not pass on, because the server decides who is
+    /// next.
     pub const fn hand_off(mut self, bound: Duration) -> Self {
         self.options.settings.hand_off = bound;
         self

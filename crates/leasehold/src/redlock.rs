@@ -64,8 +64,14 @@ pub struct RedlockBuilder {
 }
 
 impl Redlock {
-    /// Connects to these servers, each a `redis://`, `unix://` or `memory://` URL. A server that is down is not an
+    /// Connects to these servers, each by a URL as [`Client::connect`] takes it: `redis://`, `redis+sentinel://`,
+    /// `redis+cluster://`, the same with `rediss` for TLS, `unix://` or `memory://`. A server that is down is not an
     /// error, because its client connects as soon as the server is up.
+    ///
+    /// A node should have no replicas. A replica that is promoted can lack grants of the node, and the check of the
+    /// uptime does not notice this, because the replica can have been up for long. So a node behind sentinels or in a
+    /// cluster needs [`Confirm::all`](crate::Confirm::all) with the number of its replicas, which
+    /// [`QuorumLock::replicas`] sets.
     ///
     /// # Errors
     /// [`ConnectError`] if a URL cannot be used.

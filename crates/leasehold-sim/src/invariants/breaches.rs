@@ -25,10 +25,20 @@ pub(super) struct Breaches {
     /// The last time at which a former master has changed its own copy of a name.
     apart: BTreeMap<Arc<str>, Duration>,
     granted: BTreeMap<Wire, Duration>,
+    /// The owners that the server last knew of each name. A client may not know yet that it is one of them.
+    held: BTreeMap<Arc<str>, Vec<Wire>>,
 }
 
 impl Breaches {
     pub(super) fn see(&mut self, event: &Event, view: &View) {
+        self.see_breach(event, view);
+        if let Event::Executed { name, after, .. } = event {
+            let owners = after.holders.iter().map(|holder| Arc::clone(&holder.wire)).collect();
+            self.held.insert(Arc::clone(name), owners);
+        }
+    }
+
+    fn see_breach(&mut self, event: &Event, view: &View) {
         match event {
             Event::Fault { index, kind, begins: true } if view.plan.is_breach(*kind) => match kind {
                 Kind::Delete | Kind::ForceRelease => {
@@ -36,11 +46,9 @@ impl Breaches {
                     if !removes_its_name(&view.plan.faults[*index]) {
                         return;
                     }
-                    let holds = view.holds.values();
-                    let wires: Vec<_> =
-                        holds.filter(|hold| hold.name == name).map(|hold| &hold.wire).collect();
-                    let shared = view.holds.values().filter(|hold| wires.contains(&&hold.wire));
-                    self.with.extend(shared.map(|hold| (Arc::clone(&hold.wire), view.now)));
+                    let of_name = view.holds.values().filter(|hold| hold.name == name).map(|hold| &hold.wire);
+                    let owners = of_name.chain(self.held.get(&name).into_iter().flatten());
+                    self.with.extend(owners.map(|wire| (Arc::clone(wire), view.now)));
                     self.of.insert(name, view.now);
                 }
                 _ => self.everywhere = Some(view.now),

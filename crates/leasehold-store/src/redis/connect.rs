@@ -36,7 +36,8 @@ pub struct ConnectOptions {
     pub client_name: Option<Arc<str>>,
     /// True if connections speak RESP3 with a server that offers it, the default, and RESP2 with other servers.
     pub resp3: bool,
-    /// The most calls of one script that travel as one command, by default 64. With 1 each call is a command.
+    /// The most calls that travel as one command, by default 64. They have at most two scripts. With 1 each call is a
+    /// command.
     pub batch_rows: usize,
     /// The number of commands in flight behind which calls gather until the next reply, to share commands, by default 8.
     /// Behind fewer, a call is written at once. If the server is near, 4 to 7 commands are enough for calls to gather.
@@ -182,7 +183,7 @@ impl ConnectOptions {
         self
     }
 
-    /// Sets the most calls of one script that travel as one command.
+    /// Sets the most calls that travel as one command.
     #[must_use]
     pub const fn batch_rows(mut self, rows: usize) -> Self {
         self.batch_rows = rows;

@@ -41,6 +41,11 @@ pub(super) struct Redirection {
 }
 
 impl Redirection {
+    /// Returns the address of the other server, as text.
+    pub(super) fn address(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+
     /// Reads `MOVED 866 127.0.0.1:7001`, `ASK 866 [::1]:7001`, or `MOVED 866 :7001`.
     fn read(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
@@ -68,9 +73,12 @@ enum Cause {
     #[error("the server is one of {0} masters of a cluster; use a URL that begins with `redis+cluster://`")]
     Masters(u32),
     #[error(
-        "the keys {0:?} and {1:?} are in two slots of the cluster; give both names one hash tag in braces"
+        "the keys {0:?} and {1:?} are in two slots of the cluster; give the names one hash tag, as in \
+         `Name::with_hash_tag(\"order:42\", \":stock\")`, or lock them one by one"
     )]
     TwoSlots(String, String),
+    #[error("the servers directed the call on in turn, to {}; check that they know each other", .0.join(", "))]
+    Redirections(Vec<String>),
     #[error("the sentinels know no service {0:?}")]
     Service(String),
     #[error("{acknowledged} of {wanted} replicas acknowledged the call, so a failover can lose its effect")]
@@ -120,6 +128,11 @@ impl Failure {
     pub(super) fn of_two_slots(one: &str, other: &str) -> Self {
         let cause = Cause::TwoSlots(one.to_owned(), other.to_owned());
         Self { cause: Some(cause), ..Self::new(Kind::WrongNode, No) }
+    }
+
+    /// Returns the same failure of a call that servers directed on too often, to these addresses.
+    pub(super) fn of_redirections(self, addresses: Vec<String>) -> Self {
+        Self { cause: Some(Cause::Redirections(addresses)), ..self }
     }
 
     /// Returns the failure of a fleet that no sentinel watches.

@@ -1,4 +1,4 @@
-//! A single server as a store.
+//! The servers of a URL as a store: a single server, the master behind sentinels, or the masters of a cluster.
 //!
 //! Invariant: the store is a wire and its driver, and adds no rule of its own.
 
@@ -19,10 +19,11 @@ use super::wire::Wire;
 use crate::store::{Heard, Outcomes, Store, Submit, Subscription};
 use crate::tokio_runtime::{Task, current, spawn};
 
-/// A single Redis or Valkey server.
+/// A Redis or Valkey server, the master that sentinels name, or the masters of a cluster.
 ///
-/// The store has two connections: one for commands, which the next call replaces when it broke, and one for
-/// subscriptions, which opens with the first subscription. Dropping the store closes both.
+/// The store has a connection to each server for commands, which is replaced when it broke, and one for subscriptions,
+/// which opens with the first subscription. Two more open with the first call that replicas confirm. It asks sentinels
+/// and the nodes of a cluster for the topology over other connections. Dropping the store closes all of them.
 pub struct Redis {
     link: Arc<Link>,
     url: ServerUrl,

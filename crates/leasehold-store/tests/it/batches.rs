@@ -1,13 +1,26 @@
 //! Calls that travel as rows of one command: each has the outcome that it has alone.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::common::{
     ANSWER_NESTED, ANSWER_NOTHING, EXPIRE, FAIL, HASH_INCREMENT, INCREMENT, LIMIT, PUSH, SET, call, run,
 };
 use crate::differential::random::Random;
+use crate::rights::{Row, STATE, call_for, counters, holds, operation, owner};
 use futures_util::future::join_all;
-use leasehold_proto::{Applied, Call, Reply, Script, StoreErrorKind, Verb};
+use leasehold_proto::recipe::expirable::EXPIRABLE_SEMAPHORE;
+use leasehold_proto::recipe::fair::FAIR;
+use leasehold_proto::recipe::fenced::{self, Tokens};
+use leasehold_proto::recipe::multi::MULTI;
+use leasehold_proto::recipe::read_write::{PREFERRED, READ_LOCK, WRITE_LOCK, YIELDING};
+use leasehold_proto::recipe::redlock::REDLOCK;
+use leasehold_proto::recipe::reentrant::REENTRANT;
+use leasehold_proto::recipe::semaphore::{self, FIFO_SEMAPHORE, SEMAPHORE};
+use leasehold_proto::recipe::spin::SPIN;
+use leasehold_proto::recipe::upgrade::UPGRADE;
+use leasehold_proto::recipe::{CallContext, Holding};
+use leasehold_proto::{Applied, Call, CallArgs, Lease, Name, Recipe, Reply, Script, StoreErrorKind, Verb};
 use leasehold_store::Store;
 use leasehold_store::redis::{ConnectOptions, Redis};
 use leasehold_testkit::servers::RedisServer;
@@ -58,7 +71,7 @@ fn keyspace(server: &RedisServer) -> BTreeMap<String, String> {
 }
 
 /// The texts of a server's errors, which the tests of the classification have one by one.
-const TEXTS: [&str; 26] = [
+const TEXTS: [&str; 30] = [
     "NOSCRIPT No matching script. Please use EVAL.",
     "BUSY Redis is busy running a script.",
     "LOADING Redis is loading the dataset in memory",
@@ -85,24 +98,42 @@ const TEXTS: [&str; 26] = [
     "ERR increment or decrement would overflow",
     "ERR invalid expire time in 'pexpire' command",
     "UNBLOCKED force unblock from blocking operation, instance state changed",
+    "ERR WAIT cannot be used with replica instances",
+    // The wire sends no more calls over a connection that brought one of these.
+    "READONLY You can't write against a read only replica.",
+    "NOAUTH Authentication required.",
+    "WRONGPASS invalid username-password pair or user is disabled.",
 ];
+
+/// The number of script calls that a server has received.
+fn scripts_run(server: &RedisServer) -> u64 {
+    let stats = server.commandstats();
+    ["eval", "evalsha"].iter().filter_map(|name| stats.get(*name)).sum()
+}
 
 #[tokio::test]
 async fn each_error_is_the_outcome_of_its_row_alone() {
     let server = RedisServer::start();
+    let fails = TEXTS.map(|text| call(&FAIL, "k", text));
     for resp3 in [false, true] {
-        let (alone, together) = (connect(&server, 1, resp3).await, connect(&server, ROWS, resp3).await);
-        let calls: Vec<_> = TEXTS.iter().map(|text| call(&FAIL, "k", text)).collect();
-        let mut expected = Vec::new();
-        for call in &calls {
-            expected.push(run(&alone, call.clone()).await.map_err(|error| (error.kind, error.applied)));
+        let alone = connect(&server, 1, resp3).await;
+        let mut errors = Vec::new();
+        for call in &fails {
+            errors.push(run(&alone, call.clone()).await.map_err(|error| (error.kind, error.applied)));
         }
-        assert!(expected.iter().all(Result::is_err));
-        server.reset_stats();
-        assert_eq!(outcomes(&together, &calls).await, expected);
-        let commands = server.commandstats();
-        let sent = commands.get("eval").copied().unwrap_or(0) + commands.get("evalsha").copied().unwrap_or(0);
-        assert!(sent <= 3, "{sent} commands for {} calls", calls.len());
+        assert!(errors.iter().all(Result::is_err));
+        for rows in [8, ROWS] {
+            // A row that succeeds stands before each error. Several batches share the connection that an error retires.
+            let list = format!("list of {rows}, {resp3}");
+            let calls: Vec<_> = fails.iter().flat_map(|fail| [call(&PUSH, &list, 1), fail.clone()]).collect();
+            let pushed = (1..).map(|length| Ok(Reply::Int(length)));
+            let expected: Vec<_> = pushed.zip(errors.clone()).flat_map(<[_; 2]>::from).collect();
+            let together = connect(&server, rows, resp3).await;
+            server.reset_stats();
+            assert_eq!(outcomes(&together, &calls).await, expected, "batches of {rows}");
+            let batches = calls.len().div_ceil(rows) as u64;
+            assert_eq!(scripts_run(&server), 1 + batches, "the first call, and {batches} batches");
+        }
     }
 }
 
@@ -160,6 +191,105 @@ async fn batched_and_single_calls_have_equal_replies_and_effects() {
         }
         let [alone, together] = servers.map(|server| server.commandstats()["evalsha"]);
         assert!(together * 2 < alone, "{together} commands, and {alone} without batches");
+    }
+}
+
+/// Returns acquires, renewals and releases of six owners on four names, by recipes that may share a name.
+fn calls_of(recipes: &[&'static Recipe], random: &mut Random) -> Vec<Call> {
+    let names = ["a", "b", "c", "d"].map(|rest| Name::with_hash_tag("rights", rest).unwrap());
+    // The last name is an object of another kind, so that calls fail too.
+    let set = |name: &Name| semaphore::try_set(name, &operation(90), 5, None);
+    let hold = |name| call_for(&REENTRANT, 9, |args| (REENTRANT.acquire)(&CallArgs { name, ..*args }));
+    let mut calls = match recipes[0].holding {
+        Holding::Permits | Holding::ExpirablePermits => {
+            names[..3].iter().map(set).chain([hold(&names[3])]).collect()
+        }
+        _ => vec![set(&names[3])],
+    };
+    while calls.len() < 300 {
+        // A batch has two scripts at most.
+        let verbs = [(); 2].map(|()| {
+            let recipe = recipes[random.below(recipes.len())];
+            (recipe, [recipe.acquire, recipe.renew, recipe.release][random.below(3)])
+        });
+        for _ in 0..=random.below(60) {
+            let (recipe, write) = verbs[random.below(2)];
+            let (name, number) = (&names[random.below(4)], 1 + random.below(6) as u64);
+            // The lease tells the owner, so a row with an argument of another row has another effect.
+            let lease = Lease::new(Duration::from_secs(3_600 * (1 + number))).unwrap();
+            let companion = random.one_in(2).then(|| owner(1 + random.below(6) as u64));
+            let mut flag = || random.one_in(3);
+            let context = CallContext { once: flag(), refused: flag(), granted: !flag(), uncertain: flag() };
+            let (count, units) = (random.below(3) as u32, 1 + u32::from(random.one_in(4)));
+            calls.push(call_for(recipe, number, |args| {
+                write(&CallArgs { name, lease, context, companion, count, units, ..*args })
+            }));
+        }
+    }
+    calls
+}
+
+/// Replaces what the time decides: rounds the remaining time of a lease up to hours, and hides a token of microseconds.
+fn without_times(reply: Reply) -> Reply {
+    match reply {
+        Reply::Int(ms @ 500..) => {
+            let hours = ms.cast_unsigned().div_ceil(3_600_000);
+            Reply::Text(format!("{hours} h").into())
+        }
+        Reply::Text(text) if text.len() > 12 && text.iter().all(u8::is_ascii_digit) => {
+            Reply::Text(b"time".into())
+        }
+        Reply::Array(items) => Reply::Array(items.into_iter().map(without_times).collect()),
+        other => other,
+    }
+}
+
+#[tokio::test]
+async fn recipes_have_equal_outcomes_and_effects_in_batches_and_alone() {
+    let recipes: [&[&'static Recipe]; 10] = [
+        &[&REENTRANT],
+        &[&FAIR],
+        &[&SPIN],
+        &[&REDLOCK],
+        &[&MULTI],
+        &[fenced::with_tokens(Tokens::Counter)],
+        &[&READ_LOCK, &YIELDING, &WRITE_LOCK, &PREFERRED, &UPGRADE],
+        &[&SEMAPHORE],
+        &[&FIFO_SEMAPHORE],
+        &[&EXPIRABLE_SEMAPHORE],
+    ];
+    let mut random = Random::new(11);
+    let mut parts: Vec<(&str, Vec<Call>)> = Vec::new();
+    for recipes in recipes {
+        parts.extend((0..3).map(|_| (recipes[0].kind, calls_of(recipes, &mut random))));
+    }
+    // The last call of a row is repeated, so that it shares a batch, too.
+    for Row { what, before, call, .. } in holds().into_iter().chain(counters()) {
+        parts.push((what, [before, vec![call; 3]].concat()));
+    }
+    for resp3 in [false, true] {
+        let servers = [RedisServer::start(), RedisServer::start()];
+        let stores = [connect(&servers[0], 1, resp3).await, connect(&servers[1], ROWS, resp3).await];
+        let mut failed = 0;
+        for (what, calls) in &parts {
+            let mut seen = Vec::new();
+            for (server, store) in servers.iter().zip(&stores) {
+                // The waiters of a queue have five seconds, so each part begins anew.
+                assert_eq!(server.cli(&["FLUSHALL"]), "OK");
+                let outcomes = outcomes(store, calls).await.into_iter();
+                let outcomes: Vec<_> = outcomes.map(|outcome| outcome.map(without_times)).collect();
+                seen.push((outcomes, server.cli(&["EVAL", STATE, "0"])));
+            }
+            let [(alone, state), (together, state_together)] = &seen[..] else { unreachable!() };
+            for (index, (batched, single)) in together.iter().zip(alone).enumerate() {
+                assert_eq!(batched, single, "{what}, call {index}: {:?}", calls[index]);
+            }
+            assert_eq!(state_together, state, "{what}");
+            failed += alone.iter().filter(|outcome| outcome.is_err()).count();
+        }
+        let [alone, together] = servers.map(|server| scripts_run(&server));
+        assert!(failed > 1_000, "only {failed} calls failed");
+        assert!(together * 10 < alone, "{together} commands, and {alone} without batches");
     }
 }
 

@@ -25,7 +25,7 @@ impl Admin for ClusterAdmin {
 }
 
 /// An admin that speaks to the master of each key or channel, and publishes as the store does.
-struct FleetAdmin(Cluster);
+pub(crate) struct FleetAdmin(pub(crate) Cluster);
 
 impl Admin for FleetAdmin {
     fn run_command(&self, words: &[&str]) -> String {

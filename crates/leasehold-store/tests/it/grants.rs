@@ -117,3 +117,73 @@ async fn the_listeners_of_a_hold_are_counted_only_with_the_right_to_it() {
         assert_eq!(count().await, Ok(Reply::Int(1)), "renewed, and the listeners are unknown");
     }
 }
+
+/// The contract on fleets as production secures them: encrypted connections, and a user with the smallest rights.
+#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+mod secured {
+    use leasehold_proto::recipe::grants::rules_on_sentinels;
+    use leasehold_store::redis::Tls;
+    use leasehold_testkit::certificates::Authority;
+    use leasehold_testkit::contract::{Admin, store};
+    use leasehold_testkit::fleets::{Cluster, ClusterOptions, SentinelOptions, Sentinels, User};
+    use leasehold_testkit::servers::Encryption;
+
+    use super::*;
+    use crate::contract::FleetAdmin;
+
+    /// Returns the certificates of a fleet, and the authority, which keeps the files.
+    fn encryption() -> (Authority, Option<Encryption>) {
+        let authority = Authority::new();
+        let encryption = Encryption::new(&authority, &authority.node(&["127.0.0.1"]));
+        (authority, Some(encryption))
+    }
+
+    /// Returns the user of all primitives that `leasehold acl` prints.
+    fn user(place: Place) -> Option<User> {
+        let all: Vec<_> = PRIMITIVES.iter().collect();
+        Some(User { rules: rules(place, &names(), &all), ..User::unlimited("app", "word") })
+    }
+
+    /// A behavior of stores that listens on a channel of no primitive, which the user may not.
+    const FOREIGN: &str = "a_message_reaches_exactly_its_subscribers";
+
+    async fn pass_the_contract(url: &str, authority: &Authority, admin: &impl Admin) {
+        let options = ConnectOptions::default().tls(Tls::new().ca_file(authority.file()));
+        let redis = Redis::connect(&url.parse().unwrap(), options).await.unwrap();
+        for name in store::NAMES.iter().filter(|name| **name != FOREIGN) {
+            println!("store: {name}");
+            store::run(name, &redis, admin).await;
+        }
+        // Contracts that wait seconds for leases to end, those of the fair lock, of the scripts shared with Redisson and of
+        // the semaphore, run on fleets without this, and with the smallest rights on one server. `keep_alive` has both
+        // queues.
+        passes!(&redis, admin; reentrant, keep_alive, locks, read_write, marks, expirable, latch);
+    }
+
+    #[tokio::test]
+    async fn the_smallest_rights_behind_encrypted_sentinels_pass_the_contract() {
+        let (authority, encryption) = encryption();
+        let password = Some("secret".to_owned());
+        let user = user(Place::BehindSentinels);
+        let fleet =
+            Sentinels::with(SentinelOptions { password, user, encryption, ..SentinelOptions::default() });
+        for sentinel in fleet.sentinels() {
+            let user = ["ACL", "SETUSER", "watch", "reset", "on", ">seen"].into_iter();
+            sentinel.command(&user.chain(rules_on_sentinels().split(' ')).collect::<Vec<_>>()).unwrap();
+        }
+        let url = format!("{}?sentinel_username=watch&sentinel_password=seen", fleet.url());
+        let master = &fleet.nodes()[fleet.master()];
+        pass_the_contract(&url, &authority, master).await;
+        is_limited(master);
+    }
+
+    #[tokio::test]
+    async fn the_smallest_rights_in_an_encrypted_cluster_pass_the_contract() {
+        let (authority, encryption) = encryption();
+        let (password, user) = (Some("secret".to_owned()), user(Place::Cluster));
+        let options = ClusterOptions { replicas: 0, password, user, encryption, ..ClusterOptions::default() };
+        let admin = FleetAdmin(Cluster::with(options));
+        pass_the_contract(&admin.0.url(), &authority, &admin).await;
+        is_limited(&admin.0.nodes()[0]);
+    }
+}

@@ -28,9 +28,10 @@ use leasehold_testkit::servers::RedisServer;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A script that returns all keys with their values, and whether each key has an expiry. It omits removed answers, which
-/// are empty and expire at once.
-const STATE: &str = "
+/// A script that returns all keys with their values, and whether each key has an expiry. It omits removed answers,
+/// which are empty and expire at once. It sorts the members of a sorted set, because their scores are times, and two
+/// times may be equal.
+pub(crate) const STATE: &str = "
     local lines = {}
     for _, key in ipairs(redis.call('keys', '*')) do
         local kind = redis.call('type', key).ok
@@ -43,6 +44,7 @@ const STATE: &str = "
                 table.sort(fields)
                 held = fields
             end
+            if kind == 'zset' then table.sort(held) end
             for at, value in ipairs(held) do
                 held[at] = string.gsub(string.gsub(value, '[^%w:=-]', '.'), '%d%d%d%d%d%d%d%d%d%d%d%d%d+', 'time')
             end
@@ -55,7 +57,7 @@ const STATE: &str = "
 
 /// The condition that must hold after a refusal.
 #[derive(Clone, Copy, PartialEq)]
-enum Guarantee {
+pub(crate) enum Guarantee {
     /// The state equals the state before, or the state after a successful call.
     AllOrNothing,
     /// The state is as for `AllOrNothing`, or every key of the state expires.
@@ -64,10 +66,10 @@ enum Guarantee {
 use Guarantee::{AllOrNothing, OnlyExpiringKeys};
 
 /// A call, and the calls that prepare the server for it.
-struct Row {
-    what: &'static str,
-    before: Vec<Call>,
-    call: Call,
+pub(crate) struct Row {
+    pub(crate) what: &'static str,
+    pub(crate) before: Vec<Call>,
+    pub(crate) call: Call,
     leaves: Guarantee,
 }
 
@@ -75,16 +77,20 @@ fn name() -> Name {
     Name::with_hash_tag("rights", ":job").unwrap()
 }
 
-fn owner(number: u64) -> WireOwner {
+pub(crate) fn owner(number: u64) -> WireOwner {
     WireOwner::new(ClientId::from_random([7; 16]), number)
 }
 
-fn operation(number: u64) -> Operation {
+pub(crate) fn operation(number: u64) -> Operation {
     Operation::new(ClientId::from_random([7; 16]), Id(number), &Settings::default())
 }
 
 /// Returns a call that a recipe writes for a request of the owner with this number.
-fn call_for(recipe: &'static Recipe, number: u64, write: impl FnOnce(&CallArgs<'_>) -> Call) -> Call {
+pub(crate) fn call_for(
+    recipe: &'static Recipe,
+    number: u64,
+    write: impl FnOnce(&CallArgs<'_>) -> Call,
+) -> Call {
     let others = ["2", "3"].map(|rest| Name::with_hash_tag("rights", rest).unwrap());
     let others = if recipe.kind == MULTI.kind { others.into() } else { [].into() };
     let subject = Subject { others, ..Subject::new(&name(), recipe) };
@@ -111,7 +117,7 @@ fn beside(recipe: &'static Recipe, number: u64, other: u64) -> Call {
 }
 
 /// Returns rows that acquire and release every kind of hold.
-fn holds() -> Vec<Row> {
+pub(crate) fn holds() -> Vec<Row> {
     let fenced = [Tokens::Counter, Tokens::HybridCollected].map(|tokens| {
         let recipe: &'static Recipe = fenced::with_tokens(tokens);
         recipe
@@ -156,7 +162,7 @@ fn holds() -> Vec<Row> {
 }
 
 /// Returns rows for every call that changes a counter.
-fn counters() -> Vec<Row> {
+pub(crate) fn counters() -> Vec<Row> {
     let mut rows = Vec::new();
     let mut row = |what, before, call| rows.push(Row { what, before, call, leaves: AllOrNothing });
     let set = || semaphore::try_set(&name(), &operation(90), 2, None);

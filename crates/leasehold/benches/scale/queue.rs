@@ -11,6 +11,8 @@ const NAME: &str = "hot";
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Queue {
     Lock,
+    /// A lock for which each waiter asks the server, as for a fair lock.
+    Asked,
     Fair,
     Fifo,
     Semaphore,
@@ -21,6 +23,7 @@ impl Queue {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Lock => "lock",
+            Self::Asked => "lock without hand-off",
             Self::Fair => "fair lock",
             Self::Fifo => "FIFO semaphore",
             Self::Semaphore => "semaphore",
@@ -31,7 +34,7 @@ impl Queue {
     /// Gives a semaphore its permit.
     pub(crate) async fn prepare(self, client: &Client) {
         let is_new = match self {
-            Self::Lock | Self::Fair => true,
+            Self::Lock | Self::Asked | Self::Fair => true,
             Self::Fifo | Self::Semaphore => client.semaphore(NAME).try_set_permits(1).await.unwrap(),
             Self::Expirable => client.expirable_semaphore(NAME).try_set_permits(1).await.unwrap(),
         };
@@ -43,6 +46,11 @@ impl Queue {
         match self {
             Self::Lock => {
                 let guard = client.lock(NAME).lock().await?;
+                stay.await;
+                guard.release().await?;
+            }
+            Self::Asked => {
+                let guard = client.lock(NAME).hand_off(Duration::ZERO).lock().await?;
                 stay.await;
                 guard.release().await?;
             }

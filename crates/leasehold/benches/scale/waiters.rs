@@ -173,7 +173,8 @@ pub(crate) async fn idle() {
 
 /// Measures the commands of a place that several tasks want all the time.
 pub(crate) async fn hot() {
-    for queue in [Queue::Lock, Queue::Fair, Queue::Fifo, Queue::Semaphore, Queue::Expirable] {
+    use Queue::{Asked, Expirable, Fair, Fifo, Lock, Semaphore};
+    for queue in [Lock, Asked, Fair, Fifo, Semaphore, Expirable] {
         for (clients, tasks) in [(1, 8), (2, 4)] {
             let server = RedisServer::start();
             let progress = Arc::<Progress>::default();

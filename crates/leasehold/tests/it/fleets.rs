@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use leasehold::{Client, Confirm, MultiLock};
+use leasehold::{Client, Confirm, MultiLock, Redlock, ReleaseOutcome};
 use leasehold_testkit::fleets::{Cluster, Sentinels};
+use leasehold_testkit::servers::RedisServer;
 use leasehold_testkit::wait::eventually;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -149,4 +150,37 @@ async fn a_multi_lock_holds_members_of_several_slots_and_of_another_server() {
     for lock in &locks {
         assert!(!lock.is_locked().await.unwrap());
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redlock_over_a_server_a_fleet_and_a_cluster_excludes_and_survives_the_loss_of_one() {
+    let (mut server, fleet, cluster) = (RedisServer::start(), Sentinels::start(), Cluster::start(3, 0));
+    let urls = [server.url(), fleet.url(), cluster.url()];
+    let connect = async || {
+        let builder = Redlock::builder().node_timeout(Duration::from_secs(1)).nodes_persist_every_write();
+        builder.connect(urls.iter().map(String::as_str)).await.unwrap()
+    };
+    let (one, other) = (connect().await, connect().await);
+    let shard = |name: &str| &cluster.nodes()[cluster.node_of_slot(cluster.slot_of_key(name))];
+    let guard = one.lock("job").lock().await.unwrap();
+    eventually(LIMIT, "all three to grant it", || guard.votes() == 3);
+    for node in [&server, &fleet.nodes()[fleet.master()], shard("job")] {
+        assert_eq!(node.cli(&["EXISTS", "job"]), "1");
+    }
+    assert!(other.lock("job").try_lock().await.unwrap().is_none());
+    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
+    let next = timeout(LIMIT, other.lock("job").lock()).await.expect("the lock is free").unwrap();
+    assert!(one.lock("job").try_lock().await.unwrap().is_none());
+    eventually(LIMIT, "all three to grant it again", || next.votes() == 3);
+
+    server.kill();
+    // The hold outlives a node, and so does the exclusion.
+    assert!(one.lock("job").try_lock().await.unwrap().is_none());
+    assert!(next.is_held());
+    assert_eq!(next.release().await.unwrap(), ReleaseOutcome::Released);
+    let guard = timeout(LIMIT, one.lock("later").lock()).await.expect("two of three grant it").unwrap();
+    assert_eq!(guard.votes(), 2);
+    assert_eq!(shard("later").cli(&["EXISTS", "later"]), "1");
+    assert!(other.lock("later").try_lock().await.unwrap().is_none());
+    guard.release().await.unwrap();
 }

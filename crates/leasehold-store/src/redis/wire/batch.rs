@@ -27,8 +27,8 @@ pub(super) struct PendingCall {
     pub(super) deadline: Deadline,
     /// True if the submitter has left.
     pub(super) is_abandoned: bool,
-    /// The number of times that a server has directed the call to another one.
-    pub(super) redirections: u8,
+    /// The addresses to which servers have directed the call.
+    pub(super) directed_to: Vec<String>,
     /// True if the call needs ASKING, because its slot is on its way to the server.
     pub(super) asks: bool,
 }
@@ -41,7 +41,7 @@ impl PendingCall {
     }
 
     pub(super) fn new(id: CallId, call: Call, deadline: Deadline) -> Self {
-        Self { id, call: Box::new(call), deadline, is_abandoned: false, redirections: 0, asks: false }
+        Self { id, call: Box::new(call), deadline, is_abandoned: false, directed_to: Vec::new(), asks: false }
     }
 }
 

@@ -50,6 +50,9 @@ pub(super) struct Commands {
     /// The calls that replicas confirm, if this part has such calls alone.
     group: Option<Group>,
     is_closed: bool,
+    /// True if the connection has ended by itself and is not back. What was granted over it may be gone, and its client
+    /// learns of that by the next connection, so that one is made without a call.
+    is_missed: bool,
 }
 
 impl Commands {
@@ -70,6 +73,7 @@ impl Commands {
             has_opened: false,
             group: None,
             is_closed: false,
+            is_missed: false,
         }
     }
 
@@ -112,9 +116,13 @@ impl Commands {
         }
     }
 
-    /// Writes the calls of the queue, as far as there is room. Connects if there is no connection.
+    /// Writes the calls of the queue, as far as there is room. Connects if there is no connection for them, or if the last
+    /// one is missed.
     pub(super) fn flush(&mut self, step: &mut Step<'_>) {
         if self.queue.is_empty() {
+            if self.is_missed {
+                self.connect(step);
+            }
             return;
         }
         let Some(connection) = self.connections.current_mut() else { return self.connect(step) };
@@ -186,6 +194,7 @@ impl Commands {
         if self.dialing.is_over(step, id) {
             self.failed(step, failure.of_connect());
         } else {
+            self.is_missed |= self.connections.is_current(id);
             self.end(step, id, &failure);
         }
         self.flush(step);
@@ -213,7 +222,7 @@ impl Commands {
         }
         self.dialing.stop(step);
         self.dialing.was_useful();
-        self.last_failure = None;
+        (self.last_failure, self.is_missed) = (None, false);
         self.flush(step);
         if self.reports {
             self.connect(step);
@@ -252,7 +261,11 @@ impl Commands {
     pub(super) fn receive(&mut self, step: &mut Step<'_>, id: ConnId, bytes: &[u8]) {
         match self.dialing.receive(step, id, bytes) {
             Some(Ok(opened)) => self.opened(step, opened),
-            Some(Err(failure)) => self.failed(step, failure),
+            Some(Err(failure)) => {
+                // A server that refuses the client is not asked again without a call.
+                self.is_missed = false;
+                self.failed(step, failure);
+            }
             None => self.receive_replies(step, id, bytes),
         }
         self.flush(step);
@@ -263,6 +276,7 @@ impl Commands {
         let again = std::mem::replace(&mut self.has_opened, true);
         step.report(Report::Opened { channels: step.server.facts().map(|facts| facts.channels), again });
         self.connections.set_current(CommandConnection::new(opened));
+        self.is_missed = false;
         self.log_in(step);
     }
 
@@ -392,7 +406,7 @@ impl Commands {
     }
 
     pub(super) fn close(&mut self, step: &mut Step<'_>) {
-        self.is_closed = true;
+        (self.is_closed, self.is_missed) = (true, false);
         self.queue.drain().for_each(|call| reply(step, call, Err(closed())));
         for id in self.connections.ids() {
             self.end(step, id, &lost());

@@ -14,7 +14,7 @@
 use std::collections::VecDeque;
 
 use leasehold_proto::recipe::rights::may_subscribe;
-use leasehold_proto::{Applied, StoreErrorKind};
+use leasehold_proto::{Applied, Confirm, StoreErrorKind};
 
 use super::encode;
 use super::facts::ServerFacts;
@@ -37,6 +37,8 @@ enum Step {
     Name,
     /// WAITAOF, which must succeed.
     Fsync,
+    /// WAIT, which the server must know.
+    Wait,
     Hello {
         resp3: bool,
     },
@@ -121,6 +123,9 @@ impl Handshake {
         if is_first && terms.options.confirmation.fsync {
             encode::command(out, &["WAITAOF", "1", "0", "1"]);
             steps.push_back(Step::Fsync);
+        } else if is_first && terms.options.confirmation.replicas != Confirm::None {
+            encode::command(out, &["WAIT", "0", "1"]);
+            steps.push_back(Step::Wait);
         }
         if let Some(name) = &terms.options.client_name {
             encode::command(out, &["CLIENT", "SETNAME", name]);
@@ -174,6 +179,10 @@ impl Handshake {
             (Step::Fsync, _) if self.greeting.is_err() => {}
             (Step::Fsync, Value::Error(text)) => return Err(lacks_fsync(&text)),
             (Step::Fsync, _) => return Err(malformed()),
+            (Step::Wait, Value::Error(text)) if is_unknown(&text) => {
+                return Err(Failure::lacks("the server has no WAIT, so leave `replicas` out"));
+            }
+            (Step::Wait, _) => {}
             // The name serves `CLIENT LIST`, and locks work without it.
             (Step::Name, _) => {}
             (Step::Hello { .. }, Value::Array(pairs)) => {

@@ -6,8 +6,8 @@ mod gathering;
 use std::time::Duration;
 
 use leasehold_proto::Applied::{No, Unknown};
-use leasehold_proto::Call;
 use leasehold_proto::StoreErrorKind as Kind;
+use leasehold_proto::{Call, Scope};
 
 use super::*;
 use crate::redis::connect::ConnectOptions;
@@ -310,6 +310,47 @@ fn a_useless_connection_is_not_replaced_at_once_and_a_useful_one_is() {
     driver.says(id, "-READONLY a failover\r\n");
     driver.set("v", LONG);
     assert_eq!(driver.dialed.len(), 3);
+}
+
+#[test]
+fn a_connection_that_ends_without_a_call_is_made_anew_at_the_pace_of_attempts() {
+    let (mut driver, id) = Driver::live(1);
+    driver.set("v", LONG);
+    driver.says(id, ":1\r\n");
+    driver.hang_up(id);
+    assert_eq!(driver.dialed.len(), 2, "the connection was useful");
+    let end = driver.now + Duration::from_secs(10);
+    while driver.now < end {
+        driver.refuse();
+        driver.pass(driver.wire.timer().since(driver.now));
+    }
+    assert!((24..=48).contains(&driver.dialed.len()), "{}", driver.dialed.len());
+    assert_eq!(driver.replaced, []);
+    let id = driver.accept();
+    driver.says(id, "+PONG\r\n");
+    assert_eq!(driver.replaced, [Scope::All], "the holds are checked now, and not at their next renewal");
+}
+
+#[test]
+fn a_server_that_refuses_the_client_is_asked_again_by_a_call_alone() {
+    let (mut driver, id) = Driver::live(1);
+    driver.hang_up(id);
+    driver.pass(Duration::from_secs(1));
+    let id = driver.accept();
+    driver.says(id, "-NOAUTH Authentication required.\r\n");
+    driver.pass(Duration::from_secs(10));
+    assert_eq!(driver.dialed.len(), 2);
+    driver.set("v", LONG);
+    assert_eq!(driver.dialed.len(), 3);
+}
+
+#[test]
+fn a_closed_wire_makes_no_connection_anew() {
+    let (mut driver, id) = Driver::live(1);
+    driver.hang_up(id);
+    driver.input(Input::Close);
+    driver.pass(Duration::from_secs(10));
+    assert_eq!(driver.dialed.len(), 1);
 }
 
 #[test]

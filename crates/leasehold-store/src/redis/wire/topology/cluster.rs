@@ -33,7 +33,7 @@ use crate::redis::wire::report::Report;
 use crate::redis::wire::value::{Value, server_error};
 
 /// The most servers to which one call is directed in turn, and the channels of one slot between two maps.
-const REDIRECTIONS_MAX: u8 = 5;
+const REDIRECTIONS_MAX: usize = 5;
 
 /// The masters of a cluster.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub(crate) struct Cluster {
     parked: Queue,
     subscribers: BTreeMap<SubscriberId, Subscriber>,
     /// For each slot whose channels were directed elsewhere since the last map, how many times.
-    directed: BTreeMap<u16, u8>,
+    directed: BTreeMap<u16, usize>,
     /// The kind of channels, once it is known.
     channels: Option<Channels>,
     /// The master with the plain channels.
@@ -227,11 +227,12 @@ impl Cluster {
         redirection: &Redirection,
         failure: Failure,
     ) {
-        call.redirections += 1;
-        if call.redirections > REDIRECTIONS_MAX {
+        if call.directed_to.len() >= REDIRECTIONS_MAX {
             self.look_up(turn);
+            let failure = failure.of_redirections(std::mem::take(&mut call.directed_to));
             return refuse(turn.outputs, call, failure);
         }
+        call.directed_to.push(redirection.address());
         call.asks = redirection.asks;
         let node = if redirection.asks {
             self.named(turn, from, redirection)

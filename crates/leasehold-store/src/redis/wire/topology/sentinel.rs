@@ -203,19 +203,21 @@ impl Sentinel {
 
     /// Goes on with the master that a sentinel named.
     fn adopt(&mut self, turn: &mut Turn<'_>, Answer { rank, address }: Answer) {
+        let is_later = rank.epoch > self.rank.epoch && rank.is_settled;
         self.rank = rank;
         let address = turn.nodes.settings().options.mapped(address);
-        let moved = turn.with(self.master, |parts| {
+        let replaces = turn.with(self.master, |parts| {
             if parts.step.server.address() == Some(&address) {
-                return false;
+                // Another master has served between two epochs of this one, which may lack what it had before.
+                return is_later;
             }
             let is_first = parts.step.server.address().is_none();
             parts.step.server.move_to(address);
             parts.move_on();
+            self.is_fit &= is_first;
             !is_first
         });
-        if moved == Some(true) {
-            self.is_fit = false;
+        if replaces == Some(true) {
             turn.outputs.push(Output::Replaced(Scope::All));
         }
     }

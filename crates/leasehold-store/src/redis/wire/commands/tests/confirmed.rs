@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use leasehold_proto::{Applied, Call, Channel, Confirm, Reply, Script, StoreErrorKind as Kind, Verb};
+use leasehold_proto::recipe::fence;
+use leasehold_proto::{Applied, Call, Channel, Confirm, Name, Reply, Script, StoreErrorKind as Kind, Verb};
 
 use crate::confirm::{Confirmation, OnMissing};
 use crate::redis::connect::ConnectOptions;
@@ -29,18 +30,23 @@ fn driver(replicas: Confirm) -> (Driver, ConnId) {
 }
 
 fn driver_with(terms: Confirmation) -> (Driver, ConnId) {
-    let options = ConnectOptions::default().resp3(false).confirmation(terms);
-    let mut driver = Driver::with(options);
-    driver.input(Input::Open);
-    let plain = driver.accept();
-    driver.says(plain, if terms.fsync { "+PONG\r\n*2\r\n:1\r\n:0\r\n" } else { "+PONG\r\n" });
-    driver.says(plain, "-ERR unknown command 'HELLO'\r\n:0\r\n:1\r\n");
-    assert_eq!(driver.opened, [Ok(())]);
-    driver.taken(plain);
+    let (mut driver, _) = greeted(terms);
     driver.set(0, LONG);
     let id = driver.accept();
     driver.says(id, "+PONG\r\n");
     (driver, id)
+}
+
+/// Returns a driver of a client with a policy, and the open connection of the calls without one.
+fn greeted(terms: Confirmation) -> (Driver, ConnId) {
+    let mut driver = Driver::with(ConnectOptions::default().resp3(false).confirmation(terms));
+    driver.input(Input::Open);
+    let plain = driver.accept();
+    let waited = if terms.fsync { "*2\r\n:1\r\n:0\r\n" } else { ":0\r\n" };
+    driver.says(plain, format!("+PONG\r\n{waited}-ERR unknown command 'HELLO'\r\n:0\r\n:1\r\n"));
+    assert_eq!(driver.opened, [Ok(())]);
+    driver.taken(plain);
+    (driver, plain)
 }
 
 fn counted(text: &str) -> String {
@@ -138,6 +144,20 @@ fn renewals_and_questions_of_a_hand_off_count_when_their_replicas_have_acknowled
         driver.says(id, ":0\r\n");
         assert_eq!(driver.outcomes(), [(call, Err((Kind::Unconfirmed, Applied::Unknown)))]);
     }
+}
+
+#[test]
+fn a_fenced_write_counts_when_its_replicas_have_acknowledged() {
+    let (mut driver, id) = driver(Confirm::AtLeast(1));
+    driver.says(id, ":0\r\n:1\r\n");
+    driver.outcomes();
+    driver.taken(id);
+    let call = driver.submit(fence::set(7, &Name::new("k").unwrap(), b"v"), LONG);
+    assert_eq!(driver.commands(id), ["EVAL 2 k leasehold_fence:{k} v 7", "WAIT 1 500"]);
+    driver.says(id, ":1\r\n");
+    assert_eq!(driver.outcomes(), [], "the replicas have not answered");
+    driver.says(id, ":1\r\n");
+    assert_eq!(driver.outcomes(), [(call, Ok(Reply::Int(1)))]);
 }
 
 #[test]
@@ -280,6 +300,18 @@ fn a_server_that_cannot_say_what_is_on_its_disk_is_refused() {
 }
 
 #[test]
+fn a_server_that_cannot_wait_for_replicas_is_refused() {
+    let terms = Confirmation::new(Confirm::AtLeast(1), SHORT);
+    let mut driver = Driver::with(ConnectOptions::default().confirmation(terms));
+    driver.input(Input::Open);
+    let id = driver.accept();
+    driver.says(id, "+PONG\r\n-ERR unknown command 'WAIT', with args beginning with: '0' '1' \r\n");
+    let error = driver.opened.pop().unwrap().unwrap_err();
+    let text = std::error::Error::source(&error).unwrap().to_string();
+    assert!(text.contains("has no WAIT"), "{text}");
+}
+
+#[test]
 fn a_call_with_a_policy_has_a_connection_of_its_own_and_the_others_do_not_wait_for_it() {
     let (mut driver, plain) = plain_driver(Confirmation::default());
     set_with(&mut driver, 1, Confirm::AtLeast(1));
@@ -296,10 +328,7 @@ fn a_call_with_a_policy_has_a_connection_of_its_own_and_the_others_do_not_wait_f
 
 #[test]
 fn a_policy_of_no_replica_takes_a_call_out_of_the_groups_of_its_client() {
-    let options = ConnectOptions::default().resp3(false);
-    let terms = Confirmation::new(Confirm::AtLeast(1), Duration::from_millis(500));
-    let mut driver = Driver::with(options.confirmation(terms));
-    let plain = driver.open();
+    let (mut driver, plain) = greeted(Confirmation::new(Confirm::AtLeast(1), Duration::from_millis(500)));
     set_with(&mut driver, 1, Confirm::None);
     assert_eq!(driver.commands(plain), ["EVAL 1 k 1"]);
     assert_eq!(driver.dialed, [plain]);

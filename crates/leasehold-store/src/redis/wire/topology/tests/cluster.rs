@@ -166,6 +166,15 @@ fn a_call_that_may_have_run_goes_to_no_other_node() {
 }
 
 #[test]
+fn a_node_that_comes_back_may_lack_what_its_slots_had() {
+    let (mut driver, _, b) = live();
+    driver.hang_up(b);
+    let b = driver.accept_at("b");
+    driver.says(b, "+PONG\r\n");
+    assert_eq!(driver.replaced, [Scope::slots(8_192..16_384)]);
+}
+
+#[test]
 fn a_node_that_cannot_run_a_call_now_refuses_it_and_keeps_its_connection() {
     let (mut driver, a, b) = live();
     for (text, kind) in [
@@ -193,7 +202,11 @@ fn a_call_in_a_circle_ends() {
         driver.says(a, format!("-MOVED {slot} b:1\r\n"));
         driver.says(b, format!("-MOVED {slot} a:1\r\n"));
     }
-    assert_eq!(driver.outcomes(), [(call, Err((Kind::WrongNode, Applied::No)))]);
+    let (refused, outcome) = driver.replies.pop().unwrap();
+    let error = outcome.unwrap_err();
+    assert_eq!((refused, error.kind, error.applied), (call, Kind::WrongNode, Applied::No));
+    let text = std::error::Error::source(&error).unwrap().to_string();
+    assert!(text.contains("to b:1, a:1, b:1, a:1, b:1;"), "{text}");
 }
 
 #[test]
@@ -269,7 +282,7 @@ fn keys_of_two_slots_are_refused_with_what_to_write() {
     let error = outcome.unwrap_err();
     assert_eq!((refused, error.kind, error.applied), (id, Kind::WrongNode, Applied::No));
     let text = std::error::Error::source(&error).unwrap().to_string();
-    assert!(text.contains(LOW) && text.contains(HIGH) && text.contains("hash tag"), "{text}");
+    assert!(text.contains(LOW) && text.contains(HIGH) && text.contains("with_hash_tag"), "{text}");
 }
 
 #[test]

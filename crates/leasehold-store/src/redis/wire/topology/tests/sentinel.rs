@@ -288,6 +288,16 @@ fn sentinels_are_asked_for_calls_alone_once_none_knows_the_service() {
 }
 
 #[test]
+fn a_master_of_a_later_epoch_is_checked_although_it_is_the_same() {
+    let (mut driver, _) = live();
+    for (epoch, replaced) in [(1, 0), (3, 1), (3, 1)] {
+        driver.pass(Duration::from_secs(10));
+        names(&mut driver, "s", "a", epoch);
+        assert_eq!(driver.replaced, vec![Scope::All; replaced], "epoch {epoch}");
+    }
+}
+
+#[test]
 fn a_master_that_its_replicas_do_not_follow_is_asked_about() {
     let sentinels = vec![at("s")];
     let url = ServerUrl {
@@ -300,7 +310,7 @@ fn a_master_that_its_replicas_do_not_follow_is_asked_about() {
     let mut driver = Driver::of(url, ConnectOptions::default().resp3(false).at_once(1).confirmation(terms));
     driver.input(Input::Open);
     names(&mut driver, "s", "a", 1);
-    greets(&mut driver, "a", MASTER);
+    greets(&mut driver, "a", &MASTER.replacen("-ERR", ":0\r\n-ERR", 1));
     driver.pass(Duration::from_secs(1));
     driver.set(1, LONG);
     let id = driver.accept_at("a");

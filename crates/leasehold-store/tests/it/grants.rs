@@ -141,7 +141,9 @@ mod secured {
     /// Returns the user of all primitives that `leasehold acl` prints.
     fn user(place: Place) -> Option<User> {
         let all: Vec<_> = PRIMITIVES.iter().collect();
-        Some(User { rules: rules(place, &names(), &all), ..User::unlimited("app", "word") })
+        let mut rules = rules(place, &names(), &all);
+        if let Ok(r) = std::env::var("BREAK") { rules = rules.replace(&r, ""); }
+        Some(User { rules, ..User::unlimited("app", "word") })
     }
 
     /// A behavior of stores that listens on a channel of no primitive, which the user may not.
@@ -154,10 +156,9 @@ mod secured {
             println!("store: {name}");
             store::run(name, &redis, admin).await;
         }
-        // Contracts that wait seconds for leases to end, those of the fair lock, of the scripts shared with Redisson and of
-        // the semaphore, run on fleets without this, and with the smallest rights on one server. `keep_alive` has both
-        // queues.
-        passes!(&redis, admin; reentrant, keep_alive, locks, read_write, marks, expirable, latch);
+        // A fair part, within 20 seconds: the fair lock's own contract and that of the scripts shared with Redisson mostly
+        // wait for deadlines. They pass on one server with these rights, and `keep_alive` has a fair queue.
+        passes!(&redis, admin; reentrant, keep_alive, locks, read_write, marks, semaphore, expirable, latch);
     }
 
     #[tokio::test]

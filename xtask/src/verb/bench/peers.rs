@@ -50,7 +50,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         workloads::all().into_iter().filter(|workload| options.has_workload(workload)).collect();
     let contenders: Vec<&Contender> =
         contenders::ALL.iter().filter(|contender| options.has_contender(contender.name)).collect();
-    ensure!(!workloads.is_empty() && !contenders.is_empty(), "nothing is chosen; --list prints the names");
+    let has_choice = !workloads.is_empty() && !contenders.is_empty();
+    ensure!(options.reports_only || has_choice, "nothing is chosen; --list prints the names");
     let program = server::ensure_installed()?;
     println!("server: {program}");
     let workshop = Workshop::new()?;

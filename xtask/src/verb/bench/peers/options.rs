@@ -10,6 +10,8 @@ use super::workloads::{self, Workload};
 pub(super) struct Options {
     pub(super) quick: bool,
     pub(super) lists: bool,
+    /// True if the report of earlier measurements is written, and nothing is measured.
+    pub(super) reports_only: bool,
     /// The number of rounds.
     pub(super) repeats: usize,
     /// The warm-up of each contender in seconds.
@@ -25,6 +27,7 @@ impl Options {
         let mut options = Self {
             quick: false,
             lists: false,
+            reports_only: false,
             repeats: 5,
             warm_up: 0.5,
             seconds: None,
@@ -37,6 +40,7 @@ impl Options {
             match word.as_str() {
                 "--quick" => (options.quick, options.repeats, options.warm_up) = (true, 1, 0.2),
                 "--list" => options.lists = true,
+                "--report" => options.reports_only = true,
                 "--only" => options.only.push(value()?.clone()),
                 "--workload" => options.workloads.push(value()?.clone()),
                 "--repeats" => options.repeats = value()?.parse().context("--repeats takes a number")?,
@@ -45,7 +49,7 @@ impl Options {
                 }
                 other => bail!(
                     "{other} is no option; there are --quick, --only NAME, --workload NAME, --repeats N, \
-                     --seconds S and --list"
+                     --seconds S, --report and --list"
                 ),
             }
         }
@@ -69,11 +73,12 @@ impl Options {
     }
 
     pub(super) fn has_contender(&self, name: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|only| only == name)
+        !self.reports_only && (self.only.is_empty() || self.only.iter().any(|only| only == name))
     }
 
     pub(super) fn has_workload(&self, workload: &Workload) -> bool {
-        self.workloads.is_empty() || self.workloads.iter().any(|name| workload.is_named(name))
+        !self.reports_only
+            && (self.workloads.is_empty() || self.workloads.iter().any(|name| workload.is_named(name)))
     }
 
     /// Changes the duration of a workload as the options say.
@@ -104,6 +109,13 @@ mod tests {
         assert_eq!(options.repeats, 5);
         assert!(options.has_contender("rlock"));
         assert!(workloads::all().iter().all(|workload| options.has_workload(workload)));
+    }
+
+    #[test]
+    fn a_report_measures_nothing() {
+        let options = parse("--report --workload pairs").unwrap();
+        assert!(!options.has_contender("rlock"));
+        assert!(!workloads::all().iter().any(|workload| options.has_workload(workload)));
     }
 
     #[test]

@@ -141,9 +141,7 @@ mod secured {
     /// Returns the user of all primitives that `leasehold acl` prints.
     fn user(place: Place) -> Option<User> {
         let all: Vec<_> = PRIMITIVES.iter().collect();
-        let mut rules = rules(place, &names(), &all);
-        if let Ok(r) = std::env::var("BREAK") { rules = rules.replace(&r, ""); }
-        Some(User { rules, ..User::unlimited("app", "word") })
+        Some(User { rules: rules(place, &names(), &all), ..User::unlimited("app", "word") })
     }
 
     /// A behavior of stores that listens on a channel of no primitive, which the user may not.
@@ -156,8 +154,8 @@ mod secured {
             println!("store: {name}");
             store::run(name, &redis, admin).await;
         }
-        // A fair part, within 20 seconds: the fair lock's own contract and that of the scripts shared with Redisson mostly
-        // wait for deadlines. They pass on one server with these rights, and `keep_alive` has a fair queue.
+        // A fair part, within 20 seconds: the contracts of the fair lock and of the scripts shared with Redisson wait
+        // for deadlines. The fair lock passes on one server with these rights, and `keep_alive` has a fair queue.
         passes!(&redis, admin; reentrant, keep_alive, locks, read_write, marks, semaphore, expirable, latch);
     }
 

@@ -108,5 +108,7 @@ fn check_manifests(files: &Checkout, report: &mut Report) -> Result<()> {
     // Needs `--target all`, because a dependency of one platform counts too.
     let tree = ["tree", "-p", "leasehold-proto", "-e", "normal", "--target", "all", "--prefix", "none"];
     report.findings.extend(manifests::impure_dependencies(&output(&mut cargo(&tree)?)?));
+    let tree = ["tree", "-p", "leasehold", "-e", "normal,build", "--prefix", "none"];
+    report.findings.extend(manifests::heavy_dependencies(&output(&mut cargo(&tree)?)?));
     Ok(())
 }

@@ -2,8 +2,13 @@
 //!
 //! Invariant: the parser reads only the TOML that these manifests use: one item per line, headers in brackets.
 
+use std::collections::BTreeSet;
+
 /// Dependencies that the pure floor must not have: runtimes, networks and random numbers.
 const IMPURE: [&str; 8] = ["tokio", "redis", "rand", "fastrand", "getrandom", "mio", "socket2", "async-std"];
+/// The most crates that a user of the library builds with its default features, and the client that must be none of them.
+const TREE_MAX: usize = 45;
+const OTHER_CLIENT: &str = "redis";
 
 /// Returns true for the manifest of a member of the workspace.
 pub(super) fn is_member(path: &str) -> bool {
@@ -36,13 +41,26 @@ pub(super) fn unexplained_dependencies(workspace: &str, architecture: &str) -> V
 
 /// Floors, absence 1, from the output of `cargo tree --prefix none`.
 pub(super) fn impure_dependencies(tree: &str) -> Vec<String> {
-    let mut names: Vec<_> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
-    names.sort_unstable();
-    names.dedup();
+    let names = names_in(tree);
     let impure = names.iter().filter(|name| IMPURE.contains(name));
     impure
         .map(|name| format!("crates/leasehold-proto/Cargo.toml: depends on {name}, and must stay pure"))
         .collect()
+}
+
+/// What makes the library heavy for its users, from the same output.
+pub(super) fn heavy_dependencies(tree: &str) -> Vec<String> {
+    let names = names_in(tree);
+    let other = names.contains(OTHER_CLIENT).then(|| format!("depends on {OTHER_CLIENT}"));
+    let many = (names.len() > TREE_MAX)
+        .then(|| format!("{} crates in its tree, and at most {TREE_MAX}", names.len()));
+    let found = [other, many].into_iter().flatten();
+    found.map(|found| format!("crates/leasehold/Cargo.toml: {found}")).collect()
+}
+
+/// Returns the names in the output of `cargo tree --prefix none`.
+fn names_in(tree: &str) -> BTreeSet<&str> {
+    tree.lines().filter_map(|line| line.split(' ').next()).filter(|name| !name.is_empty()).collect()
 }
 
 /// Returns the names under `[workspace.dependencies]`, including names with a header of their own.
@@ -100,6 +118,13 @@ mod tests {
         let findings =
             impure_dependencies("leasehold-proto v0.1.0 (/x)\nrand_core v0.9\nrand v0.9\nrand v0.9 (*)\n");
         assert_eq!(findings.len(), 1, "{findings:?}");
+    }
+
+    #[test]
+    fn many_crates_and_another_client_are_heavy() {
+        let many: String = (0..TREE_MAX).map(|number| format!("crate{number} v1.0\n")).collect();
+        assert!(heavy_dependencies(&many).is_empty());
+        assert_eq!(heavy_dependencies(&(many + "redis v1.0\nredis v1.0 (*)\n")).len(), 2);
     }
 
     #[test]

@@ -25,15 +25,17 @@ pub(super) struct Breaches {
     /// The last time at which a former master has changed its own copy of a name.
     apart: BTreeMap<Arc<str>, Duration>,
     granted: BTreeMap<Wire, Duration>,
-    /// The owners that the server last knew of each name. A client may not know yet that it is one of them.
-    held: BTreeMap<Arc<str>, Vec<Wire>>,
+    /// The owners that the server last knew of each name, each with the end of its hold. A client may not know yet that it
+    /// is one of them.
+    held: BTreeMap<Arc<str>, Vec<(Wire, Option<u64>)>>,
 }
 
 impl Breaches {
     pub(super) fn see(&mut self, event: &Event, view: &View) {
         self.see_breach(event, view);
         if let Event::Executed { name, after, .. } = event {
-            let owners = after.holders.iter().map(|holder| Arc::clone(&holder.wire)).collect();
+            let owners =
+                after.holders.iter().map(|holder| (Arc::clone(&holder.wire), holder.until_ms)).collect();
             self.held.insert(Arc::clone(name), owners);
         }
     }
@@ -47,7 +49,11 @@ impl Breaches {
                         return;
                     }
                     let of_name = view.holds.values().filter(|hold| hold.name == name).map(|hold| &hold.wire);
-                    let owners = of_name.chain(self.held.get(&name).into_iter().flatten());
+                    let says = view.server_clock.reading(view.now).as_millis();
+                    let held = self.held.get(&name).into_iter().flatten();
+                    let lasting =
+                        held.filter(|(_, until_ms)| until_ms.is_none_or(|until| u128::from(until) > says));
+                    let owners = of_name.chain(lasting.map(|(wire, _)| wire));
                     self.with.extend(owners.map(|wire| (Arc::clone(wire), view.now)));
                     self.of.insert(name, view.now);
                 }

@@ -147,6 +147,9 @@ impl Invariant for WakeUps {
             let within = if Primitive::of(name) == Primitive::Spin { poll + SPINS_WITHIN } else { within };
             self.granted_within(view, name, *freed_at, within + more(name), |_| true)?;
             let settled = SETTLES_WITHIN + view.plan.timeout + self.turns(view, name, trip) + more(name);
+            // It also learns of a forced release only when its own client's hold would have ended.
+            let spins = Primitive::of(name) == Primitive::Spin;
+            let settled = if spins { settled + view.plan.longest_lease() + SPINS_WITHIN } else { settled };
             self.found_after_fault(view, name, *freed_at, settled)?;
         }
         self.ran_out.iter().try_for_each(|(name, at)| {
@@ -218,9 +221,7 @@ impl WakeUps {
         settled: Duration,
     ) -> Result<(), String> {
         let since = view.now - free_at;
-        // A spinning waiter gets no wake-up, so it learns of a forced release when its own client's hold would have ended.
-        let is_told = Primitive::of(name) != Primitive::Spin;
-        let is_judged = view.plan.fleet.is_some() && is_told && since > settled && view.is_quiet_for(settled);
+        let is_judged = view.plan.fleet.is_some() && since > settled && view.is_quiet_for(settled);
         if !is_judged || !view.has_wake_ups_for(since + settled) {
             return Ok(());
         }

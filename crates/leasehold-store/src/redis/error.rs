@@ -43,7 +43,8 @@ pub(super) struct Redirection {
 impl Redirection {
     /// Returns the address of the other server, as text.
     pub(super) fn address(&self) -> String {
-        format!("{}:{}", self.host, self.port)
+        let Self { host, port, .. } = self;
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
     }
 
     /// Reads `MOVED 866 127.0.0.1:7001`, `ASK 866 [::1]:7001`, or `MOVED 866 :7001`.
@@ -61,7 +62,10 @@ impl Redirection {
     }
 }
 
-/// The cause of a failure. It never holds a part of the URL, nor a reply that might repeat the URL.
+/// The most characters of the addresses that servers sent.
+const ADDRESSES_MAX: usize = 300;
+
+/// The cause of a failure. It never holds a login of the URL, nor a reply that might repeat it.
 #[derive(Clone, Debug, thiserror::Error)]
 enum Cause {
     #[error(transparent)]
@@ -77,8 +81,8 @@ enum Cause {
          `Name::with_hash_tag(\"order:42\", \":stock\")`, or lock them one by one"
     )]
     TwoSlots(String, String),
-    #[error("the servers directed the call on in turn, to {}; check that they know each other", .0.join(", "))]
-    Redirections(Vec<String>),
+    #[error("the servers directed the call on in turn, to {0:?}; check that they know each other")]
+    Redirections(String),
     #[error("the sentinels know no service {0:?}")]
     Service(String),
     #[error("{acknowledged} of {wanted} replicas acknowledged the call, so a failover can lose its effect")]
@@ -131,8 +135,11 @@ impl Failure {
     }
 
     /// Returns the same failure of a call that servers directed on too often, to these addresses.
-    pub(super) fn of_redirections(self, addresses: Vec<String>) -> Self {
-        Self { cause: Some(Cause::Redirections(addresses)), ..self }
+    pub(super) fn of_redirections(self, addresses: &[String]) -> Self {
+        Self {
+            cause: Some(Cause::Redirections(addresses.join(", ").chars().take(ADDRESSES_MAX).collect())),
+            ..self
+        }
     }
 
     /// Returns the failure of a fleet that no sentinel watches.

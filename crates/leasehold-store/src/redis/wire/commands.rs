@@ -11,7 +11,8 @@
 //!
 //! A reply such as `READONLY` shows that the connection must not be used again, so the next call makes a new one. A call
 //! in flight that runs out of time cuts its connection, which fails the calls in flight, and the queue goes on over the
-//! next connection.
+//! next connection. A connection that was of use and ends is made anew without a call, because what was granted over it
+//! may be gone.
 
 use leasehold_proto::{Applied, Moment, Reply, StoreErrorKind, Verb};
 
@@ -50,8 +51,8 @@ pub(super) struct Commands {
     /// The calls that replicas confirm, if this part has such calls alone.
     group: Option<Group>,
     is_closed: bool,
-    /// True if the connection has ended by itself and is not back. What was granted over it may be gone, and its client
-    /// learns of that by the next connection, so that one is made without a call.
+    /// True if a connection that was useful has ended, and no other is open. What was granted over it may be gone, and its
+    /// client learns of that by the next connection, so that one is made without a call.
     is_missed: bool,
 }
 
@@ -192,9 +193,11 @@ impl Commands {
     /// Notes that an attempt got no stream, or that a stream has ended.
     pub(super) fn closed(&mut self, step: &mut Step<'_>, id: ConnId, failure: Failure) {
         if self.dialing.is_over(step, id) {
+            // Nobody is asked again and again without a call for credentials that he does not have.
+            self.is_missed &=
+                !matches!(failure.kind, StoreErrorKind::Credentials | StoreErrorKind::Certificate);
             self.failed(step, failure.of_connect());
         } else {
-            self.is_missed |= self.connections.is_current(id);
             self.end(step, id, &failure);
         }
         self.flush(step);
@@ -367,6 +370,8 @@ impl Commands {
 
     /// Ends a connection with a reset. Its calls have an unknown outcome, or have run out of time.
     fn end(&mut self, step: &mut Step<'_>, id: ConnId, failure: &Failure) {
+        let is_useful = |current: &CommandConnection| current.id == id && current.was_useful();
+        self.is_missed |= self.connections.current().is_some_and(is_useful);
         let Some(calls) = self.connections.remove(step.now, id) else { return };
         step.output(Output::Reset(id));
         for (call, is_over) in calls {
@@ -406,11 +411,12 @@ impl Commands {
     }
 
     pub(super) fn close(&mut self, step: &mut Step<'_>) {
-        (self.is_closed, self.is_missed) = (true, false);
+        self.is_closed = true;
         self.queue.drain().for_each(|call| reply(step, call, Err(closed())));
         for id in self.connections.ids() {
             self.end(step, id, &lost());
         }
+        self.is_missed = false;
         self.dialing.stop(step);
     }
 

@@ -60,6 +60,11 @@ impl CommandConnection {
         !std::mem::replace(&mut self.was_useful, true)
     }
 
+    /// Returns true if a useful reply has come.
+    pub(super) const fn was_useful(&self) -> bool {
+        self.was_useful
+    }
+
     /// Writes the calls behind all earlier calls.
     pub(super) fn send(&mut self, now: Moment, rows: Rows, facts: Option<ServerFacts>) {
         self.ask_for(&rows);

@@ -9,7 +9,8 @@
 //! reports whether the server is a node of a cluster, and two more commands travel with it: a PUBLISH to a channel of no
 //! lock, and a read-only script that checks whether the user may subscribe to it. Only a node of a cluster gets further commands:
 //! CLUSTER INFO, which reports whether the node serves all names, and an SPUBLISH without a subscriber, whose reply shows
-//! whether the node knows the command and lets this user have it.
+//! whether the node knows the command and lets this user have it. A client whose calls need replicas or disks asks on the first
+//! connection whether the server can wait for them (WAIT, WAITAOF).
 
 use std::collections::VecDeque;
 
@@ -182,6 +183,7 @@ impl Handshake {
             (Step::Wait, Value::Error(text)) if is_unknown(&text) => {
                 return Err(Failure::lacks("the server has no WAIT, so leave `replicas` out"));
             }
+            (Step::Wait, Value::Error(text)) if is_denied_by(&text) => return Err(server_error(&text)),
             (Step::Wait, _) => {}
             // The name serves `CLIENT LIST`, and locks work without it.
             (Step::Name, _) => {}
@@ -293,7 +295,11 @@ fn is_unknown(text: &[u8]) -> bool {
 }
 
 fn is_denied(answer: &Value) -> bool {
-    matches!(answer, Value::Error(text) if server_error(text).kind == StoreErrorKind::PermissionDenied)
+    matches!(answer, Value::Error(text) if is_denied_by(text))
+}
+
+fn is_denied_by(text: &[u8]) -> bool {
+    server_error(text).kind == StoreErrorKind::PermissionDenied
 }
 
 /// Returns the number of masters with slots, if the answer to CLUSTER INFO contains it.

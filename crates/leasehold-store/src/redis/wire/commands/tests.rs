@@ -334,6 +334,8 @@ fn a_connection_that_ends_without_a_call_is_made_anew_at_the_pace_of_attempts() 
 #[test]
 fn a_server_that_refuses_the_client_is_asked_again_by_a_call_alone() {
     let (mut driver, id) = Driver::live(1);
+    driver.set("v", LONG);
+    driver.says(id, ":1\r\n");
     driver.hang_up(id);
     driver.pass(Duration::from_secs(1));
     let id = driver.accept();
@@ -347,10 +349,33 @@ fn a_server_that_refuses_the_client_is_asked_again_by_a_call_alone() {
 #[test]
 fn a_closed_wire_makes_no_connection_anew() {
     let (mut driver, id) = Driver::live(1);
-    driver.hang_up(id);
+    driver.set("v", LONG);
+    driver.says(id, ":1\r\n");
     driver.input(Input::Close);
+    driver.input(Input::Flush);
     driver.pass(Duration::from_secs(10));
     assert_eq!(driver.dialed.len(), 1);
+}
+
+#[test]
+fn a_connection_that_was_of_no_use_comes_back_with_the_next_call() {
+    let (mut driver, id) = Driver::live(1);
+    driver.hang_up(id);
+    driver.pass(Duration::from_secs(10));
+    assert_eq!(driver.dialed.len(), 1, "the server closes what is idle, and nothing was granted over it");
+    driver.set("v", LONG);
+    assert_eq!(driver.dialed.len(), 2);
+}
+
+#[test]
+fn a_connection_of_a_server_that_answers_no_more_is_made_anew() {
+    let (mut driver, id) = Driver::live(1);
+    driver.set("v", LONG);
+    driver.says(id, ":1\r\n");
+    driver.set("v", SHORT);
+    driver.pass(SHORT * 3);
+    assert_eq!(driver.outcomes().last(), Some(&(2, failed(Kind::Timeout, Unknown))));
+    assert_eq!(driver.dialed.len(), 2, "without a further call");
 }
 
 #[test]

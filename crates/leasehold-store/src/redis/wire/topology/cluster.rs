@@ -229,7 +229,7 @@ impl Cluster {
     ) {
         if call.directed_to.len() >= REDIRECTIONS_MAX {
             self.look_up(turn);
-            let failure = failure.of_redirections(std::mem::take(&mut call.directed_to));
+            let failure = failure.of_redirections(&call.directed_to);
             return refuse(turn.outputs, call, failure);
         }
         call.directed_to.push(redirection.address());

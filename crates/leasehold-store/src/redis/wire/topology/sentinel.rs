@@ -52,6 +52,8 @@ pub(crate) struct Sentinel {
     sentinels: BTreeMap<Address, NodeId>,
     /// The rank of the answer that named the master.
     rank: Rank,
+    /// The latest epoch of an answer without a failover under way.
+    settled_epoch: u64,
     /// True from the opening of a connection to the master until the master is unfit or is replaced.
     is_fit: bool,
     round: Option<Round>,
@@ -100,6 +102,7 @@ impl Sentinel {
             sentinels: sentinels.collect(),
             seeds: seeds.into_iter().collect(),
             rank: Rank::default(),
+            settled_epoch: 0,
             is_fit: false,
             round: None,
             next_round: Moment::NEVER,
@@ -203,7 +206,10 @@ impl Sentinel {
 
     /// Goes on with the master that a sentinel named.
     fn adopt(&mut self, turn: &mut Turn<'_>, Answer { rank, address }: Answer) {
-        let is_later = rank.epoch > self.rank.epoch && rank.is_settled;
+        let is_later = rank.is_settled && rank.epoch > self.settled_epoch;
+        if is_later {
+            self.settled_epoch = rank.epoch;
+        }
         self.rank = rank;
         let address = turn.nodes.settings().options.mapped(address);
         let replaces = turn.with(self.master, |parts| {

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use leasehold_proto::recipe::fence;
-use leasehold_proto::{Applied, Call, Channel, Confirm, Name, Reply, Script, StoreErrorKind as Kind, Verb};
+use leasehold_proto::{
+    Applied, Call, Channel, Confirm, Name, Reply, Scope, Script, StoreErrorKind as Kind, Verb,
+};
 
 use crate::confirm::{Confirmation, OnMissing};
 use crate::redis::connect::ConnectOptions;
@@ -309,6 +311,33 @@ fn a_server_that_cannot_wait_for_replicas_is_refused() {
     let error = driver.opened.pop().unwrap().unwrap_err();
     let text = std::error::Error::source(&error).unwrap().to_string();
     assert!(text.contains("has no WAIT"), "{text}");
+}
+
+#[test]
+fn a_user_without_the_right_to_wait_is_told_at_once_and_a_server_that_loads_is_not_refused() {
+    for (answer, is_refused) in [
+        ("-NOPERM User app has no permissions to run the 'wait' command\r\n", true),
+        ("-LOADING Redis is loading the dataset in memory\r\n", false),
+    ] {
+        let terms = Confirmation::new(Confirm::AtLeast(1), SHORT);
+        let mut driver = Driver::with(ConnectOptions::default().resp3(false).confirmation(terms));
+        driver.input(Input::Open);
+        let id = driver.accept();
+        driver.says(id, format!("+PONG\r\n{answer}-ERR unknown command 'HELLO'\r\n:0\r\n:1\r\n"));
+        let kind = driver.opened.pop().unwrap().map_err(|error| error.kind);
+        assert_eq!(kind, if is_refused { Err(Kind::PermissionDenied) } else { Ok(()) }, "{answer}");
+    }
+}
+
+#[test]
+fn the_connections_of_confirmed_calls_come_back_too() {
+    let (mut driver, id) = driver(Confirm::AtLeast(1));
+    driver.says(id, ":7\r\n:1\r\n");
+    driver.hang_up(id);
+    let again = driver.accept();
+    assert_ne!(again, id);
+    driver.says(again, "+PONG\r\n");
+    assert_eq!(driver.replaced, [Scope::All]);
 }
 
 #[test]

@@ -169,6 +169,7 @@ fn a_call_that_may_have_run_goes_to_no_other_node() {
 fn a_node_that_comes_back_may_lack_what_its_slots_had() {
     let (mut driver, _, b) = live();
     driver.hang_up(b);
+    assert_eq!(driver.dials(), ["b"]);
     let b = driver.accept_at("b");
     driver.says(b, "+PONG\r\n");
     assert_eq!(driver.replaced, [Scope::slots(8_192..16_384)]);
@@ -206,7 +207,7 @@ fn a_call_in_a_circle_ends() {
     let error = outcome.unwrap_err();
     assert_eq!((refused, error.kind, error.applied), (call, Kind::WrongNode, Applied::No));
     let text = std::error::Error::source(&error).unwrap().to_string();
-    assert!(text.contains("to b:1, a:1, b:1, a:1, b:1;"), "{text}");
+    assert!(text.contains("to \"b:1, a:1, b:1, a:1, b:1\";"), "{text}");
 }
 
 #[test]

@@ -298,6 +298,21 @@ fn a_master_of_a_later_epoch_is_checked_although_it_is_the_same() {
 }
 
 #[test]
+fn an_epoch_of_a_failover_under_way_is_later_once_it_is_over() {
+    let (mut driver, _) = live();
+    let of_epoch = |flags: &str| {
+        let fields = ["name", "m", "ip", "a", "port", "1", "flags", flags, "config-epoch", "4"];
+        array(&fields) + "*0\r\n"
+    };
+    for (flags, replaced) in [("master,failover_in_progress", 0), ("master", 1)] {
+        driver.pass(Duration::from_secs(10));
+        let id = asked(&mut driver, "s");
+        driver.says(id, of_epoch(flags));
+        assert_eq!(driver.replaced, vec![Scope::All; replaced], "{flags}");
+    }
+}
+
+#[test]
 fn a_master_that_its_replicas_do_not_follow_is_asked_about() {
     let sentinels = vec![at("s")];
     let url = ServerUrl {

@@ -25,7 +25,7 @@ const FOREIGN_WAIT_MS: i64 = 300_000;
 #[derive(Default)]
 pub(super) struct Fair {
     requests: BTreeMap<Op, (usize, Arc<str>, Duration)>,
-    /// The process that uses a wire owner, and the time of its first use.
+    /// The process that uses a wire owner until it sends its release, and the time of its first use.
     users: BTreeMap<Wire, (usize, Duration)>,
     /// The owners that a repetition of the network has brought back.
     repeated: BTreeSet<Wire>,
@@ -61,6 +61,8 @@ impl Invariant for Fair {
             Event::Sent { process, verb: Verb::Acquire, wire, .. } => {
                 self.users.entry(Arc::clone(wire)).or_insert((*process, view.now));
             }
+            // A waiter that leaves is nobody's any more, also if a failover brings its place back.
+            Event::Sent { verb: Verb::Release, wire, .. } => drop(self.users.remove(wire)),
             Event::Executed { verb, name, wire, by, before, after, .. } => {
                 let has_queue = matches!(Primitive::of(name), Primitive::Fair | Primitive::Fifo);
                 if matches!(by, By::Duplicate(_)) {

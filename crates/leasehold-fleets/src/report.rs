@@ -200,10 +200,12 @@ fn findings(outcome: &Outcome, doubles: &[Overlap], kept: &[KeptLoss]) -> Vec<St
     findings
 }
 
-/// Finds the policies whose probes were granted nothing for as long as the campaign waits for them after a fault.
+/// Finds the policies whose probes were granted nothing for as long as the campaign waits for them after a fault, which is
+/// from the time at which the fleet has settled.
 fn unserved(rows: &BTreeMap<Fault, Row>) -> Vec<String> {
     let of_row = |(fault, row): (&Fault, &Row)| {
-        let late = row.grants.iter().filter(|(_, longest)| **longest > SERVED_WITHIN);
+        let most = SERVED_WITHIN + row.settles.saturating_sub(row.serves);
+        let late = row.grants.iter().filter(|(_, longest)| **longest > most);
         let text = |(policy, longest): (&Policy, &u64)| {
             format!("no probe of {} was granted for {} s after {fault:?}", policy.name(), seconds(*longest))
         };
@@ -234,9 +236,14 @@ mod tests {
 
     #[test]
     fn a_policy_that_is_not_served_after_a_fault_is_a_finding() {
-        let row = |longest| Row { grants: [(Policy::Replicated, longest)].into(), ..Row::default() };
-        let rows = [(Fault::MasterKilled, row(9 * SECOND)), (Fault::MasterFrozen, row(11 * SECOND))];
+        let row = |longest| Row {
+            grants: [(Policy::Replicated, longest)].into(),
+            serves: SECOND,
+            settles: 3 * SECOND,
+            ..Row::default()
+        };
+        let rows = [(Fault::MasterKilled, row(11 * SECOND)), (Fault::MasterFrozen, row(13 * SECOND))];
         let found = unserved(&rows.into());
-        assert_eq!(found, ["no probe of replicated was granted for 11.00 s after MasterFrozen"]);
+        assert_eq!(found, ["no probe of replicated was granted for 13.00 s after MasterFrozen"]);
     }
 }

@@ -144,11 +144,11 @@ impl Invariant for WakeUps {
         for (name, freed_at) in &self.freed {
             let within = within(name, *freed_at);
             // A spinning waiter gets no wake-up.
-            let within = if Primitive::of(name) == Primitive::Spin { poll + SPINS_WITHIN } else { within };
+            let spins = Primitive::of(name) == Primitive::Spin;
+            let within = if spins { poll + SPINS_WITHIN } else { within };
             self.granted_within(view, name, *freed_at, within + more(name), |_| true)?;
             let settled = SETTLES_WITHIN + view.plan.timeout + self.turns(view, name, trip) + more(name);
             // It also learns of a forced release only when its own client's hold would have ended.
-            let spins = Primitive::of(name) == Primitive::Spin;
             let settled = if spins { settled + view.plan.longest_lease() + SPINS_WITHIN } else { settled };
             self.found_after_fault(view, name, *freed_at, settled)?;
         }

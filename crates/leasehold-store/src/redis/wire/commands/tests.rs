@@ -12,7 +12,7 @@ use leasehold_proto::{Call, Scope};
 use super::*;
 use crate::redis::connect::ConnectOptions;
 use crate::redis::wire::harness::{Driver, GREETING, LONG, ROWS, SET, SHORT, delete, set};
-use crate::redis::wire::{IN_FLIGHT_MAX, Input};
+use crate::redis::wire::{ConnId, IN_FLIGHT_MAX, Input};
 use crate::sharding::ShardedPubsub;
 
 const MS: Duration = Duration::from_millis(1);
@@ -20,6 +20,14 @@ const MS: Duration = Duration::from_millis(1);
 /// Returns the error of a call.
 fn failed<T>(kind: Kind, applied: Applied) -> Result<T, (Kind, Applied)> {
     Err((kind, applied))
+}
+
+/// Returns a driver whose command connection was of use: it has answered a call.
+fn used() -> (Driver, ConnId) {
+    let (mut driver, id) = Driver::live(1);
+    driver.set("v", LONG);
+    driver.says(id, ":1\r\n");
+    (driver, id)
 }
 
 #[test]
@@ -314,9 +322,7 @@ fn a_useless_connection_is_not_replaced_at_once_and_a_useful_one_is() {
 
 #[test]
 fn a_connection_that_ends_without_a_call_is_made_anew_at_the_pace_of_attempts() {
-    let (mut driver, id) = Driver::live(1);
-    driver.set("v", LONG);
-    driver.says(id, ":1\r\n");
+    let (mut driver, id) = used();
     driver.hang_up(id);
     assert_eq!(driver.dialed.len(), 2, "the connection was useful");
     let end = driver.now + Duration::from_secs(10);
@@ -333,9 +339,7 @@ fn a_connection_that_ends_without_a_call_is_made_anew_at_the_pace_of_attempts() 
 
 #[test]
 fn a_server_that_refuses_the_client_is_asked_again_by_a_call_alone() {
-    let (mut driver, id) = Driver::live(1);
-    driver.set("v", LONG);
-    driver.says(id, ":1\r\n");
+    let (mut driver, id) = used();
     driver.hang_up(id);
     driver.pass(Duration::from_secs(1));
     let id = driver.accept();
@@ -348,9 +352,7 @@ fn a_server_that_refuses_the_client_is_asked_again_by_a_call_alone() {
 
 #[test]
 fn a_closed_wire_makes_no_connection_anew() {
-    let (mut driver, id) = Driver::live(1);
-    driver.set("v", LONG);
-    driver.says(id, ":1\r\n");
+    let (mut driver, _) = used();
     driver.input(Input::Close);
     driver.input(Input::Flush);
     driver.pass(Duration::from_secs(10));
@@ -369,9 +371,7 @@ fn a_connection_that_was_of_no_use_comes_back_with_the_next_call() {
 
 #[test]
 fn a_connection_of_a_server_that_answers_no_more_is_made_anew() {
-    let (mut driver, id) = Driver::live(1);
-    driver.set("v", LONG);
-    driver.says(id, ":1\r\n");
+    let (mut driver, _) = used();
     driver.set("v", SHORT);
     driver.pass(SHORT * 3);
     assert_eq!(driver.outcomes().last(), Some(&(2, failed(Kind::Timeout, Unknown))));

@@ -284,32 +284,31 @@ fn a_call_that_must_be_on_disk_waits_for_the_disks() {
     }
 }
 
+/// Returns the reason why a client with this policy does not use a server that answers so behind its PING.
+fn refusal(terms: Confirmation, answer: &str) -> String {
+    let mut driver = Driver::with(ConnectOptions::default().confirmation(terms));
+    driver.input(Input::Open);
+    let id = driver.accept();
+    driver.says(id, format!("+PONG\r\n{answer}\r\n"));
+    let error = driver.opened.pop().unwrap().unwrap_err();
+    std::error::Error::source(&error).unwrap().to_string()
+}
+
 #[test]
 fn a_server_that_cannot_say_what_is_on_its_disk_is_refused() {
     for (answer, says) in [
         ("-ERR unknown command 'WAITAOF', with args beginning with: '1' ", "has no WAITAOF"),
         ("-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.", "appendonly yes"),
     ] {
-        let terms = Confirmation::new(Confirm::AtLeast(0), SHORT).fsync(true);
-        let mut driver = Driver::with(ConnectOptions::default().confirmation(terms));
-        driver.input(Input::Open);
-        let id = driver.accept();
-        driver.says(id, format!("+PONG\r\n{answer}\r\n"));
-        let error = driver.opened.pop().unwrap().unwrap_err();
-        let text = std::error::Error::source(&error).unwrap().to_string();
+        let text = refusal(Confirmation::new(Confirm::AtLeast(0), SHORT).fsync(true), answer);
         assert!(text.contains(says), "{text}");
     }
 }
 
 #[test]
 fn a_server_that_cannot_wait_for_replicas_is_refused() {
-    let terms = Confirmation::new(Confirm::AtLeast(1), SHORT);
-    let mut driver = Driver::with(ConnectOptions::default().confirmation(terms));
-    driver.input(Input::Open);
-    let id = driver.accept();
-    driver.says(id, "+PONG\r\n-ERR unknown command 'WAIT', with args beginning with: '0' '1' \r\n");
-    let error = driver.opened.pop().unwrap().unwrap_err();
-    let text = std::error::Error::source(&error).unwrap().to_string();
+    let answer = "-ERR unknown command 'WAIT', with args beginning with: '0' '1' ";
+    let text = refusal(Confirmation::new(Confirm::AtLeast(1), SHORT), answer);
     assert!(text.contains("has no WAIT"), "{text}");
 }
 

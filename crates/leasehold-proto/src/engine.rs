@@ -15,7 +15,7 @@
 //!   `tries`), or shows the server that they are alive where the server keeps the order (`server_queue`, `keep_alive`);
 //! - a *server hold* (`hold`, `holds`) is what this client has on the server under one wire owner, from its grant until
 //!   it is gone: `renewal` and `reentry` keep it, `min_hold` keeps it after its guards, `release` takes it off;
-//! - `replaced` checks what a server that took over may lack;
+//! - `replaced` checks what a server that took over may lack, and `undone` keeps what it may bring back;
 //! - `hand_off` passes a hold to the next waiter of this client, and `question` asks whether other clients wait;
 //! - `subscriptions` keeps one subscription per channel;
 //! - an *operation* (`operation`) is a call that takes no hold, which the engine tries until it is answered.
@@ -59,6 +59,7 @@ mod timers;
 mod tokens;
 mod tries;
 mod turns;
+mod undone;
 mod waiter_answer;
 mod waiting;
 

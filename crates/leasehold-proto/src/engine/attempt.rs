@@ -263,7 +263,7 @@ impl Subject {
 
     /// Returns the time by which all effects of an acquire are gone if nothing arrives at the server after `now`. A
     /// place in a queue there may outlive the lease.
-    fn left_by(&self, lease: Lease, now: Moment, queued: bool) -> Moment {
+    pub(super) fn left_by(&self, lease: Lease, now: Moment, queued: bool) -> Moment {
         let place = self.recipe.waiters.seen_every().filter(|_| queued);
         self.gone_by(lease, now).max(now + place.unwrap_or_default() * PLACE_INTERVALS)
     }

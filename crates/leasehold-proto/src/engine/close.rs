@@ -31,6 +31,7 @@ impl Engine {
         for hold in self.holds.sorted() {
             self.lose(now, hold, LostReason::Closed);
             self.close_min_hold(now, hold);
+            self.close_undone(hold);
         }
     }
 

@@ -6,8 +6,9 @@
 //! # How it works
 //! The guards of one owner share a server hold. While it is [held](Phase::Held), `renewal` keeps its lease and
 //! `reentry` its count. When the last guard goes, it [rests](Phase::MinHold) until its minimum hold time is over, and
-//! is then [released](Phase::Releasing). An acquire that no caller received begins in that last phase. Call, failures,
-//! pauses and waiting callers stay with the hold from phase to phase.
+//! is then [released](Phase::Releasing). An acquire that no caller received begins in that phase. If it was of unknown
+//! outcome, it stays [undone](Phase::Undone) for a lease. Call, failures, pauses and waiting callers stay with the hold
+//! from phase to phase.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -89,6 +90,8 @@ pub(super) enum Phase {
     MinHold(Box<MinHold>),
     /// It is being taken off the server.
     Releasing(Release),
+    /// It was taken off a server that may have had it. A server that takes over may still have it.
+    Undone,
     /// Nothing of it is on the server, or what is there ends with its lease.
     Gone,
 }
@@ -125,6 +128,15 @@ pub(super) enum Cause {
     UnseenGrant,
     /// An acquire that may or may not have run, and may still run, so only an answer ends its undo.
     UnknownAcquire,
+    /// An undone acquire that another server may have brought back. Its lease ends it.
+    Returned,
+}
+
+impl Cause {
+    /// Returns true for an acquire that may or may not have run.
+    pub(super) const fn is_unknown(self) -> bool {
+        matches!(self, Self::UnknownAcquire | Self::Returned)
+    }
 }
 
 /// More renewals than any hold makes.
@@ -279,7 +291,7 @@ impl ServerHold {
         let phase = match &self.phase {
             Phase::Held => self.valid_until,
             Phase::Releasing(_) if !self.reports.is_empty() => self.report_by,
-            Phase::MinHold(_) | Phase::Releasing(_) | Phase::Gone => Moment::NEVER,
+            Phase::MinHold(_) | Phase::Releasing(_) | Phase::Undone | Phase::Gone => Moment::NEVER,
         };
         let question = self.question().map_or(Moment::NEVER, |question| question.ask_at);
         let mut due = phase.min(self.renew_at).min(self.again_at).min(question);
@@ -304,6 +316,11 @@ impl ServerHold {
     /// Returns true if the hold is on the server as far as this client knows.
     pub(super) const fn is_held(&self) -> bool {
         matches!(self.phase, Phase::Held)
+    }
+
+    /// Returns true if it was taken off the server, but may come back with another one.
+    pub(super) const fn is_undone(&self) -> bool {
+        matches!(self.phase, Phase::Undone)
     }
 
     /// Returns the lease that renewals set and are paced by.

@@ -58,6 +58,7 @@ impl Engine {
             Phase::Held => self.set_count(now, number),
             Phase::MinHold(_) => self.advance_min_hold(now, number),
             Phase::Releasing(_) => self.send_release(now, number),
+            Phase::Undone => self.leave_to_lease(number),
             Phase::Gone => {}
         }
     }
@@ -288,8 +289,10 @@ impl Engine {
     pub(super) fn end_phase(&mut self, number: Number) {
         let Some(hold) = self.holds.get_mut(number) else { return };
         hold.stop();
-        if let Phase::Releasing(release) = std::mem::replace(&mut hold.phase, Phase::Gone) {
-            self.holds.end_release(release.cause);
+        match std::mem::replace(&mut hold.phase, Phase::Gone) {
+            Phase::Releasing(release) => self.holds.end_release(release.cause),
+            Phase::Undone => self.holds.end_undone(),
+            Phase::Held | Phase::MinHold(_) | Phase::Gone => {}
         }
     }
 

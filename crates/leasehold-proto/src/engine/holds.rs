@@ -12,6 +12,8 @@ pub(super) struct Holds {
     guards: Table<Id, Number>,
     /// The number of holds that are being released, by a release that counts for a close, and of undos.
     releasing: (u64, u64),
+    /// The number of undone acquires that may come back.
+    undone: usize,
 }
 
 impl Holds {
@@ -52,15 +54,26 @@ impl Holds {
     pub(super) const fn begin_release(&mut self, cause: Cause) {
         match cause {
             Cause::Release => self.releasing.0 += 1,
-            Cause::UnseenGrant | Cause::UnknownAcquire => self.releasing.1 += 1,
+            Cause::UnseenGrant | Cause::UnknownAcquire | Cause::Returned => self.releasing.1 += 1,
         }
     }
 
     pub(super) const fn end_release(&mut self, cause: Cause) {
         match cause {
             Cause::Release => self.releasing.0 -= 1,
-            Cause::UnseenGrant | Cause::UnknownAcquire => self.releasing.1 -= 1,
+            Cause::UnseenGrant | Cause::UnknownAcquire | Cause::Returned => self.releasing.1 -= 1,
         }
+    }
+
+    /// Counts an undone acquire that may come back. Returns false if there are too many.
+    pub(super) const fn begin_undone(&mut self, most: usize) -> bool {
+        let has_room = self.undone < most;
+        self.undone += has_room as usize;
+        has_room
+    }
+
+    pub(super) const fn end_undone(&mut self) {
+        self.undone -= 1;
     }
 
     /// Returns the number of releases that are not over, without undos.

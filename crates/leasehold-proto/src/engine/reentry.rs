@@ -133,7 +133,7 @@ impl Engine {
             Phase::Held => self.counted(now, number, result),
             Phase::MinHold(_) => self.min_hold_extended(now, number, result),
             Phase::Releasing(_) => self.release_answered(now, call, number, result),
-            Phase::Gone => {}
+            Phase::Undone | Phase::Gone => {}
         }
         self.arm(number);
     }

@@ -54,6 +54,7 @@ impl ServerHold {
             // A read hold of the same owner may keep a write hold.
             Cause::UnseenGrant => self.recipe().keep_alive.is_some() || self.recipe().companion.is_some(),
             Cause::UnknownAcquire => true,
+            Cause::Returned => false,
         }
     }
 
@@ -85,7 +86,7 @@ impl Engine {
             return self.end_release(now, number, None);
         }
         let granted = release.cause == Cause::Release;
-        let uncertain = release.uncertain || release.cause == Cause::UnknownAcquire;
+        let uncertain = release.uncertain || release.cause.is_unknown();
         let context = CallContext { granted, uncertain, ..CallContext::default() };
         let subject = self.subject_of(hold);
         let args = CallArgs::new(&subject, self.cx.wire(number), hold.longest).count(0).units(hold.units);
@@ -290,7 +291,8 @@ impl Engine {
         };
         let Some(hold) = self.holds.get_mut(number) else { return };
         let (reports, queue) = (hold.reports.take(), hold.queue());
-        let counts = hold.release().is_some_and(|release| release.cause == Cause::Release);
+        let release = hold.release().cloned();
+        let counts = release.as_ref().is_some_and(|release| release.cause == Cause::Release);
         self.end_phase(number);
         self.report(reports, &Outcome::Released(outcome));
         if let Some(closing) = self.closing.as_mut().filter(|_| counts) {
@@ -298,6 +300,8 @@ impl Engine {
         }
         if held.is_none() {
             self.advance(now, queue);
+        } else if let Some(release) = release.filter(|release| release.cause.is_unknown()) {
+            self.keep_undone(now, number, &release);
         }
         self.forget_if_over(number);
     }

@@ -62,7 +62,8 @@ impl Engine {
 
     fn is_of(&self, scope: &Scope, number: Number) -> bool {
         let held = |hold: &&ServerHold| hold.is_held() && hold.lost.is_none();
-        self.holds.get(number).filter(held).is_some_and(|hold| self.is_at(scope, hold.place))
+        let concerns = |hold: &&ServerHold| held(hold) || hold.is_undone();
+        self.holds.get(number).filter(concerns).is_some_and(|hold| self.is_at(scope, hold.place))
     }
 
     /// Returns true for a listener in the scope that is not checked as a waiter in a queue of the server.
@@ -133,6 +134,9 @@ impl Engine {
 
     fn check(&mut self, now: Moment, number: Number) {
         let Some(hold) = self.holds.get(number) else { return };
+        if hold.is_undone() {
+            return self.undo_again(now, number);
+        }
         if hold.lost.is_some() || !hold.is_held() {
             return;
         }

@@ -18,4 +18,5 @@ mod queues;
 mod replaced;
 mod scenarios;
 mod turns;
+mod undone;
 mod world;

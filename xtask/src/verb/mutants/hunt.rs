@@ -21,6 +21,8 @@ const SEEDS: &str = "10000";
 const SECONDS: &str = "60";
 /// The time limit of a test. A test that exceeds it has noticed its mutant, which made it hang.
 const TEST_WITHIN: Duration = Duration::from_secs(90);
+/// The most parts of a crate that are compiled at once, in place of the 256 of the checkout.
+const OWN_UNITS: u32 = 255;
 /// The interval at which the end of a test is polled.
 const POLL_EVERY: Duration = Duration::from_millis(20);
 
@@ -113,12 +115,17 @@ fn is_there(printed: &str) -> bool {
     printed.lines().any(|line| line.trim() == "running 1 test")
 }
 
-/// Builds a cargo command that runs in the copy. What it builds lies beside what the checkout builds, whose dependencies
-/// it uses with the same flags, and the finished programs lie in a folder of their own.
+/// Builds a cargo command that runs in the copy. It uses the dependencies that the checkout has built, with the same
+/// flags. The finished programs lie in a folder of their own, and its own crates have a setting that separates them from
+/// those of the checkout. Cargo names what it builds by its path inside the workspace, so without that setting the
+/// checkout would use the crates of a mutant.
 fn at(tree: &Tree, arguments: &[&str]) -> Result<Command> {
     let mut command = cargo(arguments)?;
     command.current_dir(tree.path()).env("CARGO_BUILD_BUILD_DIR", tree.build()).env("CARGO_INCREMENTAL", "1");
     command.env("CARGO_TARGET_DIR", tree.target());
+    for own in tree.crates()? {
+        command.args(["--config", &format!("profile.dev.package.{own}.codegen-units={OWN_UNITS}")]);
+    }
     Ok(command)
 }
 

@@ -3,7 +3,8 @@
 //! Invariant: without a mutant the copy equals the checkout. An unchanged file keeps its modification time, so cargo
 //! does not build it again.
 
-use std::fs;
+use std::fs::{self, DirEntry};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -60,6 +61,12 @@ impl Tree {
     /// Returns the folder of every build, that of the checkout.
     pub(super) fn build(&self) -> PathBuf {
         self.root.join("target")
+    }
+
+    /// Returns the names of the crates of the copy, which are those of their folders.
+    pub(super) fn crates(&self) -> Result<Vec<String>> {
+        let name = |entry: io::Result<DirEntry>| Ok(entry?.file_name().to_string_lossy().into_owned());
+        fs::read_dir(self.copy.join("crates"))?.map(name).collect()
     }
 
     /// Applies a mutant. A stale mutant is an error.

@@ -10,7 +10,8 @@
 //! lock, and a read-only script that checks whether the user may subscribe to it. Only a node of a cluster gets further commands:
 //! CLUSTER INFO, which reports whether the node serves all names, and an SPUBLISH without a subscriber, whose reply shows
 //! whether the node knows the command and lets this user have it. A client whose calls need replicas or disks asks on the first
-//! connection whether the server can wait for them (WAIT, WAITAOF).
+//! connection whether the server can wait for them (WAIT, WAITAOF). A server that does not know the script's command is
+//! asked whether it runs scripts at all (EVAL).
 
 use std::collections::VecDeque;
 
@@ -45,6 +46,8 @@ enum Step {
     },
     Publish,
     MaySubscribe,
+    /// EVAL, which the server must know.
+    Eval,
     ClusterInfo,
     Probe,
 }
@@ -198,8 +201,21 @@ impl Handshake {
             }
             (Step::Hello { .. }, _) => {}
             (Step::Publish, value) => self.is_denied |= is_denied(&value),
-            // Redis 6 knows neither the command nor the check. A user who may not run the command may still have the right.
+            // Redis 6 knows neither the command nor the check, and a server without scripts no EVAL either.
+            (Step::MaySubscribe, Value::Error(text)) if is_unknown(&text) => {
+                encode::command(out, &["EVAL", "return 1", "0"]);
+                self.steps.push_back(Step::Eval);
+            }
+            // A user who may not run the command may still have the right.
             (Step::MaySubscribe, value) => self.is_denied |= value == Value::Int(0) || is_denied(&value),
+            (Step::Eval, Value::Error(text)) if is_unknown(&text) => {
+                return Err(Failure::lacks("the server has no EVAL, and each lock needs its scripts"));
+            }
+            // A server that could run scripts, and is not set up to, says so itself.
+            (Step::Eval, Value::Error(text)) if server_error(&text).kind == StoreErrorKind::Server => {
+                return Err(server_error(&text));
+            }
+            (Step::Eval, _) => {}
             (Step::ClusterInfo, value) => {
                 if let Some(masters @ 2..) = masters(&value) {
                     return Err(Failure::of_cluster(masters));

@@ -232,6 +232,29 @@ fn only_cluster_nodes_get_further_commands() {
 }
 
 #[test]
+fn a_server_without_scripts_fails_the_connect_and_is_told_what_it_lacks() {
+    let old = "+PONG\r\n*0\r\n:0\r\n-ERR unknown command `EVAL_RO`, with args beginning with: \r\n";
+    for answer in
+        [":1", "-NOPERM this user has no permissions to run the 'eval' command", "-BUSY a script runs"]
+    {
+        let mut server = Server::first();
+        assert!(server.says(old).unwrap().is_none());
+        assert_eq!(server.sent(), ["EVAL 0"], "Redis 6 has scripts, and not the command");
+        assert_eq!(facts(server.says(&format!("{answer}\r\n"))), PLAIN);
+    }
+    for (answer, says) in [
+        ("-ERR unknown command `EVAL`, with args beginning with: ", "the server has no EVAL"),
+        ("-ERR scripting must be enabled", "scripting must be enabled"),
+    ] {
+        let mut server = Server::first();
+        assert!(server.says(old).unwrap().is_none());
+        let error = server.says(&format!("{answer}\r\n")).unwrap_err().during(Verb::Connect, "".into());
+        let source = std::error::Error::source(&error).expect("it says what the server lacks").to_string();
+        assert!(source.contains(says), "{source}");
+    }
+}
+
+#[test]
 fn a_refused_probe_marks_the_users_channels_as_uncertain() {
     for (published, subscribes, doubts_channels) in [
         ("-NOPERM this user has no permissions to access one of the channels used as arguments", ":1", true),

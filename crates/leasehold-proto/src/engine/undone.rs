@@ -1,0 +1,61 @@
+//! Undone acquires, which a server that takes over may bring back.
+//!
+//! Invariant: the undo of an acquire of unknown outcome is repeated after each change of the server, for as long as the
+//! acquire can come back.
+//!
+//! # How it works
+//! A replica that has received an acquire, and not its undo, brings the acquire back when it takes over. Nobody wants
+//! that hold, and it would keep others waiting for a lease. So the wire owner stays known for a lease after the answer to its
+//! undo. Each undo says that it is uncertain, so one that finds nothing changes nothing.
+
+use std::time::Duration;
+
+use super::Engine;
+use super::hold::{Cause, Phase, Release, ServerHold};
+use super::keys::Number;
+use crate::moment::Moment;
+
+/// The most undone acquires that are kept. Later ones end with the answer to their undo.
+const UNDONE_MAX: usize = 10_000;
+/// The time for which permits without a lease can be undone: the life of their marker on the server.
+const MARKED_FOR: Duration = Duration::from_secs(3_600);
+
+impl Engine {
+    /// Keeps an acquire whose undo was answered, for as long as a replica can have it.
+    pub(super) fn keep_undone(&mut self, now: Moment, number: Number, release: &Release) {
+        let Some(hold) = self.holds.get(number) else { return };
+        let until = match release.cause {
+            Cause::Returned => release.gone_by,
+            _ => self.can_return_until(now, hold),
+        };
+        if self.closing.is_some() || !self.holds.begin_undone(UNDONE_MAX) {
+            return;
+        }
+        if let Some(hold) = self.holds.get_mut(number) {
+            (hold.phase, hold.again_at) = (Phase::Undone, until);
+        }
+        self.arm(number);
+    }
+
+    /// Returns the time up to which a replica can have an acquire that ran by now.
+    fn can_return_until(&self, now: Moment, hold: &ServerHold) -> Moment {
+        match self.subject_of(hold).left_by(hold.longest, now, true) {
+            Moment::NEVER => now + MARKED_FOR,
+            until => until,
+        }
+    }
+
+    /// Undoes an acquire at a server that may have brought it back.
+    pub(super) fn undo_again(&mut self, now: Moment, number: Number) {
+        let Some(gone_by) = self.holds.get(number).map(|hold| hold.again_at) else { return };
+        self.end_phase(number);
+        self.begin_release(now, number, gone_by, Cause::Returned);
+    }
+
+    /// Forgets an undone acquire of a closed client.
+    pub(super) fn close_undone(&mut self, number: Number) {
+        if self.holds.get(number).is_some_and(|hold| hold.is_undone()) {
+            self.leave_to_lease(number);
+        }
+    }
+}

@@ -29,7 +29,7 @@ mod transport;
 mod url;
 pub mod wire;
 
-pub use connect::{AddressMap, ConnectOptions, MissingNotice};
+pub use connect::{AddressMap, ConnectOptions, MissingNotice, Peer};
 pub use credentials_provider::{CredentialsFile, CredentialsProvider, CredentialsSource, ProviderError};
 pub use plain_text::PlainTextNotice;
 pub use query::query;
@@ -37,6 +37,6 @@ pub use reach::Reach;
 pub use socket::{Dial, Socket};
 pub use standalone::Redis;
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-pub use tls::{Tls, TlsProvider};
+pub use tls::{SentinelTls, Tls, TlsProvider};
 pub use transport::ByteStream;
 pub use url::{Address, Credentials, ServerUrl, Servers, UrlError};

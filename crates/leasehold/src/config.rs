@@ -41,7 +41,7 @@ use self::value::{Missing, Sharding, Span, Url, with};
 #[cfg(feature = "redis")]
 use crate::client::connect::CredentialsFile;
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-use crate::client::connect::Tls;
+use crate::client::connect::{SentinelTls, Tls};
 use crate::client::{Client, ClientBuilder};
 use crate::redlock::Redlock;
 
@@ -182,6 +182,21 @@ impl Config {
     #[must_use]
     pub fn tls(&self) -> Tls {
         self.settings.tls()
+    }
+
+    /// Returns the source of the login at the sentinels if the configuration names a `sentinel_password_file`, for tools that
+    /// examine the servers.
+    #[cfg(feature = "redis")]
+    #[must_use]
+    pub fn sentinel_credentials_file(&self) -> Option<CredentialsFile> {
+        self.settings.sentinel_credentials_file()
+    }
+
+    /// Returns the encryption of the connections to sentinels, for tools that examine the servers.
+    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+    #[must_use]
+    pub fn sentinel_tls(&self) -> SentinelTls {
+        self.settings.sentinel_tls()
     }
 
     /// Returns the prefix of every name on the server, for tools that examine the servers.

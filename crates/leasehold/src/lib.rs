@@ -207,7 +207,7 @@ pub use client::connect::{
     Address, ByteStream, Credentials, CredentialsFile, CredentialsProvider, Dial, ProviderError, Socket,
 };
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-pub use client::connect::{Tls, TlsProvider};
+pub use client::connect::{SentinelTls, Tls, TlsProvider};
 #[doc(inline)]
 pub use client::installed::{install, installed};
 #[doc(inline)]

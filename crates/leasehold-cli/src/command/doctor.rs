@@ -52,7 +52,13 @@ fn targets(arguments: &Doctor) -> Result<Vec<Target>, Failure> {
     if let Some(file) = &arguments.ca_file {
         tls = tls.ca_file(file);
     }
-    let access = Access { login: config.credentials_file(), tls, timeout: arguments.timeout };
+    let access = Access {
+        login: config.credentials_file(),
+        sentinel_login: config.sentinel_credentials_file(),
+        tls,
+        sentinel_tls: config.sentinel_tls(),
+        timeout: arguments.timeout,
+    };
     let prefix = arguments.prefix.as_deref().unwrap_or(config.key_prefix());
     let Confirmation { confirmed, fsync } = arguments.confirmation;
     let confirmation =

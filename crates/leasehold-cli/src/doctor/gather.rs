@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use leasehold::{Client, CredentialsFile};
 use leasehold_proto::recipe::grants::{Names, Place, Primitive, rules, rules_of_confirmed};
 use leasehold_store::redis::wire::Answer;
-use leasehold_store::redis::{Address, ConnectOptions, ServerUrl, Tls, query};
+use leasehold_store::redis::{Address, ConnectOptions, Peer, SentinelTls, ServerUrl, Tls, query};
 
 use super::facts::{Facts, Fields, Fleet, Role};
 use super::latency;
@@ -41,7 +41,10 @@ pub(crate) struct Target {
 pub(crate) struct Access {
     /// The login, if the URL has none.
     pub(crate) login: Option<CredentialsFile>,
+    /// The login at the sentinels, if the URL has none.
+    pub(crate) sentinel_login: Option<CredentialsFile>,
     pub(crate) tls: Tls,
+    pub(crate) sentinel_tls: SentinelTls,
     /// The time that one exchange may take.
     pub(crate) timeout: Duration,
 }
@@ -61,8 +64,13 @@ impl Target {
         (primitives, confirmation): (Vec<&'static Primitive>, Confirmation),
     ) -> Self {
         let options = ConnectOptions::default().timeout(access.timeout).tls(access.tls.clone());
+        let options = options.sentinel_tls(access.sentinel_tls.clone());
         let options = match &access.login {
             Some(login) => options.credentials(login.clone()),
+            None => options,
+        };
+        let options = match &access.sentinel_login {
+            Some(login) => options.sentinel_credentials(login.clone()),
             None => options,
         };
         let confirmed = rules_of_confirmed(confirmation.confirmed, confirmation.fsync);
@@ -71,7 +79,12 @@ impl Target {
 
     /// Asks a server. The reason for no answer is in one line.
     async fn ask(&self, address: &Address, commands: &[&[&str]]) -> Result<Vec<Answer>, String> {
-        query(&self.url, address, commands, &self.options).await.map_err(|error| {
+        self.ask_peer((Peer::Server, address), commands).await
+    }
+
+    /// Asks a server or a sentinel.
+    async fn ask_peer(&self, peer: (Peer, &Address), commands: &[&[&str]]) -> Result<Vec<Answer>, String> {
+        query(&self.url, peer, commands, &self.options).await.map_err(|error| {
             let cause = std::error::Error::source(&error).map(|cause| format!(" ({cause})"));
             format!("{error}{}", cause.unwrap_or_default())
         })
@@ -115,8 +128,13 @@ impl Target {
     async fn measure(&self, nodes: &mut [Facts], scratch: &[Option<String>]) {
         let timeout = self.access.timeout.min(Duration::from_secs(5));
         let builder = Client::builder().timeout(timeout).tls(self.access.tls.clone());
+        let builder = builder.sentinel_tls(self.access.sentinel_tls.clone());
         let builder = match &self.access.login {
             Some(login) => builder.credentials(login.clone()),
+            None => builder,
+        };
+        let builder = match &self.access.sentinel_login {
+            Some(login) => builder.sentinel_credentials(login.clone()),
             None => builder,
         };
         let client = builder.connect(self.secret.expose()).await;

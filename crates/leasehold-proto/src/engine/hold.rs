@@ -70,6 +70,8 @@ pub(super) struct ServerHold {
     pub(super) renew_at: Moment,
     /// The time of the next attempt after a failed renewal, or [`Moment::NEVER`].
     pub(super) retry_at: Moment,
+    /// True if the check of a replaced server has failed, so that the next attempt is a check again.
+    pub(super) rechecks: bool,
     /// The tickets that wait for more validity.
     pub(super) ensuring: Few<Box<Ensuring>>,
     /// The latest end of the minimum hold times of the released guards.
@@ -269,6 +271,7 @@ impl ServerHold {
             renew_failures: 0,
             renew_at: Moment::NEVER,
             retry_at: Moment::NEVER,
+            rechecks: false,
             ensuring: Few::default(),
             min_hold_until: Moment::default(),
             hand_off_until: Moment::default(),

@@ -374,7 +374,7 @@ impl ServerHold {
         self.uncertain |= on_its_way;
         (self.call, self.renewing) = (None, None);
         (self.renew_at, self.again_at, self.retry_at) = (Moment::NEVER, Moment::NEVER, Moment::NEVER);
-        (self.failures, self.last_error) = (0, None);
+        (self.failures, self.last_error, self.rechecks) = (0, None, false);
         if let Some(Reentry { sent, question, .. }) = self.reentry.as_deref_mut() {
             (*sent, *question) = (None, None);
         }

@@ -34,7 +34,7 @@ impl Engine {
             let early = if hold.renews_early() { backoff::spread(third / 10, seed) } else { Duration::ZERO };
             let planned = hold.confirmed_at + (third - early);
             let due = if hold.retry_at == Moment::NEVER { planned } else { hold.retry_at };
-            hold.renew_at = if hold.is_watched() { due } else { Moment::NEVER };
+            hold.renew_at = if hold.is_watched() || hold.rechecks { due } else { Moment::NEVER };
         }
         self.arm(number);
     }
@@ -61,6 +61,9 @@ impl Engine {
     pub(super) fn renewal_due(&mut self, now: Moment, number: Number) {
         let Some(hold) = self.holds.get_mut(number).filter(|hold| hold.renew_at <= now) else { return };
         hold.renew_at = Moment::NEVER;
+        if std::mem::take(&mut hold.rechecks) {
+            return self.check(now, number);
+        }
         // A renewal is sent even when it gives no more time, because it finds out whether the hold still exists.
         if hold.is_watched() && hold.kept_until().since(now) >= LEASE_MIN {
             self.send_renewal(now, number);
@@ -124,12 +127,12 @@ impl Engine {
             }
             Ok(Renewal::Gone) => self.lose(now, number, LostReason::Deleted),
             Ok(Renewal::TakenOver) => self.lose(now, number, LostReason::TakenOver),
-            Err(error) => self.renewal_failed(now, number, &error),
+            Err(error) => self.renewal_failed(now, number, sent, &error),
         }
         self.check_after_renewal(now, number);
     }
 
-    fn renewal_failed(&mut self, now: Moment, number: Number, error: &StoreError) {
+    fn renewal_failed(&mut self, now: Moment, number: Number, sent: Renewing, error: &StoreError) {
         let seed = self.cx.seed(number);
         let Some(hold) = self.holds.get_mut(number) else { return };
         let pause = backoff::after_failures(hold.renew_failures.into(), seed);
@@ -137,6 +140,7 @@ impl Engine {
         hold.retry_at = now + pause.min(hold.lease().duration() / 12).min(RETRY_MAX);
         hold.renew_failures = hold.renew_failures.saturating_add(1);
         hold.uncertain |= error.applied == Applied::Unknown;
+        hold.rechecks |= !sent.counts;
         let remaining = hold.remaining(now);
         let ensuring = hold.ensuring.take();
         self.fail_ensuring(ensuring, &EnsureFailure::Unconfirmed { remaining, error: error.clone() });
@@ -146,7 +150,7 @@ impl Engine {
     /// Records that the server has confirmed a lease set by a call sent at `sent_at`.
     pub(super) fn confirm(&mut self, number: Number, sent_at: Moment, lease: Lease) {
         let Some(hold) = self.holds.get_mut(number) else { return };
-        (hold.renew_failures, hold.retry_at) = (0, Moment::NEVER);
+        (hold.renew_failures, hold.retry_at, hold.rechecks) = (0, Moment::NEVER, false);
         hold.confirmed_at = hold.confirmed_at.max(sent_at);
         // A minimum hold time may keep the key beyond the bounds of the guards, but the validity still ends with those
         // bounds.

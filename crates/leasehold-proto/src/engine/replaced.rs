@@ -7,7 +7,7 @@
 //! A server that took over after a failure may lack what the one before it has granted. Its client would notice at the
 //! next renewal, a third of a lease later, and would trust the hold until then. So it renews at once. A renewal that is on
 //! its way went to the server before, so the check follows its answer. A hold whose lease is fixed, or whose renewals are
-//! counted, is checked by a renewal up to its present end. A grant without a claim is not renewed, so its check follows the
+//! counted, is checked by a renewal up to its present end. A check that fails is repeated at the pace of failed renewals. A grant without a claim is not renewed, so its check follows the
 //! claim. Each waiter that listens tries again, since its lock may be
 //! free now. Each waiter in a queue of the server tries again too, since the server that took over may lack its place, or
 //! may still have the place of a waiter that has left. All this happens within [`SPREAD`], so that many clients do not
@@ -132,7 +132,7 @@ impl Engine {
         }
     }
 
-    fn check(&mut self, now: Moment, number: Number) {
+    pub(super) fn check(&mut self, now: Moment, number: Number) {
         let Some(hold) = self.holds.get(number) else { return };
         if hold.is_undone() {
             return self.undo_again(now, number);

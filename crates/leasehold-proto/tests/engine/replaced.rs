@@ -6,9 +6,9 @@ use std::time::Duration;
 use leasehold_proto::engine::{Event, Id, LostReason, Request, Subject, Wait};
 use leasehold_proto::recipe::fair::FAIR;
 use leasehold_proto::recipe::reentrant::REENTRANT;
-use leasehold_proto::{Call, Channel, Lease, Name, Owner, Reply, Scope, Verb};
+use leasehold_proto::{Call, Channel, Lease, Name, Owner, Reply, Scope, StoreErrorKind, Verb};
 
-use crate::harness::{Harness, millis, ms, next_timer, request};
+use crate::harness::{Harness, millis, ms, next_timer, refused, request, unknown};
 
 fn of(name: &str, owner: u64) -> Request {
     let subject = Subject::new(&Name::new(name).unwrap(), &REENTRANT);
@@ -93,6 +93,32 @@ fn a_check_is_none_of_the_renewals_that_a_hold_has() {
     let due = millis(next_timer(&mut harness.engine));
     harness.step(due, Event::Tick);
     assert_eq!(verbs(&harness), [Verb::Renew], "the renewal is still there");
+}
+
+#[test]
+fn a_check_that_fails_is_repeated_whatever_the_terms_and_is_none_of_the_renewals() {
+    for terms in [fixed(1), Request { max_renewals: Some(1), ..request(1, 30_000) }] {
+        let mut harness = Harness::new();
+        harness.hold(0, 1, terms);
+        replaced(&mut harness, 1_000);
+        let mut at = 1_000;
+        for failure in
+            [refused(StoreErrorKind::Unreachable), unknown(Verb::Renew), refused(StoreErrorKind::Busy)]
+        {
+            let check = harness.answer(at + 1, failure);
+            assert_eq!((check.verb(), lease_of(&check)), (Verb::Renew, 30_000 - at));
+            assert!(harness.sent.is_empty());
+            let next = millis(next_timer(&mut harness.engine));
+            assert!((at + 1..at + 1_002).contains(&next), "{next} after {at}");
+            at = next;
+            harness.step(at, Event::Tick);
+        }
+        let check = harness.answer(at + 1, Ok(Reply::Int(1)));
+        assert_eq!(lease_of(&check), 30_000 - at, "it keeps the end");
+        replaced(&mut harness, 9_000);
+        harness.answer(9_001, Ok(Reply::Int(0)));
+        assert_eq!(harness.engine.lost(Id(1), ms(9_001)), Some(LostReason::Deleted));
+    }
 }
 
 #[test]

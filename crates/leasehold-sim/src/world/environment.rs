@@ -103,6 +103,11 @@ impl SimEnvironment {
         let slot = slot_of(fault.name.as_bytes());
         let from = fleet.owner(slot);
         let to = successor(from, fault);
+        let takes_over = matches!(fault.kind, Kind::SplitBrain | Kind::Failover | Kind::Switch);
+        if takes_over && self.reach.nets[to].is_frozen() {
+            // What a frozen server had received before would have run on the data that it lost as a replica.
+            self.reach.nets[to].take_down(self.timeline.now());
+        }
         match fault.kind {
             Kind::Migration => fleet.begin_move(slot, to),
             Kind::ReplicasAway => fleet.connect_replicas(few(fault)),

@@ -185,6 +185,10 @@ impl Net {
         outages.frozen_until = outages.frozen_until.max(until);
     }
 
+    pub(super) fn is_frozen(&self) -> bool {
+        self.state().outages.frozen_until > self.timeline.now()
+    }
+
     /// Restarts the server process.
     pub(super) fn restart(&self, back_at: Duration, keeps_data: bool) {
         self.take_down(back_at);

@@ -10,7 +10,7 @@ use super::credentials_provider::{CredentialsProvider, CredentialsSource};
 use super::plain_text::PlainTextNotice;
 use super::socket::{Dial, RealSockets};
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-use super::tls::Tls;
+use super::tls::{Encrypted, SentinelTls, Tls};
 use super::url::{Address, ServerUrl, Servers};
 use crate::confirm::Confirmation;
 use crate::sharding::ShardedPubsub;
@@ -51,8 +51,10 @@ pub struct ConnectOptions {
     pub confirmation: Confirmation,
     /// The translation of the addresses that sentinels and clusters announce, or `None`, the default.
     pub address_map: Option<AddressMap>,
-    /// The source of the login, or `None`, the default, for that of the URL. Sentinels have the login of the URL.
+    /// The source of the login, or `None`, the default, for that of the URL.
     pub credentials: Option<CredentialsSource>,
+    /// The source of the login at the sentinels, or `None`, the default, for that of the URL.
+    pub sentinel_credentials: Option<CredentialsSource>,
     /// The notice of a password in plain text, or `None`, the default. A dialer of the user's own says which of its streams
     /// are plain text, by [`Socket::in_plain_text_to`](super::Socket::in_plain_text_to).
     pub plain_text_notice: Option<PlainTextNotice>,
@@ -64,6 +66,18 @@ pub struct ConnectOptions {
     /// The certificates and rules of encrypted connections, which a URL with `rediss` asks for.
     #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
     pub tls: Tls,
+    /// The encryption of the connections to sentinels, by default that of the connections to the servers.
+    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+    pub sentinel_tls: SentinelTls,
+}
+
+/// The other end of a connection, which decides about its login and its encryption.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// A server that keeps locks, or a replica of it.
+    Server,
+    /// A sentinel.
+    Sentinel,
 }
 
 /// A translation of the addresses that servers announce into those under which the client reaches them.
@@ -96,11 +110,14 @@ impl Default for ConnectOptions {
             confirmation: Confirmation::default(),
             address_map: None,
             credentials: None,
+            sentinel_credentials: None,
             plain_text_notice: None,
             missing_notice: None,
             dialer: None,
             #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
             tls: Tls::new(),
+            #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+            sentinel_tls: SentinelTls::AsServers,
         }
     }
 }
@@ -133,10 +150,39 @@ impl ConnectOptions {
         self.dialer.take().unwrap_or_else(|| Arc::new(RealSockets))
     }
 
+    /// Returns the transport to the servers of a URL, or to its sentinels, encrypted if the URL or these options say so.
+    #[cfg_attr(
+        not(any(feature = "tls-ring", feature = "tls-aws-lc")),
+        expect(unused_variables, reason = "such a build encrypts nothing")
+    )]
+    pub(super) fn secured(&self, dialer: Arc<dyn Dial>, url: &ServerUrl, peer: Peer) -> Arc<dyn Dial> {
+        #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+        {
+            let tls = match (peer, &self.sentinel_tls) {
+                (Peer::Sentinel, SentinelTls::PlainText) => None,
+                (Peer::Sentinel, SentinelTls::Own(tls)) => Some(tls),
+                _ => url.tls().then_some(&self.tls),
+            };
+            if let Some(tls) = tls {
+                return Arc::new(Encrypted::new(dialer, tls.clone()));
+            }
+        }
+        dialer
+    }
+
+    /// Returns the source of the login, if it is not in the URL.
+    pub(super) const fn login_source(&self, peer: Peer) -> Option<&CredentialsSource> {
+        match peer {
+            Peer::Server => self.credentials.as_ref(),
+            Peer::Sentinel => self.sentinel_credentials.as_ref(),
+        }
+    }
+
     /// Returns the notice of a password in plain text, if there is a password for the servers of the URL.
     pub(super) fn notice_of_login(&mut self, url: &ServerUrl) -> Option<PlainTextNotice> {
         let has_login = url.credentials.is_some()
             || self.credentials.is_some()
+            || self.sentinel_credentials.is_some()
             || matches!(&url.servers, Servers::Sentinel { credentials: Some(_), .. });
         self.plain_text_notice.take().filter(|_| has_login)
     }
@@ -152,6 +198,13 @@ impl ConnectOptions {
     #[must_use]
     pub fn credentials(mut self, provider: impl CredentialsProvider) -> Self {
         self.credentials = Some(CredentialsSource::new(provider));
+        self
+    }
+
+    /// Sets the source of the login at the sentinels, which replaces that of the URL.
+    #[must_use]
+    pub fn sentinel_credentials(mut self, provider: impl CredentialsProvider) -> Self {
+        self.sentinel_credentials = Some(CredentialsSource::new(provider));
         self
     }
 
@@ -202,6 +255,14 @@ impl ConnectOptions {
     #[must_use]
     pub fn tls(mut self, tls: Tls) -> Self {
         self.tls = tls;
+        self
+    }
+
+    /// Sets the encryption of the connections to sentinels.
+    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+    #[must_use]
+    pub fn sentinel_tls(mut self, tls: SentinelTls) -> Self {
+        self.sentinel_tls = tls;
         self
     }
 

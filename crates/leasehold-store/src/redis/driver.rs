@@ -33,11 +33,11 @@ use tokio::task::yield_now;
 use self::carrier::Carrier;
 use self::deliveries::{Deliveries, Outcome};
 use self::state::{Dialed, Recipient, State};
-use super::connect::MissingNotice;
+use super::connect::{ConnectOptions, MissingNotice, Peer};
 use super::credentials_provider::CredentialsSource;
 use super::plain_text::PlainTextNotice;
 use super::socket::{Dial, Socket};
-use super::url::Credentials;
+use super::url::{Credentials, ServerUrl};
 use super::wire::{CallId, ConnId, Input, SubscriberId, Wire};
 use crate::store::{Heard, Outcomes, Submit};
 use crate::tokio_runtime::{Instant, Task, after, pause_until, spawn_on};
@@ -56,31 +56,51 @@ struct Tasks {
     login: Option<AskingForCredentials>,
 }
 
+/// The way to servers or to sentinels.
+pub(super) struct Access {
+    dialer: Arc<dyn Dial>,
+    /// The provider of the credentials, and the time that it has.
+    credentials: Option<(CredentialsSource, Duration)>,
+}
+
+impl Access {
+    /// Creates the access above a transport, by the options of a client.
+    pub(super) fn new(dialer: &Arc<dyn Dial>, url: &ServerUrl, options: &ConnectOptions, peer: Peer) -> Self {
+        let credentials = options.login_source(peer).cloned().map(|source| (source, options.timeout));
+        Self { dialer: options.secured(Arc::clone(dialer), url, peer), credentials }
+    }
+
+    /// Asks the provider of the credentials, if there is one.
+    fn ask_for_credentials(&self) -> Option<AskingForCredentials> {
+        let (source, limit) = self.credentials.clone()?;
+        Some(Box::pin(async move { source.ask(limit).await }))
+    }
+}
+
 /// The size of a read.
 const READ: usize = 16 << 10;
 
 /// A wire, its streams, and the recipients of its outcomes.
 pub(super) struct Link {
     state: Mutex<State>,
-    dialer: Arc<dyn Dial>,
+    servers: Access,
+    sentinels: Access,
     /// The notice of a password in plain text, if the streams carry one.
     plain_text_notice: Option<PlainTextNotice>,
-    /// The provider of the credentials, and the time that it has.
-    credentials: Option<(CredentialsSource, Duration)>,
     /// The zero of the wire's clock.
     begin: Instant,
 }
 
 impl Link {
-    /// Creates the link of a wire, whose own task is to run on this runtime.
+    /// Creates the link of a wire, with the access to servers and to sentinels. Its own task runs on this runtime.
     pub(super) fn new(
         wire: Wire,
-        (dialer, plain_text_notice): (Arc<dyn Dial>, Option<PlainTextNotice>),
-        credentials: Option<(CredentialsSource, Duration)>,
+        [servers, sentinels]: [Access; 2],
+        plain_text_notice: Option<PlainTextNotice>,
         runtime: Handle,
     ) -> Arc<Self> {
         let state = Mutex::new(State::new(wire, runtime));
-        Arc::new(Self { state, dialer, plain_text_notice, credentials, begin: after(Duration::ZERO) })
+        Arc::new(Self { state, servers, sentinels, plain_text_notice, begin: after(Duration::ZERO) })
     }
 
     /// Connects, and returns the outcome of the first attempt.
@@ -277,7 +297,7 @@ impl Link {
             (dials, std::mem::take(&mut state.resets), wants_login)
         };
         if wants_login {
-            *login = self.ask_for_credentials();
+            *login = self.servers.ask_for_credentials();
         }
         let credentials = login.as_mut().and_then(|asking| match asking.as_mut().poll(cx) {
             Poll::Ready(answer) => Some(answer),
@@ -322,10 +342,14 @@ impl Link {
     /// Asks for credentials if the connection needs them, and opens its stream.
     fn dial(
         &self,
-        Dialed { address, limit, wants_login, .. }: Dialed,
+        Dialed { address, limit, peer, wants_login, .. }: Dialed,
     ) -> BoxFuture<'static, std::io::Result<(Socket, Option<Credentials>)>> {
-        let (dialer, notice) = (Arc::clone(&self.dialer), self.plain_text_notice.clone());
-        let login = wants_login.then(|| self.ask_for_credentials()).flatten();
+        let access = match peer {
+            Peer::Server => &self.servers,
+            Peer::Sentinel => &self.sentinels,
+        };
+        let (dialer, notice) = (Arc::clone(&access.dialer), self.plain_text_notice.clone());
+        let login = wants_login.then(|| access.ask_for_credentials()).flatten();
         Box::pin(async move {
             let login = match login {
                 Some(asking) => Some(asking.await?),
@@ -337,12 +361,6 @@ impl Link {
             }
             Ok((socket, login))
         })
-    }
-
-    /// Asks the provider of the credentials, if there is one.
-    fn ask_for_credentials(&self) -> Option<AskingForCredentials> {
-        let (source, limit) = self.credentials.clone()?;
-        Some(Box::pin(async move { source.ask(limit).await }))
     }
 }
 

@@ -2,17 +2,14 @@
 
 use std::future::poll_fn;
 use std::io;
-#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
 use std::sync::Arc;
 
 use leasehold_proto::{Applied, StoreError, StoreErrorKind, Verb};
 use tokio::io::ReadBuf;
 
-use super::connect::ConnectOptions;
+use super::connect::{ConnectOptions, Peer};
 use super::error::Failure;
-use super::socket::{Dial, RealSockets, Socket};
-#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-use super::tls::Encrypted;
+use super::socket::{RealSockets, Socket};
 use super::url::{Address, Credentials, ServerUrl, Servers};
 use super::wire::{Answer, Conversation};
 use crate::tokio_runtime::within;
@@ -24,22 +21,20 @@ const READ: usize = 4 << 10;
 /// commands. A command that the server refuses has an [`Answer::Error`].
 ///
 /// The connection is encrypted as the URL says, with the certificates and rules of the options. It logs in with the
-/// credentials of the options, or else of the URL. A sentinel of the URL gets the login of the sentinels.
+/// credentials of the options, or else of the URL. A sentinel has the encryption and the login of the sentinels.
 ///
 /// # Errors
 /// Fails if the server cannot be reached, refuses the login, or does not answer within the timeout of the options.
 pub async fn query(
     url: &ServerUrl,
-    address: &Address,
+    (peer, address): (Peer, &Address),
     commands: &[&[&str]],
     options: &ConnectOptions,
 ) -> Result<Vec<Answer>, StoreError> {
     let of_connect = |failure: Failure| failure.of_connect().during(Verb::Connect, "".into());
-    let is_sentinel =
-        matches!(url.servers(), Servers::Sentinel { sentinels, .. } if sentinels.contains(address));
     let asking = async {
-        let login = login(url, is_sentinel, options).await.map_err(Failure::unreachable)?;
-        let socket = dial(url, address, options).await.map_err(Failure::unreachable)?;
+        let login = login(url, peer, options).await.map_err(Failure::unreachable)?;
+        let socket = dial(url, address, options, peer).await.map_err(Failure::unreachable)?;
         converse(socket, Conversation::begin(login.as_ref(), commands)).await
     };
     let timed_out = || Failure::new(StoreErrorKind::Timeout, Applied::No);
@@ -47,27 +42,23 @@ pub async fn query(
 }
 
 /// Returns the login at a server, or at a sentinel.
-async fn login(
-    url: &ServerUrl,
-    is_sentinel: bool,
-    options: &ConnectOptions,
-) -> io::Result<Option<Credentials>> {
-    match (&url.servers, &options.credentials) {
-        (Servers::Sentinel { credentials, .. }, _) if is_sentinel => Ok(credentials.clone()),
-        (_, Some(source)) => source.ask(options.timeout).await.map(Some),
-        _ => Ok(url.credentials.clone()),
+async fn login(url: &ServerUrl, peer: Peer, options: &ConnectOptions) -> io::Result<Option<Credentials>> {
+    match (options.login_source(peer), &url.servers) {
+        (Some(source), _) => source.ask(options.timeout).await.map(Some),
+        (None, Servers::Sentinel { credentials, .. }) if peer == Peer::Sentinel => Ok(credentials.clone()),
+        (None, _) => Ok(url.credentials.clone()),
     }
 }
 
-/// Opens a stream, encrypted if the URL says so, because the first command may be the password.
-async fn dial(url: &ServerUrl, address: &Address, options: &ConnectOptions) -> io::Result<Socket> {
+/// Opens a stream, encrypted if the URL or the options say so, because the first command may be the password.
+async fn dial(
+    url: &ServerUrl,
+    address: &Address,
+    options: &ConnectOptions,
+    peer: Peer,
+) -> io::Result<Socket> {
     url.served().map_err(io::Error::other)?;
-    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-    if url.tls() {
-        let sockets = Arc::new(RealSockets);
-        return Encrypted::new(sockets, options.tls.clone()).dial(address, options.timeout).await;
-    }
-    RealSockets.dial(address, options.timeout).await
+    options.secured(Arc::new(RealSockets), url, peer).dial(address, options.timeout).await
 }
 
 /// Writes the commands and reads the answers.

@@ -9,11 +9,9 @@ use std::time::Duration;
 use leasehold_proto::{Applied, Call, Channel, Reply, StoreError, StoreErrorKind, Verb};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::connect::ConnectOptions;
-use super::driver::{Link, carry_on, drive};
+use super::connect::{ConnectOptions, Peer};
+use super::driver::{Access, Link, carry_on, drive};
 use super::socket::Dial;
-#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-use super::tls::{Encrypted, Tls};
 use super::url::{ServerUrl, UrlError};
 use super::wire::Wire;
 use crate::store::{Heard, Outcomes, Store, Submit, Subscription};
@@ -62,13 +60,12 @@ impl Redis {
     ) -> Result<Self, StoreError> {
         url.served().map_err(not_served)?;
         let callers = options.callers.take();
-        #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-        let dialer = if url.tls() { encrypted(dialer, std::mem::take(&mut options.tls)) } else { dialer };
-        let credentials = options.credentials.clone().map(|source| (source, options.timeout));
+        let seed = dialer.seed();
+        let access = [Peer::Server, Peer::Sentinel].map(|peer| Access::new(&dialer, url, &options, peer));
         let missing_notice = options.missing_notice;
         let plain_text_notice = options.notice_of_login(url);
-        let wire = Wire::new(url.clone(), options, dialer.seed());
-        let link = Link::new(wire, (dialer, plain_text_notice), credentials, current());
+        let wire = Wire::new(url.clone(), options, seed);
+        let link = Link::new(wire, access, plain_text_notice, current());
         link.tell_missing(missing_notice);
         let task = spawn(drive(Arc::clone(&link)));
         let carrier = callers.map(|runtime| carry_on(&link, runtime));
@@ -91,11 +88,6 @@ impl Redis {
             None => Err(closed(Verb::Connect, Arc::from(""))),
         }
     }
-}
-
-#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-fn encrypted(dialer: Arc<dyn Dial>, tls: Tls) -> Arc<dyn Dial> {
-    Arc::new(Encrypted::new(dialer, tls))
 }
 
 /// Returns the error of a connect to servers that this version does not serve.

@@ -9,4 +9,4 @@ mod options;
 mod pem;
 
 pub(crate) use self::encrypted::Encrypted;
-pub use self::options::{Tls, TlsProvider};
+pub use self::options::{SentinelTls, Tls, TlsProvider};

@@ -68,7 +68,7 @@ pub use self::queue::QUEUE_MAX;
 use self::report::Report;
 use self::server::Settings;
 use self::topology::Topology;
-use super::connect::ConnectOptions;
+use super::connect::{ConnectOptions, Peer};
 use super::url::ServerUrl;
 
 /// The client of the servers at one URL.
@@ -108,6 +108,7 @@ impl Wire {
                 }
             }
             Input::Login(Err(_)) => renewal.failed(now),
+            Input::SentinelLogin(credentials) => turn.nodes.set_sentinel_login(credentials),
             Input::Connected(id) => drop(turn.with(id.node, |parts| parts.connected(id))),
             Input::Refused(id, error) => drop(turn.with(id.node, |parts| parts.refused(id, error))),
             Input::Bytes(id, bytes) => drop(turn.with(id.node, |parts| parts.receive(id, bytes))),
@@ -151,6 +152,11 @@ impl Wire {
     #[must_use]
     pub fn wants_login(&self, id: ConnId) -> bool {
         self.nodes.of(id).is_some_and(|node| node.server.wants_login())
+    }
+
+    /// Returns the other end of the connection that is dialed.
+    pub(super) fn peer_of(&self, id: ConnId) -> Peer {
+        self.nodes.of(id).map_or(Peer::Server, |node| node.server.part().peer())
     }
 
     /// Returns true if calls have gathered that an [`Input::Flush`] would send.

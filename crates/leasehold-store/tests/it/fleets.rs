@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use leasehold_proto::{Applied, Call, Channel, Reply, StoreError, StoreErrorKind};
 use leasehold_store::redis::wire::Answer;
-use leasehold_store::redis::{Address, ConnectOptions, Redis, query};
+use leasehold_store::redis::{Address, ConnectOptions, Peer, Redis, query};
 use leasehold_store::{Heard, Store, Subscription};
 use leasehold_testkit::fleets::{Cluster, Sentinels};
 use leasehold_testkit::servers::RedisServer;
@@ -247,11 +247,13 @@ async fn a_query_asks_one_server_as_the_url_says() {
     let address = Address::Tcp { host: "127.0.0.1".into(), port: server.port() };
     let options = ConnectOptions::default().timeout(LIMIT);
     let answers =
-        query(&url, &address, &[&["ECHO", "one"], &["NO", "COMMAND"], &["ROLE"]], &options).await.unwrap();
+        query(&url, (Peer::Server, &address), &[&["ECHO", "one"], &["NO", "COMMAND"], &["ROLE"]], &options)
+            .await
+            .unwrap();
     assert_eq!(answers[0], Answer::Text("one".into()));
     assert!(matches!(&answers[1], Answer::Error(text) if text.starts_with("ERR unknown command")));
     assert!(matches!(&answers[2], Answer::List(role) if role[0] == Answer::Text("master".into())));
     let wrong = format!("redis://:hunter2@127.0.0.1:{}", server.port()).parse().unwrap();
-    let error = query(&wrong, &address, &[&["PING"]], &options).await.unwrap_err();
+    let error = query(&wrong, (Peer::Server, &address), &[&["PING"]], &options).await.unwrap_err();
     assert!(error.kind == StoreErrorKind::AuthenticationFailed && !format!("{error:?}").contains("hunter2"));
 }

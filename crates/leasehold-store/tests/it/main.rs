@@ -36,6 +36,8 @@ mod grants;
 mod on_disk;
 #[cfg(feature = "redis")]
 mod rights;
+#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+mod sentinel_access;
 #[cfg(feature = "redis")]
 mod strangers;
 #[cfg(feature = "redis")]

@@ -8,7 +8,9 @@ use crate::common::{
 use leasehold_proto::{Applied, Channel, StoreError, StoreErrorKind as Kind};
 use leasehold_store::Store;
 use leasehold_store::redis::wire::Answer;
-use leasehold_store::redis::{Address, ConnectOptions, Redis, ServerUrl, Servers, Tls, TlsProvider, query};
+use leasehold_store::redis::{
+    Address, ConnectOptions, Peer, Redis, ServerUrl, Servers, Tls, TlsProvider, query,
+};
 use leasehold_testkit::certificates::{Authority, Identity};
 use leasehold_testkit::contract::{reentrant, store};
 use leasehold_testkit::servers::{RedisServer, TlsServer};
@@ -167,10 +169,11 @@ async fn a_query_is_encrypted_and_trusts_what_the_options_say() {
     let url: ServerUrl = server.tls_url().parse().unwrap();
     let Servers::One(address) = url.servers() else { panic!("{url} has one server") };
     let trusting = ConnectOptions::default().timeout(LIMIT).tls(Tls::new().ca_file(authority.file()));
-    let answers = query(&url, address, &[&["ECHO", "one"]], &trusting).await.unwrap();
+    let answers = query(&url, (Peer::Server, address), &[&["ECHO", "one"]], &trusting).await.unwrap();
     assert_eq!(answers, [Answer::Text("one".into())]);
-    let error =
-        query(&url, address, &[&["PING"]], &ConnectOptions::default().timeout(LIMIT)).await.unwrap_err();
+    let error = query(&url, (Peer::Server, address), &[&["PING"]], &ConnectOptions::default().timeout(LIMIT))
+        .await
+        .unwrap_err();
     assert_eq!(error.kind, Kind::Certificate);
 }
 
@@ -189,7 +192,8 @@ async fn a_query_over_tls_sends_no_password_to_a_server_without_tls() {
         bytes
     };
     let options = ConnectOptions::default().timeout(LIMIT);
-    let (bytes, answers) = tokio::join!(received, query(&url, &address, &[&["PING"]], &options));
+    let (bytes, answers) =
+        tokio::join!(received, query(&url, (Peer::Server, &address), &[&["PING"]], &options));
     answers.unwrap_err();
     assert_eq!(bytes.first(), Some(&0x16), "a TLS handshake comes first");
     assert!(!bytes.windows(6).any(|part| part == b"canary"));

@@ -50,6 +50,8 @@ pub struct SentinelOptions {
     pub sentinel_password: Option<String>,
     /// The certificates of nodes and sentinels. All connections between them are then encrypted too.
     pub encryption: Option<Encryption>,
+    /// The certificates of the sentinels, if they have others than the nodes. They must trust the nodes.
+    pub sentinel_encryption: Option<Encryption>,
     /// Further arguments of every data node, such as `["--maxmemory", "3mb"]`.
     pub arguments: Vec<String>,
 }
@@ -75,6 +77,7 @@ impl Default for SentinelOptions {
             user: None,
             sentinel_password: None,
             encryption: None,
+            sentinel_encryption: None,
             arguments: Vec::new(),
         }
     }
@@ -124,7 +127,8 @@ impl Sentinels {
         );
         let arguments = options.sentinel_arguments(&master);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let start = || node::start_in(Form::SentinelFile, &arguments, options.encryption.as_ref());
+        let encryption = options.sentinel_encryption.as_ref().or(options.encryption.as_ref());
+        let start = || node::start_in(Form::SentinelFile, &arguments, encryption);
         let sentinels: Vec<_> = (0..options.sentinels).map(|_| start()).collect();
         let fleet = Self { options, nodes, sentinels };
         (0..fleet.sentinels.len()).for_each(|index| fleet.hurry(index));

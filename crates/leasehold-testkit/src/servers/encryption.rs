@@ -27,6 +27,13 @@ impl Encryption {
         }
     }
 
+    /// Trusts the servers of another authority.
+    #[must_use]
+    pub fn trusting(mut self, authority: &Authority) -> Self {
+        authority.file().clone_into(&mut self.authority);
+        self
+    }
+
     /// Requires a client certificate of the authority, or accepts one.
     #[must_use]
     pub fn client_certificates(mut self, required: bool) -> Self {

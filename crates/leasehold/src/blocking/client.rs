@@ -171,6 +171,25 @@ impl ClientBuilder {
         Self(self.0.credentials(provider))
     }
 
+    /// Sets the source of the login at the sentinels, which replaces that of the URL. See
+    /// [`ClientBuilder::sentinel_credentials`](crate::ClientBuilder::sentinel_credentials).
+    #[cfg(feature = "redis")]
+    pub fn sentinel_credentials(self, provider: impl crate::CredentialsProvider) -> Self {
+        Self(self.0.sentinel_credentials(provider))
+    }
+
+    /// Sets the certificates and rules of encrypted connections (default: trust what the operating system trusts).
+    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+    pub fn tls(self, tls: crate::Tls) -> Self {
+        Self(self.0.tls(tls))
+    }
+
+    /// Sets the encryption of the connections to sentinels (default: that of the connections to the servers).
+    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+    pub fn sentinel_tls(self, tls: crate::SentinelTls) -> Self {
+        Self(self.0.sentinel_tls(tls))
+    }
+
     /// Sets the transport. Its methods are async, since they run on the client's own thread. See
     /// [`ClientBuilder::dialer`](crate::ClientBuilder::dialer).
     #[cfg(feature = "redis")]

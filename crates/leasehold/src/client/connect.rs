@@ -20,7 +20,7 @@ pub use leasehold_store::redis::{
 #[cfg(feature = "redis")]
 pub(crate) use leasehold_store::redis::{AddressMap, CredentialsSource};
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-pub use leasehold_store::redis::{Tls, TlsProvider};
+pub use leasehold_store::redis::{SentinelTls, Tls, TlsProvider};
 #[cfg(any(feature = "redis", feature = "embedded", test))]
 use leasehold_store::tokio_runtime::TokioRuntime;
 use leasehold_store::url::Scheme;
@@ -81,9 +81,15 @@ pub(crate) struct ConnectOptions {
     /// The certificates and rules of encrypted connections.
     #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
     pub(crate) tls: Tls,
+    /// The encryption of the connections to sentinels.
+    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+    pub(crate) sentinel_tls: SentinelTls,
     /// The source of the login.
     #[cfg(feature = "redis")]
     pub(crate) credentials: Option<CredentialsSource>,
+    /// The source of the login at the sentinels.
+    #[cfg(feature = "redis")]
+    pub(crate) sentinel_credentials: Option<CredentialsSource>,
     /// The transport.
     #[cfg(feature = "redis")]
     pub(crate) dialer: Option<Arc<dyn Dial>>,
@@ -146,9 +152,10 @@ async fn to_redis(url: &str, options: ConnectOptions) -> Result<Arc<Handle>, Con
         redis_options.missing_notice = Some(crate::observe::replicas::warn);
     }
     redis_options.credentials = options.credentials.clone();
+    redis_options.sentinel_credentials = options.sentinel_credentials.clone();
     redis_options.dialer = options.dialer.clone();
     #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-    let redis_options = redis_options.tls(options.tls.clone());
+    let redis_options = redis_options.tls(options.tls.clone()).sentinel_tls(options.sentinel_tls.clone());
     let open = async move || match lazy {
         true => Redis::lazy(&url, redis_options),
         false => Redis::connect(&url, redis_options).await,

@@ -7,6 +7,8 @@ use std::time::Duration;
 use leasehold_store::{Confirm, OnMissing};
 
 use super::ClientBuilder;
+#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+use super::connect::SentinelTls;
 #[cfg(feature = "redis")]
 use super::connect::{Address, AddressMap, CredentialsProvider, CredentialsSource, Dial};
 
@@ -68,7 +70,8 @@ impl ClientBuilder {
     /// It is a [`Credentials`](crate::Credentials) that does not change, a [`CredentialsFile`](crate::CredentialsFile)
     /// that each connection reads again, or a [`CredentialsProvider`] of your own, such as the tokens of a cloud. A
     /// source that fails is a failure to connect, of the kind
-    /// [`Credentials`](crate::error::StoreErrorKind::Credentials). Sentinels have the login of the URL.
+    /// [`Credentials`](crate::error::StoreErrorKind::Credentials). Sentinels have a
+    /// [login of their own](Self::sentinel_credentials).
     ///
     /// Credentials that expire are replaced on open connections before that time, and locks stay held. With a server that
     /// speaks RESP2 alone, the connection for wake-ups is made anew for that.
@@ -87,6 +90,54 @@ impl ClientBuilder {
     #[cfg(feature = "redis")]
     pub fn credentials(mut self, provider: impl CredentialsProvider) -> Self {
         self.options.credentials = Some(CredentialsSource::new(provider));
+        self
+    }
+
+    /// Sets the source of the login at the sentinels, which replaces the `sentinel_username` and `sentinel_password` of the
+    /// URL (default: those of the URL).
+    ///
+    /// Each connection to a sentinel asks the source anew. A connection that is open keeps its login, also when the
+    /// credentials expire.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// use leasehold::{Client, CredentialsFile};
+    ///
+    /// let client = Client::builder()
+    ///     .credentials(CredentialsFile::new("/run/secrets/redis").user("orders"))
+    ///     .sentinel_credentials(CredentialsFile::new("/run/secrets/sentinel"))
+    ///     .connect("redis+sentinel://s1,s2,s3/orders")
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "redis")]
+    pub fn sentinel_credentials(mut self, provider: impl CredentialsProvider) -> Self {
+        self.options.sentinel_credentials = Some(CredentialsSource::new(provider));
+        self
+    }
+
+    /// Sets the encryption of the connections to sentinels (default: that of the connections to the servers).
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// use leasehold::{Client, SentinelTls, Tls};
+    ///
+    /// let client = Client::builder()
+    ///     .tls(Tls::new().ca_file("/etc/redis/ca.pem"))
+    ///     .sentinel_tls(SentinelTls::PlainText)
+    ///     .connect("rediss+sentinel://s1,s2,s3/orders")
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+    pub fn sentinel_tls(mut self, tls: SentinelTls) -> Self {
+        self.options.sentinel_tls = tls;
         self
     }
 

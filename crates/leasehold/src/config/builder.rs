@@ -195,6 +195,7 @@ fn replace_alternatives(merged: &mut Layer, later: &Layer) {
     let pair = |section: &str, keys: [&str; 2]| keys.map(|key| format!("{section}.{key}")).to_vec();
     let mut groups = vec![SERVERS.map(str::to_owned).to_vec(), pair("quorum", ["addresses", "urls"])];
     groups.extend(LOGINS.map(|section| pair(section, ["password", "password_file"])));
+    groups.push(pair("sentinel", ["sentinel_password", "sentinel_password_file"]));
     groups.extend(Settings::default().holds().map(|(section, ..)| pair(section, ["watchdog", "lease"])));
     for group in groups {
         let (named, others): (Vec<_>, Vec<_>) =

@@ -94,6 +94,7 @@ pub(super) fn unknown_key(key: String, set_by: Source) -> ConfigError {
     let is_variable = matches!(set_by, Source::Variable(_));
     if !is_variable {
         known.extend(Settings::default().holds().map(|(section, ..)| section.to_owned()));
+        known.push("sentinel.sentinel_tls".to_owned());
         known.extend(LOGINS.into_iter().flat_map(|section| [section.to_owned(), format!("{section}.tls")]));
     }
     let written = key.to_lowercase();

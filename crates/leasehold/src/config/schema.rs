@@ -110,7 +110,9 @@ section! {
         password_file: Option<PathBuf>,
         sentinel_user: Option<String>,
         sentinel_password: Option<Secret>,
+        sentinel_password_file: Option<PathBuf>,
         tls: Tls,
+        sentinel_tls: Tls,
     }
 }
 

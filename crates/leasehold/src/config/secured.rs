@@ -2,6 +2,10 @@
 //!
 //! Invariant: a URL has neither. Each connection reads the files again.
 
+#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+use super::schema;
+#[cfg(feature = "redis")]
+use super::schema::Sentinel;
 use super::schema::Settings;
 #[cfg(feature = "redis")]
 use super::value::with;
@@ -9,15 +13,19 @@ use crate::client::ClientBuilder;
 #[cfg(feature = "redis")]
 use crate::client::connect::CredentialsFile;
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-use crate::client::connect::Tls;
+use crate::client::connect::{SentinelTls, Tls};
+#[cfg(feature = "redis")]
+use std::path::PathBuf;
 
 impl Settings {
     /// Sets the login by a file, and the encryption, of the section that names the servers.
     pub(super) fn secured(&self, builder: ClientBuilder) -> ClientBuilder {
         #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-        let builder = builder.tls(self.tls());
+        let builder = builder.tls(self.tls()).sentinel_tls(self.sentinel_tls());
         #[cfg(feature = "redis")]
         let builder = with(builder, self.credentials_file(), ClientBuilder::credentials);
+        #[cfg(feature = "redis")]
+        let builder = with(builder, self.sentinel_credentials_file(), ClientBuilder::sentinel_credentials);
         builder
     }
 
@@ -30,8 +38,13 @@ impl Settings {
             (&cluster.user, &cluster.password_file),
             (&quorum.user, &quorum.password_file),
         ];
-        let (user, file) = logins.into_iter().find_map(|(user, file)| Some((user, file.as_ref()?)))?;
-        Some(with(CredentialsFile::new(file), user.as_deref(), CredentialsFile::user))
+        logins.into_iter().find_map(|(user, file)| credentials_file(user.as_deref(), file.as_ref()))
+    }
+
+    #[cfg(feature = "redis")]
+    pub(super) fn sentinel_credentials_file(&self) -> Option<CredentialsFile> {
+        let Sentinel { sentinel_user, sentinel_password_file, .. } = &self.sentinel;
+        credentials_file(sentinel_user.as_deref(), sentinel_password_file.as_ref())
     }
 
     #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
@@ -39,11 +52,30 @@ impl Settings {
         let Self { standalone, sentinel, cluster, quorum, .. } = self;
         let sections = [&standalone.tls, &sentinel.tls, &cluster.tls, &quorum.tls];
         // At most one section is set.
-        sections.into_iter().fold(Tls::new(), |tls, section| {
-            let tls = with(tls, section.ca_file.as_ref(), Tls::ca_file);
-            let files = section.certificate_file.as_ref().zip(section.key_file.as_ref());
-            let tls = with(tls, files, |tls, (certificate, key)| tls.client_files(certificate, key));
-            with(tls, section.server_name.as_deref(), Tls::server_name)
-        })
+        sections.into_iter().fold(Tls::new(), add)
     }
+
+    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+    pub(super) fn sentinel_tls(&self) -> SentinelTls {
+        let section = &self.sentinel.sentinel_tls;
+        match section.enabled {
+            Some(false) => SentinelTls::PlainText,
+            None if *section == schema::Tls::default() => SentinelTls::AsServers,
+            _ => SentinelTls::Own(add(Tls::new(), section)),
+        }
+    }
+}
+
+#[cfg(feature = "redis")]
+fn credentials_file(user: Option<&str>, file: Option<&PathBuf>) -> Option<CredentialsFile> {
+    Some(with(CredentialsFile::new(file?), user, CredentialsFile::user))
+}
+
+/// Adds what a section sets.
+#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+fn add(tls: Tls, section: &schema::Tls) -> Tls {
+    let tls = with(tls, section.ca_file.as_ref(), Tls::ca_file);
+    let files = section.certificate_file.as_ref().zip(section.key_file.as_ref());
+    let tls = with(tls, files, |tls, (certificate, key)| tls.client_files(certificate, key));
+    with(tls, section.server_name.as_deref(), Tls::server_name)
 }

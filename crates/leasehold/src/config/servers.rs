@@ -70,8 +70,8 @@ impl Checked<'_> {
             return Err(missing("standalone.address", "it says where the server is"));
         };
         let login =
-            self.login("standalone", (&server.user, &server.password, server.password_file.as_deref()))?;
-        let tls = self.tls("standalone", &server.tls)?;
+            self.login("standalone", "", (&server.user, &server.password, server.password_file.as_deref()))?;
+        let tls = self.tls("standalone.tls", &server.tls)?;
         self.url_of("standalone.address", address, &login, (tls, server.database))
     }
 
@@ -81,20 +81,14 @@ impl Checked<'_> {
         let Some(master) = fleet.master.as_deref().filter(|master| !master.is_empty()) else {
             return Err(missing("sentinel.master", "it says which service of the sentinels has the locks"));
         };
-        let login = self.login("sentinel", (&fleet.user, &fleet.password, fleet.password_file.as_deref()))?;
-        let tls = self.tls("sentinel", &fleet.tls)?;
-        let own = match (&fleet.sentinel_user, &fleet.sentinel_password) {
-            (None, None) => String::new(),
-            (Some(_), None) => return Err(missing("sentinel.sentinel_password", "a user needs one")),
-            (_, Some(password)) if password.expose().is_empty() => {
-                return Err(self.wrong("sentinel.sentinel_password", NOT_EMPTY));
-            }
-            (user, Some(password)) => format!(
-                "?sentinel_username={}&sentinel_password={}",
-                encoded(user.as_deref().unwrap_or_default()),
-                encoded(password.expose())
-            ),
-        };
+        let login = (&fleet.user, &fleet.password, fleet.password_file.as_deref());
+        let login = self.login("sentinel", "", login)?;
+        let tls = self.tls("sentinel.tls", &fleet.tls)?;
+        self.tls("sentinel.sentinel_tls", &fleet.sentinel_tls)?;
+        let own = (&fleet.sentinel_user, &fleet.sentinel_password, fleet.sentinel_password_file.as_deref());
+        let Login { user, password } = self.login("sentinel", "sentinel_", own)?;
+        let own = password.map(|password| format!("?sentinel_username={user}&sentinel_password={password}"));
+        let own = own.unwrap_or_default();
         let (master, database) = (encoded(master), fleet.database.unwrap_or_default());
         let url =
             format!("{}+sentinel://{}{addresses}/{master}/{database}{own}", scheme(tls), login.prefix());
@@ -105,8 +99,8 @@ impl Checked<'_> {
         let why = "it says where some nodes of the cluster are";
         let addresses = self.list("cluster.addresses", cluster.addresses.as_deref(), why)?;
         let login =
-            self.login("cluster", (&cluster.user, &cluster.password, cluster.password_file.as_deref()))?;
-        let tls = self.tls("cluster", &cluster.tls)?;
+            self.login("cluster", "", (&cluster.user, &cluster.password, cluster.password_file.as_deref()))?;
+        let tls = self.tls("cluster.tls", &cluster.tls)?;
         self.checked("cluster.addresses", format!("{}+cluster://{}{addresses}", scheme(tls), login.prefix()))
     }
 
@@ -127,13 +121,13 @@ impl Checked<'_> {
         }
     }
 
-    /// Returns true if the connections of a section are encrypted.
+    /// Checks a section with certificates. Returns true if it has any.
     fn tls(&self, section: &str, tls: &Tls) -> Result<bool, ConfigError> {
-        let key = |name: &str| format!("{section}.tls.{name}");
+        let key = |name: &str| format!("{section}.{name}");
         if *tls == Tls::default() {
             return Ok(false);
         }
-        let set = self.sources.keys().find(|set| is_within(set, &format!("{section}.tls")));
+        let set = self.sources.keys().find(|set| is_within(set, section));
         if cfg!(not(any(feature = "tls-ring", feature = "tls-aws-lc"))) {
             return Err(self.not_supported(set.map_or(section, String::as_str), "TLS"));
         }
@@ -152,8 +146,8 @@ impl Checked<'_> {
 
     fn quorum_servers(&self, quorum: &Quorum) -> Result<Vec<Url>, ConfigError> {
         let login =
-            self.login("quorum", (&quorum.user, &quorum.password, quorum.password_file.as_deref()))?;
-        let tls = self.tls("quorum", &quorum.tls)?;
+            self.login("quorum", "", (&quorum.user, &quorum.password, quorum.password_file.as_deref()))?;
+        let tls = self.tls("quorum.tls", &quorum.tls)?;
         let addresses = quorum.addresses.as_deref().unwrap_or_default();
         let urls = quorum.urls.as_deref().unwrap_or_default();
         let (key, servers) = match (addresses, urls) {
@@ -233,9 +227,11 @@ impl Checked<'_> {
     fn login(
         &self,
         section: &str,
+        prefix: &str,
         (user, password, file): (&Option<String>, &Option<Secret>, Option<&Path>),
     ) -> Result<Login, ConfigError> {
-        let (of_text, of_file) = (format!("{section}.password"), format!("{section}.password_file"));
+        let key = |name: &str| format!("{section}.{prefix}{name}");
+        let (of_text, of_file) = (key("password"), key("password_file"));
         let (key, password) = match (password, file) {
             (Some(_), Some(_)) => return Err(self.conflict(&of_text, &of_file, Conflict::Either)),
             (Some(password), None) => (of_text, Some(password.clone())),

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::net::ToSocketAddrs;
 
 use futures_util::future::join_all;
-use leasehold_store::redis::Address;
 use leasehold_store::redis::wire::Answer;
+use leasehold_store::redis::{Address, Peer};
 
 use super::{Target, fields, list};
 use crate::doctor::facts::{Known, SentinelFacts};
@@ -24,7 +24,7 @@ impl Target {
     async fn ask_sentinel(&self, sentinel: &Address, service: &str, is_of_url: bool) -> SentinelFacts {
         let questions: [&[&str]; 2] = [&["SENTINEL", "MASTER", service], &["SENTINEL", "SENTINELS", service]];
         let node = sentinel.to_string();
-        match self.ask(sentinel, &questions).await {
+        match self.ask_peer((Peer::Sentinel, sentinel), &questions).await {
             Ok(answers) => {
                 let mut answers = answers.into_iter().map(Known::of);
                 let mut next = || answers.next().unwrap_or(Known::Missing);

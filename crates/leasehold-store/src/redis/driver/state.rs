@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
-use super::super::connect::MissingNotice;
+use super::super::connect::{MissingNotice, Peer};
 use super::super::socket::Socket;
 use super::super::url::{Address, Credentials};
 use super::super::wire::{CallId, ConnId, Input, Output, SubscriberId, Wire};
@@ -39,6 +39,7 @@ pub(super) struct Dialed {
     pub(super) id: ConnId,
     pub(super) address: Address,
     pub(super) limit: Duration,
+    pub(super) peer: Peer,
     /// True if the provider of the credentials is asked first.
     pub(super) wants_login: bool,
 }
@@ -131,7 +132,8 @@ impl State {
         for output in outputs.drain(..) {
             match output {
                 Output::Dial(id, address, limit) => {
-                    self.dials.push(Dialed { id, address, limit, wants_login: self.wire.wants_login(id) });
+                    let (peer, wants_login) = (self.wire.peer_of(id), self.wire.wants_login(id));
+                    self.dials.push(Dialed { id, address, limit, peer, wants_login });
                 }
                 Output::Login => self.wants_login = true,
                 Output::Missing { connected, wanted } => {
@@ -211,7 +213,11 @@ impl State {
         match outcome {
             Ok((socket, login)) => {
                 if let Some(login) = login {
-                    self.step(now, Input::Login(Ok(login)), deliveries);
+                    let input = match self.wire.peer_of(id) {
+                        Peer::Server => Input::Login(Ok(login)),
+                        Peer::Sentinel => Input::SentinelLogin(login),
+                    };
+                    self.step(now, input, deliveries);
                 }
                 self.streams
                     .insert(id, Stream { socket, is_broken: false, is_unflushed: false, is_heard: false });

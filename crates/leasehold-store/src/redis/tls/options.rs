@@ -129,6 +129,19 @@ impl Tls {
     }
 }
 
+/// The encryption of the connections to sentinels.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub enum SentinelTls {
+    /// As to the servers: the URL says whether, and the same certificates and rules apply.
+    #[default]
+    AsServers,
+    /// None, even if the connections to the servers are encrypted.
+    PlainText,
+    /// With these certificates and rules, even if the connections to the servers are not encrypted.
+    Own(Tls),
+}
+
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { trust, client, server_name, provider } = self;

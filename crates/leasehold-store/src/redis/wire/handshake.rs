@@ -69,10 +69,11 @@ pub(super) struct Terms<'a> {
 impl<'a> Terms<'a> {
     /// Returns the login, which sentinels have of their own.
     fn login(&self) -> Option<&'a Credentials> {
-        match (self.part, &self.url.servers) {
+        let of_url = match (self.part, &self.url.servers) {
             (Part::Sentinel, Servers::Sentinel { credentials, .. }) => credentials.as_ref(),
-            _ => self.login.map(|login| &login.credentials).or(self.url.credentials.as_ref()),
-        }
+            _ => self.url.credentials.as_ref(),
+        };
+        self.login.map(|login| &login.credentials).or(of_url)
     }
 }
 

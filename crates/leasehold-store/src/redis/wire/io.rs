@@ -27,6 +27,9 @@ pub enum Input<'a> {
     /// The provider of the credentials has answered [`Output::Login`], or the driver has asked it for a dial
     /// ([`Wire::wants_login`](super::Wire::wants_login)), whose [`Connected`](Self::Connected) follows.
     Login(io::Result<Credentials>),
+    /// The driver has asked the provider of the sentinels' credentials for a dial, whose [`Connected`](Self::Connected)
+    /// follows.
+    SentinelLogin(Credentials),
     /// The driver has a stream for the connection.
     Connected(ConnId),
     /// The driver got no stream for the connection, or the server refused the stream before it sent a byte.

@@ -25,6 +25,7 @@ pub(super) struct Nodes {
     last: u32,
     reports: Vec<(NodeId, Report)>,
     login: Option<Arc<Login>>,
+    sentinel_login: Option<Arc<Login>>,
 }
 
 /// A step of the topology: its time, the servers, and the outputs so far.
@@ -36,7 +37,15 @@ pub(super) struct Turn<'a> {
 
 impl Nodes {
     pub(super) const fn new(settings: Arc<Settings>, seed: u64) -> Self {
-        Self { nodes: BTreeMap::new(), settings, seed, last: 0, reports: Vec::new(), login: None }
+        Self {
+            nodes: BTreeMap::new(),
+            settings,
+            seed,
+            last: 0,
+            reports: Vec::new(),
+            login: None,
+            sentinel_login: None,
+        }
     }
 
     /// Adds a server.
@@ -46,7 +55,8 @@ impl Nodes {
         // Each server has jitter of its own.
         let seed = self.seed.wrapping_add(u64::from(self.last - 1) << 16);
         let mut server = Server::new(id, part, address, Arc::clone(&self.settings));
-        server.set_login(self.login.clone());
+        let login = if part == Part::Sentinel { &self.sentinel_login } else { &self.login };
+        server.set_login(login.clone());
         self.nodes.insert(id, Node::new(server, seed, &self.settings.options));
         id
     }
@@ -63,11 +73,19 @@ impl Nodes {
         if is_new {
             let number = last.map_or(1, |last| last.number + 1);
             self.login = Some(Arc::new(Login { credentials, number }));
-            for node in self.nodes.values_mut() {
+            for node in self.nodes.values_mut().filter(|node| node.server.part() != Part::Sentinel) {
                 node.server.set_login(self.login.clone());
             }
         }
         is_new
+    }
+
+    /// Keeps credentials of the provider for all sentinels. A connection that is open goes on with its login.
+    pub(super) fn set_sentinel_login(&mut self, credentials: Credentials) {
+        self.sentinel_login = Some(Arc::new(Login { credentials, number: 0 }));
+        for node in self.nodes.values_mut().filter(|node| node.server.part() == Part::Sentinel) {
+            node.server.set_login(self.sentinel_login.clone());
+        }
     }
 
     pub(super) fn settings(&self) -> &Settings {

@@ -1,5 +1,7 @@
 //! The parts of servers in a topology.
 
+use crate::redis::connect::Peer;
+
 /// The part that a server has in its topology, which decides how a connection greets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
@@ -11,4 +13,14 @@ pub(super) enum Part {
     Shard,
     /// A sentinel, which serves no names.
     Sentinel,
+}
+
+impl Part {
+    /// Returns the end of the connections to such a server.
+    pub(super) const fn peer(self) -> Peer {
+        match self {
+            Self::Alone | Self::Master | Self::Shard => Peer::Server,
+            Self::Sentinel => Peer::Sentinel,
+        }
+    }
 }

@@ -141,12 +141,12 @@ impl Server {
     /// replace some that expire.
     pub(super) fn login_after(&self, number: u64) -> Option<&Arc<Login>> {
         let login = self.login.as_ref().filter(|login| login.number > number)?;
-        (login.credentials.lifetime.is_some() && self.part != Part::Sentinel).then_some(login)
+        login.credentials.lifetime.is_some().then_some(login)
     }
 
     /// Returns true if a connection needs credentials of the provider.
     pub(super) fn wants_login(&self) -> bool {
-        self.settings.options.credentials.is_some() && self.part != Part::Sentinel
+        self.settings.options.login_source(self.part.peer()).is_some()
     }
 
     pub(super) const fn facts(&self) -> Option<ServerFacts> {

@@ -9,7 +9,7 @@ use leasehold_testkit::servers::RedisServer;
 use super::{Folder, refused, toml};
 
 /// Configurations that are refused, each with the part that the error names.
-const REFUSED: [(&str, &str); 20] = [
+const REFUSED: [(&str, &str); 23] = [
     ("[sentinel]\nmaster = 'm'", "`sentinel.addresses` is missing"),
     ("[sentinel]\nmaster = 'm'\naddresses = []", "`sentinel.addresses` is missing"),
     ("[sentinel]\naddresses = ['a']", "`sentinel.master` is missing"),
@@ -23,6 +23,15 @@ const REFUSED: [(&str, &str); 20] = [
         "[sentinel]\nmaster = 'm'\naddresses = ['a']\nsentinel_password = ''",
         "`sentinel.sentinel_password` must be a password",
     ),
+    (
+        "[sentinel]\nmaster = 'm'\naddresses = ['a']\nsentinel_password_file = '/nowhere/word'",
+        "`sentinel.sentinel_password_file`",
+    ),
+    (
+        "[sentinel]\nmaster = 'm'\naddresses = ['a']\nsentinel_tls.key_file = '/k'",
+        "`sentinel.sentinel_tls.certificate_file` is missing",
+    ),
+    ("[sentinel]\nmaster = 'm'\naddresses = ['a']\nsentinel_tsl.ca_file = '/k'", "`sentinel.sentinel_tsl"),
     ("[sentinel]\nmaster = 'm'\naddresses = ['a']\nuser = 'u'", "`sentinel.password` is missing"),
     ("[sentinel]\nof_a_later_version = 3", "unknown key `sentinel.of_a_later_version`"),
     ("sentinel = 'a'", "`sentinel` must be a section"),
@@ -104,6 +113,42 @@ async fn each_connection_reads_the_password_file_again() {
     fs::write(&file, "two").unwrap();
     assert_eq!(server.cli(&["ACL", "SETUSER", "app", "<one"]), "OK");
     config.connect().await.unwrap();
+}
+
+#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+#[tokio::test(flavor = "multi_thread")]
+async fn sentinels_have_a_login_and_an_encryption_of_their_own() {
+    use leasehold_testkit::certificates::Authority;
+    use leasehold_testkit::fleets::SentinelOptions;
+    use leasehold_testkit::servers::Encryption;
+
+    let authority = Authority::new();
+    let fleet = Sentinels::with(SentinelOptions {
+        replicas: 1,
+        sentinels: 1,
+        sentinel_password: Some("eye".to_owned()),
+        encryption: Some(Encryption::new(&authority, &authority.node(&["127.0.0.1"]))),
+        ..SentinelOptions::default()
+    });
+    let folder = Folder::new();
+    let password = folder.file("password", "eye\n");
+    let sentinel = &fleet.sentinels()[0];
+    for (port, tls) in [
+        (sentinel.port(), "enabled = false".to_owned()),
+        (sentinel.announced_port(), format!("ca_file = '{}'", authority.file())),
+    ] {
+        let text = format!(
+            "[sentinel]\naddresses = ['127.0.0.1:{port}']\nmaster = '{}'\nsentinel_password_file = '{}'\n\
+             tls.ca_file = '{}'\nsentinel_tls.{tls}",
+            fleet.service(),
+            password.display(),
+            authority.file()
+        );
+        let config = Config::builder().file(folder.file("app.toml", &text)).build().unwrap();
+        assert!(!config.to_string().contains("eye"), "{config}");
+        let client = config.connect().await.unwrap();
+        client.lock("job").lock().await.unwrap().release().await.unwrap();
+    }
 }
 
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]

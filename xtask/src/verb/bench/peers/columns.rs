@@ -66,6 +66,7 @@ const HELD: &[Column] = &[
     COMMANDS_S,
     less("memory_b", "bytes a lock", 0),
     less("lost", "lost", 0),
+    more("least_rest", "least rest of a lease %", 0),
 ];
 const IDLE: &[Column] = &[
     less("drain_ms", "all served in ms", 1),
@@ -77,6 +78,7 @@ const IDLE: &[Column] = &[
 const HANDOVER: &[Column] = &[
     less("handover_p50_us", "median us", 1),
     less("handover_p99_us", "p99 us", 1),
+    less("trips", "bare round trips", 1),
     more("hand_overs", "hand-overs", 0),
 ];
 

@@ -47,6 +47,10 @@ struct Observed {
     counters: Counters,
     commands: f64,
     keys: u32,
+    /// the least remaining lease of all keys at the end of the window.
+    least_rest_ms: Option<u32>,
+    /// The median of bare round trips, if they are the measure of the workload.
+    trip_us: Option<f64>,
 }
 
 impl<'a> Bench<'a> {
@@ -127,6 +131,7 @@ impl<'a> Bench<'a> {
         self.start_processes()?;
         self.set_up(seconds)?;
         thread::sleep(Duration::from_secs_f64(self.workload.settle));
+        let trip_us = (self.workload.what == What::Handover).then(|| server.trip_us()).transpose()?;
         let before = server.counters()?;
         self.tell("go")?;
         for process in &self.processes {
@@ -134,6 +139,8 @@ impl<'a> Bench<'a> {
         }
         let counters = server.counters()?.since(&before);
         let keys = server.keys()?;
+        let is_held = self.workload.what == What::Held;
+        let least_rest_ms = if is_held { server.least_rest_ms()? } else { None };
         self.tell("finish")?;
         let last = "figures, because a task did not end";
         let figures = self.processes.iter().map(|process| process.read(last, END));
@@ -142,7 +149,7 @@ impl<'a> Bench<'a> {
             self.processes.clear();
         }
         let commands = self.sent.commands(&counters);
-        Ok(Observed { figures, counters, commands, keys })
+        Ok(Observed { figures, counters, commands, keys, least_rest_ms, trip_us })
     }
 
     fn start_processes(&mut self) -> Result<()> {
@@ -219,6 +226,7 @@ fn derive(workload: &Workload, observed: &Observed) -> Figures {
         What::Held => figures.extend([
             ("memory_b", Some(memory * 1_024.0 / tasks)),
             ("lost", Some((tasks - f64::from(observed.keys)).max(0.0))),
+            ("least_rest", observed.least_rest_ms.map(|rest| f64::from(rest) / workload.lease_ms() * 100.0)),
         ]),
         What::Idle => figures.extend([
             ("memory_b", Some(memory * 1_024.0 / tasks)),
@@ -229,6 +237,7 @@ fn derive(workload: &Workload, observed: &Observed) -> Figures {
             let times = hand_overs(&observed.figures.iter().map(holds).collect::<Vec<_>>());
             figures.extend([
                 ("handover_p50_us", median(&times)),
+                ("trips", median(&times).zip(observed.trip_us).map(|(time, trip)| time / trip)),
                 ("handover_p99_us", percentile(&times, 0.99)),
                 ("hand_overs", u32::try_from(times.len()).ok().map(f64::from)),
             ]);
@@ -273,7 +282,8 @@ mod tests {
 
     fn observed(figures: Vec<Value>) -> Observed {
         let counters = Counters { cpu_us: 50_000.0, ..Counters::default() };
-        Observed { figures, counters, commands: 400.0, keys: 990 }
+        let (least_rest_ms, trip_us) = (Some(15_000), Some(2.5));
+        Observed { figures, counters, commands: 400.0, keys: 990, least_rest_ms, trip_us }
     }
 
     fn is(figures: &Figures, name: &str, wanted: f64) -> bool {
@@ -310,6 +320,7 @@ mod tests {
         let figures = json!({"elapsed_us": 1e6, "cpu_us": 2e4, "rss_kib": 3_000, "rss_before_kib": 2_000});
         let figures = derive(&workload("held-1000"), &observed(vec![figures]));
         assert!(is(&figures, "memory_b", 1_024.0) && is(&figures, "lost", 10.0));
+        assert!(is(&figures, "least_rest", 50.0), "half of the lease is left of the oldest");
         assert!(is(&figures, "client_percent", 2.0) && is(&figures, "server_percent", 5.0));
     }
 
@@ -327,5 +338,6 @@ mod tests {
         let other = json!({"elapsed_us": 1e6, "holds": [[7.0, 12.0]]});
         let figures = derive(&workload("handover"), &observed(vec![one, other]));
         assert!(is(&figures, "handover_p50_us", 5.0) && is(&figures, "hand_overs", 2.0));
+        assert!(is(&figures, "trips", 2.0));
     }
 }

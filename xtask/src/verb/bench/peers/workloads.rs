@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 /// The lease of locks, in milliseconds.
-const LEASE_MS: u64 = 30_000;
+const LEASE_MS: u32 = 30_000;
 /// The lease of held locks. The window is as long, so that each library renews each lock in it.
-const RENEWED_MS: u64 = 30_000;
+const RENEWED_MS: u32 = 30_000;
 /// The time in which the waiters of an idle workload are served at the end.
 const DRAIN_SECONDS: f64 = 20.0;
 /// The permits of a semaphore.
@@ -48,7 +48,7 @@ pub(super) struct Workload {
     names: u32,
     section_us: u32,
     pub(super) seconds: f64,
-    lease_ms: u64,
+    lease_ms: u32,
     pub(super) processes: u32,
     /// The pause between the set-up and the window in seconds.
     pub(super) settle: f64,
@@ -75,6 +75,11 @@ impl Workload {
     /// Returns true for the name of this workload and the name of its group.
     pub(super) fn is_named(&self, name: &str) -> bool {
         self.name == name || self.group == name
+    }
+
+    /// Returns the lease in milliseconds.
+    pub(super) fn lease_ms(&self) -> f64 {
+        f64::from(self.lease_ms)
     }
 
     /// Returns true if a longer window changes no figure but its error.

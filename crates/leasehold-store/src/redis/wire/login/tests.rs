@@ -189,3 +189,18 @@ fn sentinels_log_in_with_the_url_alone() {
     let id = driver.accept_at("s1");
     assert_eq!(driver.commands(id)[0], "AUTH eye two");
 }
+
+#[test]
+fn sentinels_have_a_provider_of_their_own() {
+    let url = "redis+sentinel://app:one@s1/orders?sentinel_username=eye&sentinel_password=two";
+    let options =
+        ConnectOptions::default().credentials(token("unused")).sentinel_credentials(token("unused"));
+    let mut driver = Driver::at(url, options);
+    driver.input(Input::Open);
+    assert!(driver.wire.wants_login(driver.dialed[0]));
+    driver.input(Input::SentinelLogin(Credentials::new("eye", "three")));
+    let id = driver.accept_at("s1");
+    assert_eq!(driver.commands(id)[0], "AUTH eye three");
+    driver.pass(LIFE);
+    assert_eq!(driver.login_requests, 0, "an open connection keeps its login");
+}

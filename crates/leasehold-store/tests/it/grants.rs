@@ -124,7 +124,7 @@ mod secured {
     use leasehold_proto::recipe::grants::rules_on_sentinels;
     use leasehold_store::redis::Tls;
     use leasehold_testkit::certificates::Authority;
-    use leasehold_testkit::contract::{Admin, store};
+    use leasehold_testkit::contract::{Admin, fleet, store};
     use leasehold_testkit::fleets::{Cluster, ClusterOptions, SentinelOptions, Sentinels, User};
     use leasehold_testkit::servers::Encryption;
 
@@ -154,13 +154,14 @@ mod secured {
             println!("store: {name}");
             store::run(name, &redis, admin).await;
         }
-        // A fair part, within 20 seconds: the contracts of the fair lock and of the scripts shared with Redisson wait
-        // for deadlines. The fair lock passes on one server with these rights, and `keep_alive` has a fair queue.
-        passes!(&redis, admin; reentrant, keep_alive, locks, read_write, marks, semaphore, expirable, latch);
+        passes!(
+            &redis, admin;
+            reentrant, fair, keep_alive, fleet, locks, read_write, marks, semaphore, expirable, latch
+        );
     }
 
     #[tokio::test]
-    async fn the_smallest_rights_behind_encrypted_sentinels_pass_the_contract() {
+    async fn the_smallest_rights_behind_encrypted_sentinels_pass_the_whole_contract() {
         let (authority, encryption) = encryption();
         let password = Some("secret".to_owned());
         let user = user(Place::BehindSentinels);
@@ -177,7 +178,7 @@ mod secured {
     }
 
     #[tokio::test]
-    async fn the_smallest_rights_in_an_encrypted_cluster_pass_the_contract() {
+    async fn the_smallest_rights_in_an_encrypted_cluster_pass_the_whole_contract() {
         let (authority, encryption) = encryption();
         let (password, user) = (Some("secret".to_owned()), user(Place::Cluster));
         let options = ClusterOptions { replicas: 0, password, user, encryption, ..ClusterOptions::default() };

@@ -23,7 +23,11 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     };
     let number = |name: &str| of.get(name).and_then(|value| value.parse::<u64>().ok()).unwrap_or_default();
     let (state, ok) = (of.get("cluster_state").map_or("unknown", String::as_str), number("cluster_slots_ok"));
-    let found = format!("cluster_state is {state}, {ok} of {SLOTS} slots are served");
+    let stops_as_a_whole =
+        facts.setting("cluster-require-full-coverage") == Known::Answered("yes".to_owned());
+    let whole =
+        if stops_as_a_whole { "; one slot without a master would stop the locks of all slots" } else { "" };
+    let found = format!("cluster_state is {state}, {ok} of {SLOTS} slots are served{whole}");
     let coverage = if state == "ok" && ok == SLOTS {
         COVERAGE.pass(found)
     } else {
@@ -62,6 +66,17 @@ mod tests {
         assert_eq!(coverage(partial), Verdict::Fail);
         assert_eq!(coverage(Known::Denied), Verdict::Unknown);
         assert!(check(&healthy()).is_empty());
+    }
+
+    #[test]
+    fn a_cluster_that_stops_as_a_whole_is_told() {
+        let ok = || Some(Known::Answered(fields(&[("cluster_state", "ok"), ("cluster_slots_ok", "16384")])));
+        let found = |value| {
+            let facts = healthy().set("cluster-require-full-coverage", value);
+            check(&Facts { cluster: ok(), ..facts })[0].found.clone()
+        };
+        assert!(found("yes").ends_with("would stop the locks of all slots"), "{}", found("yes"));
+        assert!(found("no").ends_with("slots are served"), "{}", found("no"));
     }
 
     #[test]

@@ -101,6 +101,7 @@ impl Topology {
                 Fault::FailoverForced,
                 Fault::ReplicaKilled,
                 Fault::NodeAddedAndRemoved,
+                Fault::RestartedEmpty,
                 Fault::RollingRestart,
             ],
             Self::Independent => &[

@@ -10,7 +10,7 @@ use crate::policy::TAG;
 use crate::workers::Workers;
 
 /// The number of moves of a slot, there and back.
-const MOVES: usize = 10;
+const MOVES: usize = 50;
 
 /// Injects a fault. Returns the time at which all slots were served again, if it is not that of the settled cluster.
 pub(super) fn inject(
@@ -57,6 +57,10 @@ pub(super) fn inject(
             last(random, 100..500);
             cluster.remove_node(node);
             Ok(None)
+        }
+        Fault::RestartedEmpty => {
+            cluster.restart_empty(master);
+            Ok(Some(Served::now(&cluster.nodes()[master])))
         }
         Fault::RollingRestart => rolling_restart(cluster).map(|()| None),
         other => bail!("a cluster cannot have the fault {other:?}"),

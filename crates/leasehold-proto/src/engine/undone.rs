@@ -54,7 +54,7 @@ impl Engine {
 
     /// Forgets an undone acquire of a closed client.
     pub(super) fn close_undone(&mut self, number: Number) {
-        if self.holds.get(number).is_some_and(|hold| hold.is_undone()) {
+        if self.holds.get(number).is_some_and(ServerHold::is_undone) {
             self.leave_to_lease(number);
         }
     }

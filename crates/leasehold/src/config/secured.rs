@@ -2,6 +2,9 @@
 //!
 //! Invariant: a URL has neither. Each connection reads the files again.
 
+#[cfg(feature = "redis")]
+use std::path::PathBuf;
+
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
 use super::schema;
 #[cfg(feature = "redis")]
@@ -14,8 +17,6 @@ use crate::client::ClientBuilder;
 use crate::client::connect::CredentialsFile;
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
 use crate::client::connect::{SentinelTls, Tls};
-#[cfg(feature = "redis")]
-use std::path::PathBuf;
 
 impl Settings {
     /// Sets the login by a file, and the encryption, of the section that names the servers.

@@ -60,7 +60,13 @@ pub(super) fn inject(
         }
         Fault::RestartedEmpty => {
             cluster.restart_empty(master);
-            Ok(Some(Served::now(&cluster.nodes()[master])))
+            // The node takes no writes for two seconds after its start.
+            wait_until("the node that restarted to serve", || cluster.is_settled())?;
+            let served = Served::now(&cluster.nodes()[master]);
+            // A client looks again for a hold of its own within a twelfth of a lease, so that no hold is lost in the next
+            // fault because of this one.
+            last(random, 500..600);
+            Ok(Some(served))
         }
         Fault::RollingRestart => rolling_restart(cluster).map(|()| None),
         other => bail!("a cluster cannot have the fault {other:?}"),

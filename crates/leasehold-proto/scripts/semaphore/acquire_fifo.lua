@@ -12,7 +12,7 @@
 -- ARGV[6] channel   string  the channel of the waiters
 -- returns 1 on success, 0 when there are too few permits or another owner is ahead
 -- calls exists get lrem time zrem publish|spublish
--- wire 12.4, 12.2; a head that has not called for five seconds is dropped
+-- wire 12.4, 12.2; a head that has not called for five seconds is dropped, and the next one is woken
 local counter, marker, timeout, queue, seen = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local permits, uncertain, owner, once = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 local publish, channel = ARGV[5], ARGV[6]
@@ -24,9 +24,10 @@ if is_other(left, timeout) then return redis.error_reply('WRONGTYPE the name is 
 local taken, time = taken_by(marker), redis.call('time')
 if permits == 0 then return 1 elseif taken == 0 then return 0 end
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local head = drop_silent(queue, seen, owner, now)
+local head, dropped = drop_silent(queue, seen, owner, now)
 left = tonumber(left or 0)
 if not taken and (permits > left or (head and head ~= owner)) then
+  if dropped and head and head ~= owner and left > 0 then redis.pcall(publish, channel, left) end
   if once == 1 then return 0 end
   return enqueue(queue, seen, owner, now) or 0
 end

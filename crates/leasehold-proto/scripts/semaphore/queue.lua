@@ -2,18 +2,20 @@
 -- returns nothing: functions for the script that acquires
 -- calls lindex lpop lrem pexpire rpush zadd zrem zscore
 -- wire 12.4; a head that has not called for five seconds is dropped
--- Drops the heads before this owner that have not called for five seconds. Returns the head, or false without one.
+-- Drops the heads before this owner that have not called for five seconds. Returns the head, or false without one, and
+-- true if it has dropped any.
 local function drop_silent(queue, seen, owner, now)
-  local head = redis.call('lindex', queue, 0)
+  local head, dropped = redis.call('lindex', queue, 0), false
   while head and head ~= owner do
     local called_at = tonumber(redis.call('zscore', seen, head) or 0)
     -- After a clock was set back, a dead head would otherwise stay for as long as the step.
     if called_at > now then redis.call('zadd', seen, now, head) end
     if called_at >= now - 5000 then break end
     redis.call('zrem', seen, redis.call('lpop', queue))
+    dropped = true
     head = redis.call('lindex', queue, 0)
   end
-  return head
+  return head, dropped
 end
 -- Queues the owner, or records that it still waits. If the server refuses a part, removes the owner from both keys and
 -- returns the server's error.

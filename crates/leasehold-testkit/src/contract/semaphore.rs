@@ -25,6 +25,7 @@ behaviors! {
     a_grant_with_permits_left_wakes_the_next_in_the_queue,
     a_leaving_waiter_wakes_the_next,
     an_unseen_waiter_is_passed_over,
+    an_attempt_that_drops_an_unseen_waiter_wakes_the_next,
     a_head_seen_in_the_future_is_skipped_within_seconds,
     an_abandoned_queue_expires,
     arguments_are_checked_before_the_first_write,
@@ -258,6 +259,20 @@ async fn an_unseen_waiter_is_passed_over<S: Store, A: Admin>(harness: &Harness<'
     });
     granted.await;
     assert_eq!(harness.run_command(&["EXISTS", &queue, &seen]), "0");
+}
+
+async fn an_attempt_that_drops_an_unseen_waiter_wakes_the_next<S: Store, A: Admin>(
+    harness: &Harness<'_, S, A>,
+) {
+    let sc = Counter::new(harness, "fifo");
+    sc.set("1");
+    sc.acquire(&FIFO_SEMAPHORE, (1, 2), FRESH).await;
+    harness.run_command(&["LPUSH", &sc.key("leasehold_sc_queue"), "dead:1"]);
+    let mut listener = sc.listen(sc.channel()).await;
+    assert_eq!(sc.acquire(&FIFO_SEMAPHORE, (2, 1), ONCE).await, REFUSED);
+    listener.receives("1").await;
+    assert_eq!(sc.acquire(&FIFO_SEMAPHORE, (2, 1), ONCE).await, REFUSED);
+    listener.receives_nothing().await;
 }
 
 async fn a_head_seen_in_the_future_is_skipped_within_seconds<S: Store, A: Admin>(

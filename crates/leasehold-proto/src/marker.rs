@@ -16,6 +16,9 @@ use crate::text::{Text, joined, text};
 /// The time for which an operation's answer outlives the last attempt that its client can make.
 const LATE: Duration = Duration::from_secs(60);
 
+/// The time for which the marker of permits lives on the server (`scripts/semaphore/marker.lua`).
+pub(crate) const MARKED_FOR: Duration = Duration::from_secs(3_600);
+
 /// One operation without a hold, which is tried until it is answered and applied once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {

@@ -15,6 +15,7 @@ mod connect;
 mod credentials_provider;
 mod driver;
 mod error;
+mod peer;
 mod plain_text;
 mod query;
 mod reach;
@@ -29,8 +30,9 @@ mod transport;
 mod url;
 pub mod wire;
 
-pub use connect::{AddressMap, ConnectOptions, MissingNotice, Peer};
+pub use connect::{AddressMap, ConnectOptions, MissingNotice};
 pub use credentials_provider::{CredentialsFile, CredentialsProvider, CredentialsSource, ProviderError};
+pub use peer::Peer;
 pub use plain_text::PlainTextNotice;
 pub use query::query;
 pub use reach::Reach;

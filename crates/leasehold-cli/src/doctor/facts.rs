@@ -184,6 +184,7 @@ pub(crate) struct SentinelFacts {
     pub(crate) master: Result<Known<Fields>, String>,
     /// The other sentinels, by `SENTINEL SENTINELS`.
     pub(crate) others: Known<Vec<Address>>,
+    pub(crate) link: Link,
 }
 
 impl SentinelFacts {

@@ -15,6 +15,8 @@ pub(super) struct Checks {
     pub(super) next: VecDeque<Check>,
     /// The holds with a renewal on its way that went to the server before.
     pub(super) after_renewal: BTreeSet<Number>,
+    /// The undos on their way to the server before.
+    pub(super) after_undo: BTreeSet<Number>,
     /// The holds that nobody had claimed. One that ends unclaimed stays here until the next replacement.
     pub(super) after_claim: BTreeSet<Number>,
     pub(super) pause: Duration,

@@ -85,6 +85,7 @@ impl ServerHold {
             && !self.uncertain
             && self.call.is_none()
             && self.renewing.is_none()
+            && !self.rechecks
             && self.reentry.as_ref().is_none_or(|reentry| reentry.is_single())
             && self.tokens.can_pass_on()
             && self.min_hold_until <= now

@@ -130,7 +130,7 @@ pub(super) enum Cause {
     UnseenGrant,
     /// An acquire that may or may not have run, and may still run, so only an answer ends its undo.
     UnknownAcquire,
-    /// An undone acquire that another server may have brought back. Its lease ends it.
+    /// An undone acquire that another server may have brought back.
     Returned,
 }
 

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use super::acquire::Acquire;
 use super::context::Purpose;
-use super::hold::Cause;
+use super::hold::{Cause, ServerHold};
 use super::keys::{Number, QueueId};
 use super::queue::Queue;
 use super::server_queue::{KeepAlive, Shown};
@@ -219,6 +219,10 @@ impl Engine {
         match next {
             Some((id, acquire)) if !acquire.is_attempting() => self.attempt_alone(now, id),
             Some(_) => {}
+            None if self.holds.get(number).is_some_and(ServerHold::is_undone) => {
+                self.undo_again(now, number);
+                return false;
+            }
             None if self.holds.get(number).is_some() || self.cx.is_attempting(number) => {}
             None => {
                 self.undo(now, id.place, number, terms, (terms.first_lease(), true, Cause::UnseenGrant));

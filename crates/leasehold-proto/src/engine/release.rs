@@ -47,15 +47,20 @@ impl ServerHold {
     }
 
     /// Returns true if only an answer ends a release or an undo. A frozen server may run an acquire or a renewal of
-    /// unknown outcome whenever it resumes, and a place in its queue lives on with the other places of this client.
+    /// unknown outcome whenever it resumes, a place in its queue lives on with the other places of this client, and a read
+    /// hold of the same owner may keep a write hold.
     const fn is_undone_without_end(&self, cause: Cause) -> bool {
         match cause {
             Cause::Release => self.uncertain,
-            // A read hold of the same owner may keep a write hold.
             Cause::UnseenGrant => self.recipe().keep_alive.is_some() || self.recipe().companion.is_some(),
             Cause::UnknownAcquire => true,
-            Cause::Returned => false,
+            Cause::Returned => self.recipe().companion.is_some(),
         }
+    }
+
+    /// Returns true if the undo of an acquire of unknown outcome is on its way.
+    pub(super) fn is_being_undone(&self) -> bool {
+        self.call.is_some() && self.release().is_some_and(|release| release.cause.is_unknown())
     }
 
     const fn release_mut(&mut self) -> Option<&mut Release> {

@@ -1,7 +1,7 @@
 //! The watchdog: keeps claimed holds alive, and ends them by the clock.
 //!
-//! Invariant: a server hold has one renewal stream, only while a claimed guard wants it. No error ends the stream
-//! before the lease does (docs/guarantees.md, rules 6 and 7), and an unanswered renewal never extends the validity.
+//! Invariant: a server hold has one renewal stream, only while a claimed guard wants it, or a check after a replacement is
+//! due. No error ends the stream before the lease does (docs/guarantees.md, rules 6 and 7), and an unanswered renewal never extends the validity.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ const TOGETHER: usize = 64;
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
 impl Engine {
-    /// Sets the time of the next renewal, or clears it when the watchdog has nothing to renew.
+    /// Sets the time of the next renewal or check, or clears it when neither is to come.
     pub(super) fn plan_renewal(&mut self, number: Number) {
         let seed = self.cx.seed(number);
         let Some(hold) = self.holds.get_mut(number) else { return };
@@ -61,7 +61,8 @@ impl Engine {
     pub(super) fn renewal_due(&mut self, now: Moment, number: Number) {
         let Some(hold) = self.holds.get_mut(number).filter(|hold| hold.renew_at <= now) else { return };
         hold.renew_at = Moment::NEVER;
-        if std::mem::take(&mut hold.rechecks) {
+        // A renewal that is due checks too. Only a hold that has none is checked up to its present end.
+        if hold.rechecks && !(hold.is_watched() && hold.confirmed_at + hold.lease().duration() / 3 <= now) {
             return self.check(now, number);
         }
         // A renewal is sent even when it gives no more time, because it finds out whether the hold still exists.
@@ -82,6 +83,9 @@ impl Engine {
 
     /// Sends a renewal that finds out whether the hold still exists, and keeps its end.
     pub(super) fn send_check(&mut self, now: Moment, number: Number, rest: Lease) {
+        if let Some(hold) = self.holds.get_mut(number) {
+            (hold.renew_at, hold.rechecks) = (Moment::NEVER, false);
+        }
         self.send_renew(number, Renewing { sent_at: now, lease: rest, counts: false });
     }
 
@@ -122,7 +126,11 @@ impl Engine {
                         }
                     }
                 }
-                self.confirm(number, sent.sent_at, sent.lease);
+                if sent.counts {
+                    self.confirm(number, sent.sent_at, sent.lease);
+                } else {
+                    self.confirm_end(number, sent.sent_at, sent.lease);
+                }
                 self.ensured(now, number);
             }
             Ok(Renewal::Gone) => self.lose(now, number, LostReason::Deleted),
@@ -149,9 +157,16 @@ impl Engine {
 
     /// Records that the server has confirmed a lease set by a call sent at `sent_at`.
     pub(super) fn confirm(&mut self, number: Number, sent_at: Moment, lease: Lease) {
+        if let Some(hold) = self.holds.get_mut(number) {
+            hold.confirmed_at = hold.confirmed_at.max(sent_at);
+        }
+        self.confirm_end(number, sent_at, lease);
+    }
+
+    /// Records that the server has confirmed the end of a hold. It does not change when the next renewal is due.
+    fn confirm_end(&mut self, number: Number, sent_at: Moment, lease: Lease) {
         let Some(hold) = self.holds.get_mut(number) else { return };
         (hold.renew_failures, hold.retry_at, hold.rechecks) = (0, Moment::NEVER, false);
-        hold.confirmed_at = hold.confirmed_at.max(sent_at);
         // A minimum hold time may keep the key beyond the bounds of the guards, but the validity still ends with those
         // bounds.
         let trusted_until = lease.valid_until(sent_at).min(hold.ends_at());

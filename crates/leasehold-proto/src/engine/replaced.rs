@@ -7,11 +7,13 @@
 //! A server that took over after a failure may lack what the one before it has granted. Its client would notice at the
 //! next renewal, a third of a lease later, and would trust the hold until then. So it renews at once. A renewal that is on
 //! its way went to the server before, so the check follows its answer. A hold whose lease is fixed, or whose renewals are
-//! counted, is checked by a renewal up to its present end. A check that fails is repeated at the pace of failed renewals. A grant without a claim is not renewed, so its check follows the
-//! claim. Each waiter that listens tries again, since its lock may be
-//! free now. Each waiter in a queue of the server tries again too, since the server that took over may lack its place, or
-//! may still have the place of a waiter that has left. All this happens within [`SPREAD`], so that many clients do not
-//! burden a server that has just taken over.
+//! counted, is checked by a renewal up to its present end. A check that fails is repeated at the pace of failed renewals. A
+//! grant without a claim is not renewed, so its check follows the claim. The server may also bring back what was undone
+//! (`undone`), so that undo is sent again.
+//!
+//! Each waiter that listens tries again, since its lock may be free now. Each waiter in a queue of the server tries again
+//! too, since the server that took over may lack its place, or may still have the place of a waiter that has left. All this
+//! happens within [`SPREAD`], so that many clients do not burden a server that has just taken over.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -62,7 +64,7 @@ impl Engine {
 
     fn is_of(&self, scope: &Scope, number: Number) -> bool {
         let held = |hold: &&ServerHold| hold.is_held() && hold.lost.is_none();
-        let concerns = |hold: &&ServerHold| held(hold) || hold.is_undone();
+        let concerns = |hold: &&ServerHold| held(hold) || hold.is_undone() || hold.is_being_undone();
         self.holds.get(number).filter(concerns).is_some_and(|hold| self.is_at(scope, hold.place))
     }
 
@@ -136,6 +138,10 @@ impl Engine {
         let Some(hold) = self.holds.get(number) else { return };
         if hold.is_undone() {
             return self.undo_again(now, number);
+        }
+        if hold.is_being_undone() {
+            self.checks.after_undo.insert(number);
+            return;
         }
         if hold.lost.is_some() || !hold.is_held() {
             return;

@@ -4,21 +4,18 @@
 //! acquire can come back.
 //!
 //! # How it works
-//! A replica that has received an acquire, and not its undo, brings the acquire back when it takes over. Nobody wants
-//! that hold, and it would keep others waiting for a lease. So the wire owner stays known for a lease after the answer to its
-//! undo. Each undo says that it is uncertain, so one that finds nothing changes nothing.
-
-use std::time::Duration;
+//! A replica that has received an acquire, and not its undo, brings the acquire back when it takes over. No caller wants
+//! that hold, and it would keep others waiting for a lease. So the wire owner stays known for a lease after the answer to
+//! its undo. Each undo says that it is uncertain, so the undo of permits that finds none leaves its marker for an hour.
 
 use super::Engine;
 use super::hold::{Cause, Phase, Release, ServerHold};
 use super::keys::Number;
+use crate::marker::MARKED_FOR;
 use crate::moment::Moment;
 
 /// The most undone acquires that are kept. Later ones end with the answer to their undo.
 const UNDONE_MAX: usize = 10_000;
-/// The time for which permits without a lease can be undone: the life of their marker on the server.
-const MARKED_FOR: Duration = Duration::from_secs(3_600);
 
 impl Engine {
     /// Keeps an acquire whose undo was answered, for as long as a replica can have it.
@@ -33,6 +30,9 @@ impl Engine {
         }
         if let Some(hold) = self.holds.get_mut(number) {
             (hold.phase, hold.again_at) = (Phase::Undone, until);
+        }
+        if self.checks.after_undo.remove(&number) {
+            return self.undo_again(now, number);
         }
         self.arm(number);
     }
@@ -49,6 +49,10 @@ impl Engine {
     pub(super) fn undo_again(&mut self, now: Moment, number: Number) {
         let Some(gone_by) = self.holds.get(number).map(|hold| hold.again_at) else { return };
         self.end_phase(number);
+        if let Some(hold) = self.holds.get_mut(number) {
+            // It has no section, by which the client would stand back for others.
+            hold.confirmed_at = now;
+        }
         self.begin_release(now, number, gone_by, Cause::Returned);
     }
 

@@ -122,6 +122,54 @@ fn a_check_that_fails_is_repeated_whatever_the_terms_and_is_none_of_the_renewals
 }
 
 #[test]
+fn a_renewal_that_is_due_goes_before_a_check_that_has_failed() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, Request { max_renewals: Some(1), ..request(1, 30_000) });
+    replaced(&mut harness, 9_000);
+    let mut at = 9_000;
+    let renewal = loop {
+        let sent = harness.answer(at + 1, refused(StoreErrorKind::Unreachable));
+        if lease_of(&sent) == 30_000 {
+            break at;
+        }
+        at = millis(next_timer(&mut harness.engine));
+        harness.step(at, Event::Tick);
+    };
+    assert!(
+        (10_000..11_500).contains(&renewal),
+        "the renewal after a third of the lease was at {renewal} ms"
+    );
+}
+
+#[test]
+fn a_check_does_not_put_the_next_renewal_off() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, Request { max_renewals: Some(1), ..request(1, 30_000) });
+    replaced(&mut harness, 9_000);
+    harness.answer(9_001, Ok(Reply::Int(1)));
+    let due = millis(next_timer(&mut harness.engine));
+    assert!((9_500..=10_001).contains(&due), "{due}");
+}
+
+#[test]
+fn a_hold_whose_check_has_failed_does_not_pass_on() {
+    let mut harness = Harness::new();
+    harness.hold_at_once(1, 1, Request { max_renewals: Some(3), ..request(1, 30_000) });
+    harness.step(1, Event::Acquire(Id(2), request(2, 30_000)));
+    while !harness.sent.is_empty() {
+        harness.answer(1, Ok(Reply::Int(30_000)));
+    }
+    replaced(&mut harness, 1);
+    while harness.sent[0].1.verb() != Verb::Renew {
+        harness.answer(1, Ok(Reply::Int(30_000)));
+    }
+    harness.answer(1, refused(StoreErrorKind::Unreachable));
+    harness.release(1, 1, 9);
+    assert!(harness.claim(1, 2).is_none(), "the server is asked");
+    assert!(harness.sent.iter().any(|(_, call)| call.verb() == Verb::Release));
+}
+
+#[test]
 fn a_renewal_on_its_way_is_followed_by_a_check() {
     let mut harness = Harness::new();
     harness.hold(0, 1, request(1, 30_000));

@@ -4,7 +4,7 @@ use leasehold_proto::engine::{Event, Id, Request, Subject, Wait};
 use leasehold_proto::recipe::semaphore::SEMAPHORE;
 use leasehold_proto::{Call, Moment, Name, Reply, Scope, Verb};
 
-use crate::harness::{Harness, next_timer, request, unknown};
+use crate::harness::{Harness, millis, next_timer, request, unknown};
 
 /// The lease of the acquires, in milliseconds.
 const LEASE: u64 = 30_000;
@@ -49,20 +49,33 @@ fn a_repeated_undo_is_tried_until_the_lease_ends() {
     let mut harness = Harness::new();
     undone(&mut harness, 1, once(1));
     assert_eq!(replaced(&mut harness, 10).len(), 1);
-    let mut tries = 0;
-    loop {
-        if harness.sent.pop().is_some() {
-            tries += 1;
-            assert!(tries < 1_000, "it ends");
-        }
-        let at = next_timer(&mut harness.engine);
-        if at == Moment::NEVER {
+    let mut last = 10;
+    while !harness.sent.is_empty() {
+        let at = last + 1;
+        harness.answer(at, unknown(Verb::Release));
+        let next = next_timer(&mut harness.engine);
+        if next == Moment::NEVER {
             break;
         }
-        harness.step_at(at, Event::Tick);
+        last = millis(next);
+        harness.step(last, Event::Tick);
     }
-    assert!(harness.sent.is_empty());
+    assert!((LEASE - 5_000..LEASE + 5_000).contains(&last), "the last try or the end was at {last} ms");
+    assert_eq!(next_timer(&mut harness.engine), Moment::NEVER);
     assert_eq!(replaced(&mut harness, 2 * LEASE), []);
+}
+
+#[test]
+fn an_undo_that_went_to_the_server_before_is_sent_again() {
+    let mut harness = Harness::new();
+    harness.step(0, Event::Acquire(Id(1), once(1)));
+    harness.answer(1, unknown(Verb::Acquire));
+    let sent = replaced(&mut harness, 2);
+    assert_eq!(sent.len(), 1, "one undo is on its way at a time");
+    let before = harness.answer(3, Ok(Reply::Int(1)));
+    assert_eq!(harness.sent.len(), 1);
+    assert_eq!(harness.answer(4, Ok(Reply::Int(0))), before);
+    assert_eq!(harness.sent.len(), 0, "no further replacement");
 }
 
 #[test]
@@ -76,7 +89,7 @@ fn a_replacement_repeats_the_undo_of_unknown_acquires_alone() {
     harness.step(11, Event::Cancel(Id(2)));
     harness.answer(12, Ok(Reply::Nil));
     assert_eq!(harness.answer(13, Ok(Reply::Int(1))).verb(), Verb::Release);
-    assert_eq!(replaced(&mut harness, 20), [], "a grant that nobody took");
+    assert_eq!(replaced(&mut harness, 20), [], "a grant that no caller took");
 }
 
 #[test]
@@ -117,4 +130,10 @@ fn the_undone_acquires_that_are_kept_have_a_bound() {
         again += harness.sent.drain(..).len() as u64;
     }
     assert_eq!(again, MOST);
+}
+
+#[test]
+fn the_time_of_permits_is_that_of_the_script() {
+    let script = include_str!("../../scripts/semaphore/marker.lua");
+    assert!(script.contains("local MARKER_MS = 3600000"), "the test above and the engine count an hour");
 }

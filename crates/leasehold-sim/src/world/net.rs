@@ -218,7 +218,7 @@ impl Net {
     /// Ends all sessions, with the requests that the server's machine has received.
     pub(super) fn take_down(&self, back_at: Duration) {
         let mut state = self.state();
-        state.outages.down_until = back_at;
+        state.outages.down_until = state.outages.down_until.max(back_at);
         for id in state.streams_of(|_| true) {
             state.break_stream(self.timeline.now(), id);
             state.end_session(id);

@@ -7,11 +7,12 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::credentials_provider::{CredentialsProvider, CredentialsSource};
+use super::peer::Peer;
 use super::plain_text::PlainTextNotice;
 use super::socket::{Dial, RealSockets};
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
 use super::tls::{Encrypted, SentinelTls, Tls};
-use super::url::{Address, ServerUrl, Servers};
+use super::url::{Address, ServerUrl};
 use crate::confirm::Confirmation;
 use crate::sharding::ShardedPubsub;
 
@@ -69,15 +70,6 @@ pub struct ConnectOptions {
     /// The encryption of the connections to sentinels, by default that of the connections to the servers.
     #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
     pub sentinel_tls: SentinelTls,
-}
-
-/// The other end of a connection, which decides about its login and its encryption.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Peer {
-    /// A server that keeps locks, or a replica of it.
-    Server,
-    /// A sentinel.
-    Sentinel,
 }
 
 /// A translation of the addresses that servers announce into those under which the client reaches them.
@@ -178,13 +170,10 @@ impl ConnectOptions {
         }
     }
 
-    /// Returns the notice of a password in plain text, if there is a password for the servers of the URL.
-    pub(super) fn notice_of_login(&mut self, url: &ServerUrl) -> Option<PlainTextNotice> {
-        let has_login = url.credentials.is_some()
-            || self.credentials.is_some()
-            || self.sentinel_credentials.is_some()
-            || matches!(&url.servers, Servers::Sentinel { credentials: Some(_), .. });
-        self.plain_text_notice.take().filter(|_| has_login)
+    /// Returns the notice of a password in plain text, if there is a password for this peer.
+    pub(super) fn notice_of_login(&self, url: &ServerUrl, peer: Peer) -> Option<PlainTextNotice> {
+        let has_login = self.login_source(peer).is_some() || url.login_of(peer).is_some();
+        self.plain_text_notice.clone().filter(|_| has_login)
     }
 
     /// Sets the notice of a password in plain text.

@@ -33,8 +33,9 @@ use tokio::task::yield_now;
 use self::carrier::Carrier;
 use self::deliveries::{Deliveries, Outcome};
 use self::state::{Dialed, Recipient, State};
-use super::connect::{ConnectOptions, MissingNotice, Peer};
+use super::connect::{ConnectOptions, MissingNotice};
 use super::credentials_provider::CredentialsSource;
+use super::peer::Peer;
 use super::plain_text::PlainTextNotice;
 use super::socket::{Dial, Socket};
 use super::url::{Credentials, ServerUrl};
@@ -61,13 +62,16 @@ pub(super) struct Access {
     dialer: Arc<dyn Dial>,
     /// The provider of the credentials, and the time that it has.
     credentials: Option<(CredentialsSource, Duration)>,
+    /// The notice of a password in plain text, if the streams carry one.
+    plain_text_notice: Option<PlainTextNotice>,
 }
 
 impl Access {
     /// Creates the access above a transport, by the options of a client.
     pub(super) fn new(dialer: &Arc<dyn Dial>, url: &ServerUrl, options: &ConnectOptions, peer: Peer) -> Self {
         let credentials = options.login_source(peer).cloned().map(|source| (source, options.timeout));
-        Self { dialer: options.secured(Arc::clone(dialer), url, peer), credentials }
+        let plain_text_notice = options.notice_of_login(url, peer);
+        Self { dialer: options.secured(Arc::clone(dialer), url, peer), credentials, plain_text_notice }
     }
 
     /// Asks the provider of the credentials, if there is one.
@@ -85,22 +89,15 @@ pub(super) struct Link {
     state: Mutex<State>,
     servers: Access,
     sentinels: Access,
-    /// The notice of a password in plain text, if the streams carry one.
-    plain_text_notice: Option<PlainTextNotice>,
     /// The zero of the wire's clock.
     begin: Instant,
 }
 
 impl Link {
     /// Creates the link of a wire, with the access to servers and to sentinels. Its own task runs on this runtime.
-    pub(super) fn new(
-        wire: Wire,
-        [servers, sentinels]: [Access; 2],
-        plain_text_notice: Option<PlainTextNotice>,
-        runtime: Handle,
-    ) -> Arc<Self> {
+    pub(super) fn new(wire: Wire, servers: Access, sentinels: Access, runtime: Handle) -> Arc<Self> {
         let state = Mutex::new(State::new(wire, runtime));
-        Arc::new(Self { state, servers, sentinels, plain_text_notice, begin: after(Duration::ZERO) })
+        Arc::new(Self { state, servers, sentinels, begin: after(Duration::ZERO) })
     }
 
     /// Connects, and returns the outcome of the first attempt.
@@ -348,7 +345,7 @@ impl Link {
             Peer::Server => &self.servers,
             Peer::Sentinel => &self.sentinels,
         };
-        let (dialer, notice) = (Arc::clone(&access.dialer), self.plain_text_notice.clone());
+        let (dialer, notice) = (Arc::clone(&access.dialer), access.plain_text_notice.clone());
         let login = wants_login.then(|| access.ask_for_credentials()).flatten();
         Box::pin(async move {
             let login = match login {

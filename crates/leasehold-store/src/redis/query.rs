@@ -7,10 +7,11 @@ use std::sync::Arc;
 use leasehold_proto::{Applied, StoreError, StoreErrorKind, Verb};
 use tokio::io::ReadBuf;
 
-use super::connect::{ConnectOptions, Peer};
+use super::connect::ConnectOptions;
 use super::error::Failure;
+use super::peer::Peer;
 use super::socket::{RealSockets, Socket};
-use super::url::{Address, Credentials, ServerUrl, Servers};
+use super::url::{Address, Credentials, ServerUrl};
 use super::wire::{Answer, Conversation};
 use crate::tokio_runtime::within;
 
@@ -43,10 +44,9 @@ pub async fn query(
 
 /// Returns the login at a server, or at a sentinel.
 async fn login(url: &ServerUrl, peer: Peer, options: &ConnectOptions) -> io::Result<Option<Credentials>> {
-    match (options.login_source(peer), &url.servers) {
-        (Some(source), _) => source.ask(options.timeout).await.map(Some),
-        (None, Servers::Sentinel { credentials, .. }) if peer == Peer::Sentinel => Ok(credentials.clone()),
-        (None, _) => Ok(url.credentials.clone()),
+    match options.login_source(peer) {
+        Some(source) => source.ask(options.timeout).await.map(Some),
+        None => Ok(url.login_of(peer).cloned()),
     }
 }
 

@@ -9,8 +9,9 @@ use std::time::Duration;
 use leasehold_proto::{Applied, Call, Channel, Reply, StoreError, StoreErrorKind, Verb};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::connect::{ConnectOptions, Peer};
+use super::connect::ConnectOptions;
 use super::driver::{Access, Link, carry_on, drive};
+use super::peer::Peer;
 use super::socket::Dial;
 use super::url::{ServerUrl, UrlError};
 use super::wire::Wire;
@@ -61,11 +62,11 @@ impl Redis {
         url.served().map_err(not_served)?;
         let callers = options.callers.take();
         let seed = dialer.seed();
-        let access = [Peer::Server, Peer::Sentinel].map(|peer| Access::new(&dialer, url, &options, peer));
+        let access = |peer| Access::new(&dialer, url, &options, peer);
+        let (servers, sentinels) = (access(Peer::Server), access(Peer::Sentinel));
         let missing_notice = options.missing_notice;
-        let plain_text_notice = options.notice_of_login(url);
         let wire = Wire::new(url.clone(), options, seed);
-        let link = Link::new(wire, access, plain_text_notice, current());
+        let link = Link::new(wire, servers, sentinels, current());
         link.tell_missing(missing_notice);
         let task = spawn(drive(Arc::clone(&link)));
         let carrier = callers.map(|runtime| carry_on(&link, runtime));

@@ -68,7 +68,8 @@ pub use self::queue::QUEUE_MAX;
 use self::report::Report;
 use self::server::Settings;
 use self::topology::Topology;
-use super::connect::{ConnectOptions, Peer};
+use super::connect::ConnectOptions;
+use super::peer::Peer;
 use super::url::ServerUrl;
 
 /// The client of the servers at one URL.
@@ -155,7 +156,8 @@ impl Wire {
     }
 
     /// Returns the other end of the connection that is dialed.
-    pub(super) fn peer_of(&self, id: ConnId) -> Peer {
+    #[must_use]
+    pub fn peer_of(&self, id: ConnId) -> Peer {
         self.nodes.of(id).map_or(Peer::Server, |node| node.server.part().peer())
     }
 

@@ -142,7 +142,7 @@ impl ClientBuilder {
     }
 
     /// Sets the transport (default: the sockets of the operating system). A URL that begins with `rediss` is encrypted
-    /// above it.
+    /// above it, and so are sentinels with certificates of their own.
     ///
     /// A client does not share a connection with the application. A call that runs out of time closes its connection, so
     /// that it does not run late, and replies and messages never travel together. This costs two connections for each

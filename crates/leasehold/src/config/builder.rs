@@ -186,6 +186,15 @@ fn without_empty(mut layer: Layer, merged: &mut Layer) -> Layer {
             merged.retain(|key, _| !is_within(key, &section));
         }
     }
+    // A section of the sentinels that is switched off says that they are not encrypted, so it stays, alone. A later layer
+    // that sets anything else in it switches it on again.
+    let (own, switch) = ("sentinel.sentinel_tls", "sentinel.sentinel_tls.enabled");
+    if is_off(&layer, own) {
+        layer.retain(|key, _| key == switch || !is_within(key, own));
+        merged.retain(|key, _| !is_within(key, own));
+    } else if layer.keys().any(|key| is_within(key, own) && key != own) {
+        merged.remove(switch);
+    }
     layer.retain(|_, (value, _)| !matches!(value, ValueKind::Table(_)));
     layer
 }

@@ -121,10 +121,10 @@ impl Checked<'_> {
         }
     }
 
-    /// Checks a section with certificates. Returns true if it has any.
+    /// Checks a section of TLS. Returns true if it encrypts.
     fn tls(&self, section: &str, tls: &Tls) -> Result<bool, ConfigError> {
         let key = |name: &str| format!("{section}.{name}");
-        if *tls == Tls::default() {
+        if *tls == Tls::default() || tls.enabled == Some(false) {
             return Ok(false);
         }
         let set = self.sources.keys().find(|set| is_within(set, section));
@@ -243,7 +243,7 @@ impl Checked<'_> {
                 }
             },
             (None, None) if user.is_some() => {
-                return Err(missing(&of_text, "a user needs one, or a password_file"));
+                return Err(missing(&of_text, "a user needs one, or a file with it"));
             }
             (None, None) => (of_text, None),
         };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::transport;
 use crate::doctor::facts::{Fleet, SentinelFacts};
 use crate::doctor::finding::{Check, Finding};
 
@@ -28,6 +29,8 @@ pub(super) fn check(fleet: &Fleet) -> Vec<Finding> {
         return Vec::new();
     }
     let mut findings: Vec<_> = fleet.sentinels.iter().map(answers).collect();
+    let answering = fleet.sentinels.iter().filter(|sentinel| sentinel.master.is_ok());
+    findings.extend(answering.map(|sentinel| transport::of(sentinel.link).on(&sentinel.node)));
     findings.push(quorum(fleet).on(&fleet.url));
     findings.push(agreement(fleet).on(&fleet.url));
     findings.push(in_url(fleet).on(&fleet.url));
@@ -111,14 +114,24 @@ fn in_url(fleet: &Fleet) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::super::fixture::{fields, verdict};
+    use leasehold_store::redis::Reach;
+
     use super::*;
-    use crate::doctor::facts::Known;
+    use crate::doctor::facts::{Known, Link};
     use crate::doctor::finding::Verdict;
+
+    const LINK: Link = Link { is_encrypted: false, has_password: true, reach: Reach::Private };
 
     fn sentinel(port: &str, quorum: &str, others: &str) -> SentinelFacts {
         let of = [("ip", "10.0.0.1"), ("port", port), ("quorum", quorum), ("num-other-sentinels", others)];
         let master = Ok(Known::Answered(fields(&of)));
-        SentinelFacts { node: "s:1".into(), is_of_url: true, master, others: Known::Answered(Vec::new()) }
+        SentinelFacts {
+            node: "s:1".into(),
+            is_of_url: true,
+            master,
+            others: Known::Answered(Vec::new()),
+            link: LINK,
+        }
     }
 
     fn of(sentinels: Vec<SentinelFacts>) -> Vec<Finding> {
@@ -128,7 +141,7 @@ mod tests {
 
     fn silent() -> SentinelFacts {
         let master = Err("refused".into());
-        SentinelFacts { node: "s:2".into(), is_of_url: true, master, others: Known::Missing }
+        SentinelFacts { node: "s:2".into(), is_of_url: true, master, others: Known::Missing, link: LINK }
     }
 
     #[test]
@@ -163,5 +176,16 @@ mod tests {
     fn a_sentinel_that_refuses_the_question_fails() {
         let denied = SentinelFacts { master: Ok(Known::Denied), ..silent() };
         assert_eq!(verdict(&of(vec![denied]), "sentinel"), Verdict::Fail);
+    }
+
+    #[test]
+    fn a_password_in_plain_text_on_a_public_network_warns() {
+        let at = |reach| SentinelFacts { link: Link { reach, ..LINK }, ..sentinel("1", "2", "2") };
+        let far = of(vec![at(Reach::Private), at(Reach::Public)]);
+        let told: Vec<_> = far.iter().filter(|finding| finding.check == "transport").collect();
+        assert_eq!(
+            told.iter().map(|finding| finding.verdict).collect::<Vec<_>>(),
+            [Verdict::Pass, Verdict::Warn]
+        );
     }
 }

@@ -12,10 +12,14 @@ const TRANSPORT: Check = Check {
 };
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
-    let Link { is_encrypted, has_password, reach } = facts.link;
+    vec![of(facts.link)]
+}
+
+/// Judges the way to a server or to a sentinel.
+pub(super) fn of(Link { is_encrypted, has_password, reach }: Link) -> Finding {
     let tls = "a URL with rediss://, and tls-port on the server";
     let login = "a user of its own for the locks, with a password: `leasehold acl`";
-    let finding = match (is_encrypted, has_password, reach) {
+    match (is_encrypted, has_password, reach) {
         (true, true, _) => TRANSPORT.pass("encrypted, with a password"),
         (true, false, _) => TRANSPORT.warn("encrypted, and without a password", login),
         (false, true, Reach::Public) => {
@@ -29,8 +33,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
             TRANSPORT.warn("no password, open to the whole private network", login)
         }
         (false, _, Reach::Loopback) => TRANSPORT.pass("plain text on the same machine"),
-    };
-    vec![finding]
+    }
 }
 
 #[cfg(test)]

@@ -180,7 +180,7 @@ fn replaced_after(
 }
 
 /// Returns the distance of an address. A name that does not resolve counts as far.
-fn reach(address: &Address) -> Reach {
+pub(super) fn reach(address: &Address) -> Reach {
     let Address::Tcp { host, port } = address else { return Reach::Loopback };
     let Ok(addresses) = (host.as_str(), *port).to_socket_addrs() else { return Reach::Public };
     addresses.map(|address| Reach::of(address.ip())).max().unwrap_or(Reach::Public)

@@ -5,10 +5,11 @@ use std::net::ToSocketAddrs;
 
 use futures_util::future::join_all;
 use leasehold_store::redis::wire::Answer;
-use leasehold_store::redis::{Address, Peer};
+use leasehold_store::redis::{Address, Peer, SentinelTls, Servers};
 
+use super::node::reach;
 use super::{Target, fields, list};
-use crate::doctor::facts::{Known, SentinelFacts};
+use crate::doctor::facts::{Known, Link, SentinelFacts};
 
 impl Target {
     /// Asks the sentinels of the URL, and then those that the URL does not name.
@@ -21,18 +22,31 @@ impl Target {
         facts
     }
 
+    fn link_to_sentinel(&self, address: &Address) -> Link {
+        let of_url = matches!(self.url.servers(), Servers::Sentinel { credentials: Some(_), .. });
+        let is_encrypted = match &self.access.sentinel_tls {
+            SentinelTls::PlainText => false,
+            SentinelTls::Own(_) => true,
+            _ => self.url.tls(),
+        };
+        let has_password = of_url || self.access.sentinel_login.is_some();
+        Link { is_encrypted, has_password, reach: reach(address) }
+    }
+
     async fn ask_sentinel(&self, sentinel: &Address, service: &str, is_of_url: bool) -> SentinelFacts {
         let questions: [&[&str]; 2] = [&["SENTINEL", "MASTER", service], &["SENTINEL", "SENTINELS", service]];
-        let node = sentinel.to_string();
+        let (node, link) = (sentinel.to_string(), self.link_to_sentinel(sentinel));
         match self.ask_peer((Peer::Sentinel, sentinel), &questions).await {
             Ok(answers) => {
                 let mut answers = answers.into_iter().map(Known::of);
                 let mut next = || answers.next().unwrap_or(Known::Missing);
                 let master = Ok(next().and_then(|answer| fields(&answer)));
                 let others = next().and_then(|answer| Some(addresses(&answer)));
-                SentinelFacts { node, is_of_url, master, others }
+                SentinelFacts { node, is_of_url, master, others, link }
             }
-            Err(reason) => SentinelFacts { node, is_of_url, master: Err(reason), others: Known::Missing },
+            Err(reason) => {
+                SentinelFacts { node, is_of_url, master: Err(reason), others: Known::Missing, link }
+            }
         }
     }
 }
@@ -86,6 +100,7 @@ mod tests {
             is_of_url: true,
             master: Ok(Known::Answered(master)),
             others: Known::Answered(others.to_vec()),
+            link: Link { is_encrypted: false, has_password: false, reach: reach(&at("127.0.0.1", 1)) },
         }
     }
 

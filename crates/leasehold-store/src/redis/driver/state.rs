@@ -14,7 +14,8 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
-use super::super::connect::{MissingNotice, Peer};
+use super::super::connect::MissingNotice;
+use super::super::peer::Peer;
 use super::super::socket::Socket;
 use super::super::url::{Address, Credentials};
 use super::super::wire::{CallId, ConnId, Input, Output, SubscriberId, Wire};

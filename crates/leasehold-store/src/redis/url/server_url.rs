@@ -6,6 +6,7 @@ use std::fmt;
 
 use super::credentials::Credentials;
 use super::servers::{Address, Servers};
+use crate::redis::peer::Peer;
 use crate::url::{Scheme, UrlError};
 
 /// The servers and the login, in one of these forms:
@@ -51,6 +52,14 @@ impl ServerUrl {
     #[must_use]
     pub const fn tls(&self) -> bool {
         self.tls
+    }
+
+    /// Returns the login at a peer.
+    pub(crate) fn login_of(&self, peer: Peer) -> Option<&Credentials> {
+        match (peer, &self.servers) {
+            (Peer::Sentinel, Servers::Sentinel { credentials, .. }) => credentials.as_ref(),
+            _ => self.credentials.as_ref(),
+        }
     }
 
     /// Checks that this build serves the URL.

@@ -26,7 +26,7 @@ use super::value::{Value, malformed, server_error};
 use crate::redis::channels::{Channels, PROBE};
 use crate::redis::connect::ConnectOptions;
 use crate::redis::error::Failure;
-use crate::redis::url::{Credentials, ServerUrl, Servers};
+use crate::redis::url::{Credentials, ServerUrl};
 
 /// The commands without an answer, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,11 +69,7 @@ pub(super) struct Terms<'a> {
 impl<'a> Terms<'a> {
     /// Returns the login, which sentinels have of their own.
     fn login(&self) -> Option<&'a Credentials> {
-        let of_url = match (self.part, &self.url.servers) {
-            (Part::Sentinel, Servers::Sentinel { credentials, .. }) => credentials.as_ref(),
-            _ => self.url.credentials.as_ref(),
-        };
-        self.login.map(|login| &login.credentials).or(of_url)
+        self.login.map(|login| &login.credentials).or(self.url.login_of(self.part.peer()))
     }
 }
 

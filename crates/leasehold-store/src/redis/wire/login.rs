@@ -16,7 +16,8 @@ const PAUSE_MIN: Duration = Duration::from_millis(250);
 const REFUSED_MIN: Duration = Duration::from_secs(1);
 const REFUSED_MAX: Duration = Duration::from_secs(30);
 
-/// Credentials with their number. Later credentials have a higher one.
+/// Credentials with their number. Later credentials of servers have a higher one. Those of sentinels have none, because a
+/// connection to a sentinel does not repeat its login.
 #[derive(Debug)]
 pub(super) struct Login {
     pub(super) credentials: Credentials,

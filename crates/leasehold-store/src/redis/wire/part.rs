@@ -1,6 +1,6 @@
 //! The parts of servers in a topology.
 
-use crate::redis::connect::Peer;
+use crate::redis::peer::Peer;
 
 /// The part that a server has in its topology, which decides how a connection greets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

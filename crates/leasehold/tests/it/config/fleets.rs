@@ -78,6 +78,23 @@ fn encryption_that_is_switched_off_is_not_there() {
     assert!(toml(off).is_ok());
 }
 
+#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+#[test]
+fn the_last_source_decides_whether_sentinels_are_encrypted() {
+    let folder = Folder::new();
+    let of = |tls: &str, variable: (&str, &str)| {
+        let text = format!("[sentinel]\naddresses = ['a']\nmaster = 'm'\nsentinel_tls.{tls}");
+        let builder = Config::builder().file(folder.file("app.toml", &text));
+        format!("{:?}", builder.variables([variable]).build().unwrap().sentinel_tls())
+    };
+    let file = of("enabled = false", ("LEASEHOLD_SENTINEL__SENTINEL_TLS__CA_FILE", "/ca.pem"));
+    assert!(file.contains("Own") && file.contains("/ca.pem"), "{file}");
+    let off = of("ca_file = '/ca.pem'", ("LEASEHOLD_SENTINEL__SENTINEL_TLS__ENABLED", "false"));
+    assert_eq!(off, "PlainText");
+    let same = of("enabled = false", ("LEASEHOLD_TIMEOUT", "2s"));
+    assert_eq!(same, "PlainText");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_section_connects_to_its_fleet() {
     let (sentinels, cluster) = (Sentinels::start(), Cluster::start(3, 0));

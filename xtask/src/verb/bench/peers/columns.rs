@@ -66,7 +66,7 @@ const HELD: &[Column] = &[
     COMMANDS_S,
     less("memory_b", "bytes a lock", 0),
     less("lost", "lost", 0),
-    more("least_rest", "least rest of a lease %", 0),
+    more("least_remaining", "least remaining lease %", 0),
 ];
 const IDLE: &[Column] = &[
     less("drain_ms", "all served in ms", 1),

@@ -47,8 +47,8 @@ struct Observed {
     counters: Counters,
     commands: f64,
     keys: u32,
-    /// the least remaining lease of all keys at the end of the window.
-    least_rest_ms: Option<u32>,
+    /// The least remaining lease of all keys at the end of the window.
+    least_remaining_ms: Option<u32>,
     /// The median of bare round trips, if they are the measure of the workload.
     trip_us: Option<f64>,
 }
@@ -140,7 +140,7 @@ impl<'a> Bench<'a> {
         let counters = server.counters()?.since(&before);
         let keys = server.keys()?;
         let is_held = self.workload.what == What::Held;
-        let least_rest_ms = if is_held { server.least_rest_ms()? } else { None };
+        let least_remaining_ms = if is_held { server.least_remaining_ms()? } else { None };
         self.tell("finish")?;
         let last = "figures, because a task did not end";
         let figures = self.processes.iter().map(|process| process.read(last, END));
@@ -149,7 +149,7 @@ impl<'a> Bench<'a> {
             self.processes.clear();
         }
         let commands = self.sent.commands(&counters);
-        Ok(Observed { figures, counters, commands, keys, least_rest_ms, trip_us })
+        Ok(Observed { figures, counters, commands, keys, least_remaining_ms, trip_us })
     }
 
     fn start_processes(&mut self) -> Result<()> {
@@ -226,7 +226,10 @@ fn derive(workload: &Workload, observed: &Observed) -> Figures {
         What::Held => figures.extend([
             ("memory_b", Some(memory * 1_024.0 / tasks)),
             ("lost", Some((tasks - f64::from(observed.keys)).max(0.0))),
-            ("least_rest", observed.least_rest_ms.map(|rest| f64::from(rest) / workload.lease_ms() * 100.0)),
+            (
+                "least_remaining",
+                observed.least_remaining_ms.map(|left| f64::from(left) / workload.lease_ms() * 100.0),
+            ),
         ]),
         What::Idle => figures.extend([
             ("memory_b", Some(memory * 1_024.0 / tasks)),
@@ -282,8 +285,8 @@ mod tests {
 
     fn observed(figures: Vec<Value>) -> Observed {
         let counters = Counters { cpu_us: 50_000.0, ..Counters::default() };
-        let (least_rest_ms, trip_us) = (Some(15_000), Some(2.5));
-        Observed { figures, counters, commands: 400.0, keys: 990, least_rest_ms, trip_us }
+        let (least_remaining_ms, trip_us) = (Some(15_000), Some(2.5));
+        Observed { figures, counters, commands: 400.0, keys: 990, least_remaining_ms, trip_us }
     }
 
     fn is(figures: &Figures, name: &str, wanted: f64) -> bool {
@@ -320,7 +323,7 @@ mod tests {
         let figures = json!({"elapsed_us": 1e6, "cpu_us": 2e4, "rss_kib": 3_000, "rss_before_kib": 2_000});
         let figures = derive(&workload("held-1000"), &observed(vec![figures]));
         assert!(is(&figures, "memory_b", 1_024.0) && is(&figures, "lost", 10.0));
-        assert!(is(&figures, "least_rest", 50.0), "half of the lease is left of the oldest");
+        assert!(is(&figures, "least_remaining", 50.0), "half of the lease is left of the oldest");
         assert!(is(&figures, "client_percent", 2.0) && is(&figures, "server_percent", 5.0));
     }
 

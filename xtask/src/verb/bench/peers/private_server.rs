@@ -18,12 +18,13 @@ const START: Duration = Duration::from_secs(10);
 /// The connections of a server, enough for a connection per waiter.
 const CONNECTIONS: &str = "15000";
 
-/// The round trips of a median.
-const TRIPS: usize = 2_000;
+/// The round trips of a median, and the pause before each, as long as a section of the hand-over.
+const TRIPS: usize = 200;
+const TRIP_PAUSE: Duration = Duration::from_millis(5);
 /// The script that returns the least remaining lease of all keys, or -1. The quotes make it one word of an inline command.
-const LEAST_REST: &str = "\"local least = -1 for _, key in ipairs(redis.call('KEYS', '*')) do \
-                         local rest = redis.call('PTTL', key) \
-                         if rest >= 0 and (least < 0 or rest < least) then least = rest end end return least\"";
+const LEAST_REMAINING: &str = "\"local least = -1 for _, key in ipairs(redis.call('KEYS', '*')) do \
+                         local left = redis.call('PTTL', key) \
+                         if left >= 0 and (least < 0 or left < least) then least = left end end return least\"";
 
 /// A server that dies with this value.
 pub(super) struct PrivateServer {
@@ -115,15 +116,16 @@ impl Connection {
     }
 
     /// Returns the least remaining lease of all keys that have one, in milliseconds.
-    pub(super) fn least_rest_ms(&mut self) -> Result<Option<u32>> {
-        let least: i64 = self.call(&["EVAL", LEAST_REST, "0"])?.parse()?;
+    pub(super) fn least_remaining_ms(&mut self) -> Result<Option<u32>> {
+        let least: i64 = self.call(&["EVAL", LEAST_REMAINING, "0"])?.parse()?;
         Ok(u32::try_from(least).ok())
     }
 
-    /// Returns the median of bare round trips, in microseconds.
+    /// Returns the median of bare round trips after a pause, in microseconds.
     pub(super) fn trip_us(&mut self) -> Result<f64> {
         let mut times = Vec::with_capacity(TRIPS);
         for _ in 0..TRIPS {
+            thread::sleep(TRIP_PAUSE);
             let begin = Instant::now();
             self.call(&["PING"])?;
             times.push(begin.elapsed().as_secs_f64() * 1e6);

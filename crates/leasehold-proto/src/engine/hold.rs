@@ -65,7 +65,7 @@ pub(super) struct ServerHold {
     pub(super) reentry: Option<Box<Reentry>>,
     /// The renewal on its way.
     pub(super) renewing: Option<CallId>,
-    pub(super) renew_failures: u16,
+    pub(super) renew_failures: u8,
     /// The time of the next renewal.
     pub(super) renew_at: Moment,
     /// The time of the next attempt after a failed renewal, or [`Moment::NEVER`].

@@ -71,7 +71,7 @@ enum Server {
     /// The master of this index in a cluster, with all masters for clients.
     Master(Arc<Cluster>, usize, ShardedPubsub),
     /// The master behind sentinels.
-    Sentinels(Sentinels),
+    Sentinels(Box<Sentinels>),
 }
 
 impl Harness {
@@ -105,7 +105,7 @@ impl Harness {
 
     /// A bench behind sentinels of its own.
     pub(crate) fn sentinels() -> Self {
-        Self { java: Java::shared(), server: Server::Sentinels(Sentinels::start()) }
+        Self { java: Java::shared(), server: Server::Sentinels(Box::new(Sentinels::start())) }
     }
 
     /// The server that has the names of this bench.

@@ -90,9 +90,11 @@ impl Permits {
         let holds = view.valid_holds(name).filter(|(_, hold)| !self.breaches.excuse(name, &hold.wire));
         let held: i64 = holds.map(|(_, hold)| i64::from(hold.units)).sum();
         let total = self.totals.get(name).copied().unwrap_or_default();
-        // A hold that began before the reduction counts permits that existed then.
+        // A hold that began before the reduction counts permits that existed then, although a user who was not polled
+        // claimed it later.
         let lowered = self.lowered.get(name).copied().unwrap_or_default();
-        let before = view.valid_holds(name).any(|(_, hold)| hold.since <= lowered + view.plan.timeout);
+        let within = |process: usize| view.plan.timeout + view.paused_since(process, lowered);
+        let before = view.valid_holds(name).any(|(_, hold)| hold.since <= lowered + within(hold.process));
         let before = before && lowered > Duration::ZERO;
         if held <= total || before || self.breaches.any_since(name, Duration::ZERO) {
             return Ok(());

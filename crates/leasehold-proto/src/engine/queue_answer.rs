@@ -230,6 +230,10 @@ impl Engine {
     /// Undoes a grant that has no validity left. Its wire owner is not used again, and the next attempt has another.
     pub(super) fn granted_too_late(&mut self, now: Moment, attempt: &Attempt) {
         self.undo_attempt(now, attempt, Cause::UnseenGrant);
+        let gone_by = self.subject_of_attempt(attempt).gone_by(attempt.lease, now);
+        if let Some(waiter) = self.acquire_of_mut(attempt.waiter).and_then(Acquire::waiter_mut) {
+            waiter.doubt_until = waiter.doubt_until.max(Some(gone_by));
+        }
         let last = Last::TooLate(now.since(attempt.sent_at));
         match attempt.by {
             By::Extra => self.sleep_unless_attempting(now, attempt.queue),

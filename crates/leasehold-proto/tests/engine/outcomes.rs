@@ -320,3 +320,28 @@ fn a_hold_without_an_unknown_renewal_is_released_for_at_most_its_lease() {
     let releases = releases_at_a_silent_server(false);
     assert!(!releases.is_empty() && releases.last() < Some(&11_000), "{releases:?}");
 }
+
+#[test]
+fn a_failure_behind_a_late_grant_says_until_when_the_grant_may_stand() {
+    let mut harness = Harness::new();
+    harness.step(0, Event::Acquire(Id(1), Request { wait: Wait::Until(ms(1_200)), ..request(1, 500) }));
+    harness.answer(900, Ok(Reply::Nil));
+    let mut at = 901;
+    while at < 1_200 {
+        harness.step(at, Event::Tick);
+        while !harness.sent.is_empty() {
+            harness.answer(at, refused(StoreErrorKind::Busy));
+        }
+        at = millis(next_timer(&mut harness.engine));
+    }
+    harness.step(1_200, Event::Tick);
+    let outcome = harness.claim(1_200, 1);
+    assert!(
+        matches!(
+            outcome,
+            Some(Outcome::Acquired(Err(AcquireFailure::Unknown { free_within: FreeWithin::Time(within), .. })))
+                if within <= Duration::from_millis(500)
+        ),
+        "{outcome:?}"
+    );
+}

@@ -149,17 +149,27 @@ impl ConnectOptions {
     )]
     pub(super) fn secured(&self, dialer: Arc<dyn Dial>, url: &ServerUrl, peer: Peer) -> Arc<dyn Dial> {
         #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-        {
-            let tls = match (peer, &self.sentinel_tls) {
-                (Peer::Sentinel, SentinelTls::PlainText) => None,
-                (Peer::Sentinel, SentinelTls::Own(tls)) => Some(tls),
-                _ => url.tls().then_some(&self.tls),
-            };
-            if let Some(tls) = tls {
-                return Arc::new(Encrypted::new(dialer, tls.clone()));
-            }
+        if let Some(tls) = self.tls_to(url, peer) {
+            return Arc::new(Encrypted::new(dialer, tls.clone()));
         }
         dialer
+    }
+
+    /// Returns the certificates and rules of the connections to such a peer of a URL, if they are encrypted.
+    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+    #[must_use]
+    pub fn tls_to(&self, url: &ServerUrl, peer: Peer) -> Option<&Tls> {
+        match (peer, &self.sentinel_tls) {
+            (Peer::Sentinel, SentinelTls::PlainText) => None,
+            (Peer::Sentinel, SentinelTls::Own(tls)) => Some(tls),
+            _ => url.tls().then_some(&self.tls),
+        }
+    }
+
+    /// Returns true if the connections to such a peer of a URL log in.
+    #[must_use]
+    pub fn logs_in(&self, url: &ServerUrl, peer: Peer) -> bool {
+        self.login_source(peer).is_some() || url.login_of(peer).is_some()
     }
 
     /// Returns the source of the login, if it is not in the URL.
@@ -172,8 +182,7 @@ impl ConnectOptions {
 
     /// Returns the notice of a password in plain text, if there is a password for this peer.
     pub(super) fn notice_of_login(&self, url: &ServerUrl, peer: Peer) -> Option<PlainTextNotice> {
-        let has_login = self.login_source(peer).is_some() || url.login_of(peer).is_some();
-        self.plain_text_notice.clone().filter(|_| has_login)
+        self.plain_text_notice.clone().filter(|_| self.logs_in(url, peer))
     }
 
     /// Sets the notice of a password in plain text.

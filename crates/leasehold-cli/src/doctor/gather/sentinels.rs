@@ -5,7 +5,7 @@ use std::net::ToSocketAddrs;
 
 use futures_util::future::join_all;
 use leasehold_store::redis::wire::Answer;
-use leasehold_store::redis::{Address, Peer, SentinelTls, Servers};
+use leasehold_store::redis::{Address, Peer};
 
 use super::node::reach;
 use super::{Target, fields, list};
@@ -23,13 +23,8 @@ impl Target {
     }
 
     fn link_to_sentinel(&self, address: &Address) -> Link {
-        let of_url = matches!(self.url.servers(), Servers::Sentinel { credentials: Some(_), .. });
-        let is_encrypted = match &self.access.sentinel_tls {
-            SentinelTls::PlainText => false,
-            SentinelTls::Own(_) => true,
-            _ => self.url.tls(),
-        };
-        let has_password = of_url || self.access.sentinel_login.is_some();
+        let is_encrypted = self.options.tls_to(&self.url, Peer::Sentinel).is_some();
+        let has_password = self.options.logs_in(&self.url, Peer::Sentinel);
         Link { is_encrypted, has_password, reach: reach(address) }
     }
 

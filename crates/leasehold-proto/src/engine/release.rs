@@ -148,7 +148,8 @@ impl Engine {
             self.listen_in_server_queue(now, id);
             return false;
         }
-        if queue.tries.call.is_some() {
+        // After an attempt that left before the release, the next one goes out when the release is answered.
+        if queue.tries.call.is_some() || self.own_call_of_first(id).is_some() {
             return false;
         }
         self.advance(now, id);

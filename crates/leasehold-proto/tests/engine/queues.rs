@@ -7,9 +7,9 @@ use leasehold_proto::recipe::fair::FAIR;
 use leasehold_proto::recipe::read_write::READ_LOCK;
 use leasehold_proto::recipe::reentrant::REENTRANT;
 use leasehold_proto::recipe::semaphore::{FIFO_SEMAPHORE, SEMAPHORE};
-use leasehold_proto::{Lease, Name, Recipe, Reply, Verb};
+use leasehold_proto::{Lease, Name, Recipe, Reply, StoreError, Verb};
 
-use crate::harness::{Harness, millis, next_timer, request};
+use crate::harness::{Harness, millis, next_timer, request, unknown};
 
 fn of(recipe: &'static Recipe, owner: u64) -> Request {
     Request { subject: Subject::new(&Name::new("x").unwrap(), recipe), ..request(owner, 30_000) }
@@ -210,11 +210,17 @@ fn shown(found: i64, length: i64, next: &str) -> Reply {
 /// Creates a harness with two fair waiters, 1 and 2, behind a third one whose place was released when it left. The call
 /// that shows them alive is on its way. Returns the number of the third one too.
 fn behind_a_waiter_that_left() -> (Harness, u64, String) {
+    behind_a_waiter_that_left_after(Ok(Reply::Int(600_000)))
+}
+
+/// The same, with this answer to the attempt of the one that left.
+fn behind_a_waiter_that_left_after(answer: Result<Reply, StoreError>) -> (Harness, u64, String) {
     let mut harness = Harness::new();
     for id in [3, 1, 2] {
         harness.step(0, Event::Acquire(Id(id), of(&FAIR, id)));
     }
     let left = harness.sent[0].1.argument("owner").unwrap().to_owned();
+    harness.answer(0, answer);
     while !harness.sent.is_empty() {
         harness.answer(0, Ok(Reply::Int(600_000)));
     }
@@ -242,6 +248,14 @@ fn a_place_that_belongs_to_no_waiter_is_released_as_soon_as_it_is_next() {
     assert_eq!(harness.sent[0].1.argument("owner"), Some(&*left));
     harness.answer(at + 1, Ok(Reply::Nil));
     assert_eq!(verbs(&harness), [Verb::Acquire], "the next waiter may have the lock now");
+}
+
+#[test]
+fn a_place_of_an_undone_attempt_is_released_as_soon_as_it_is_next() {
+    let (mut harness, at, left) = behind_a_waiter_that_left_after(unknown(Verb::Acquire));
+    harness.answer(at, Ok(shown(3, 3, left.rsplit(':').next().unwrap())));
+    assert_eq!(verbs(&harness), [Verb::Release], "a server that took over has brought it back");
+    assert_eq!(harness.sent[0].1.argument("owner"), Some(&*left));
 }
 
 #[test]
@@ -312,20 +326,7 @@ fn a_message_that_comes_before_the_grant_is_for_the_next_waiter_of_a_semaphore()
 #[test]
 fn a_refused_attempt_that_overtook_the_release_before_it_is_made_again() {
     for recipe in [&FIFO_SEMAPHORE, &FAIR, &REENTRANT] {
-        let mut harness = Harness::new();
-        let permits = recipe.kind == FIFO_SEMAPHORE.kind;
-        let (granted, refused) =
-            if permits { (Reply::Int(1), Reply::Int(0)) } else { (Reply::Nil, Reply::Int(9_000)) };
-        for id in 1..=2 {
-            harness.step(0, Event::Acquire(Id(id), of(recipe, id)));
-        }
-        harness.answer(1, Ok(granted));
-        assert!(matches!(harness.claim(1, 1), Some(Outcome::Acquired(Ok(_)))));
-        answer_all(&mut harness, &refused);
-        for channel in harness.listening.clone() {
-            harness.step(3, Event::Listening(channel));
-        }
-        answer_all(&mut harness, &refused);
+        let (mut harness, refused) = with_a_waiter_that_listens(recipe);
         harness.release(10, 1, 9);
         assert_eq!(verbs(&harness), [Verb::Release, Verb::Acquire], "{}", recipe.kind);
         harness.sent.swap(0, 1);
@@ -333,6 +334,45 @@ fn a_refused_attempt_that_overtook_the_release_before_it_is_made_again() {
         assert_eq!(harness.answer(12, Ok(Reply::Int(1))).verb(), Verb::Release);
         assert_eq!(verbs(&harness), [Verb::Acquire], "{}: the release came later", recipe.kind);
     }
+}
+
+#[test]
+fn an_attempt_that_left_before_a_release_does_not_count_as_the_one_behind_it() {
+    for recipe in [&FIFO_SEMAPHORE, &FAIR] {
+        let (mut harness, refused) = with_a_waiter_that_listens(recipe);
+        let at = millis(next_timer(&mut harness.engine));
+        harness.step(at, Event::Tick);
+        assert_eq!(verbs(&harness), [Verb::Acquire], "{}: the sign of life of a single waiter", recipe.kind);
+        harness.release(at, 1, 9);
+        harness.answer(at + 1, Ok(refused.clone()));
+        // The server has forgotten the script of the release, so an attempt that was sent after it comes first.
+        harness.sent.sort_by_key(|(_, call)| call.verb() == Verb::Release);
+        while verbs(&harness) != [Verb::Release] {
+            harness.answer(at + 2, Ok(refused.clone()));
+        }
+        // The message of the release is lost.
+        harness.answer(at + 3, Ok(Reply::Int(1)));
+        assert_eq!(verbs(&harness), [Verb::Acquire], "{}: the lock is free", recipe.kind);
+    }
+}
+
+/// Creates a harness with hold 1, and waiter 2 that was refused and listens. Returns the reply of a refusal too.
+fn with_a_waiter_that_listens(recipe: &'static Recipe) -> (Harness, Reply) {
+    let mut harness = Harness::new();
+    let permits = recipe.kind == FIFO_SEMAPHORE.kind;
+    let (granted, refused) =
+        if permits { (Reply::Int(1), Reply::Int(0)) } else { (Reply::Nil, Reply::Int(9_000)) };
+    for id in 1..=2 {
+        harness.step(0, Event::Acquire(Id(id), of(recipe, id)));
+    }
+    harness.answer(1, Ok(granted));
+    assert!(matches!(harness.claim(1, 1), Some(Outcome::Acquired(Ok(_)))));
+    answer_all(&mut harness, &refused);
+    for channel in harness.listening.clone() {
+        harness.step(3, Event::Listening(channel));
+    }
+    answer_all(&mut harness, &refused);
+    (harness, refused)
 }
 
 /// Refuses the acquires on their way.

@@ -62,7 +62,7 @@ impl Engine {
         }
         let (queue, interval) = (acquire.queue(), self.calls_every(acquire));
         if let Some(waiting) = self.places.queue_mut(queue) {
-            waiting.close();
+            waiting.close(now);
             if !waiting.server.has_call() && !waiting.server.alarm.is_set() {
                 waiting.server.alarm.set(&mut self.cx.timers, Timer::KeepAlive(queue), now + interval);
             }
@@ -120,9 +120,9 @@ impl Engine {
 
     /// Goes on with a queue whose waiter was granted. A grant that leaves permits for the next waiter sends a message, so
     /// no attempt is made before. `heard` is true if a message came before the answer, and may have been that one.
-    pub(super) fn server_queue_granted(&mut self, now: Moment, id: QueueId, heard: bool) {
+    pub(super) fn server_queue_granted(&mut self, now: Moment, id: QueueId, sent_at: Moment, heard: bool) {
         let Some(queue) = self.places.queue_mut(id) else { return };
-        queue.widen();
+        queue.widen(sent_at);
         self.listen_in_server_queue(now, id);
         if heard {
             self.wake_up(now, Listener::Queue(id));

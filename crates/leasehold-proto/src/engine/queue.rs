@@ -30,8 +30,9 @@ pub(super) struct Queue {
     outdated: u32,
     /// The number of attempts that may be on their way at once. Each grant doubles it, and a refusal ends that.
     window: u32,
-    /// True from a refusal until there is news. A grant then does not suggest that more is there.
-    closed: bool,
+    /// The time of a refusal, until there is news. A grant to an attempt that was sent before does not suggest that more
+    /// is there.
+    closed_at: Option<Moment>,
     /// The units that this client itself has given back since the last refusal, and that no grant has taken.
     given_back: u32,
     /// The messages that this client's own releases will bring, and the time until which they are expected.
@@ -55,7 +56,7 @@ impl Default for Queue {
             extra: 0,
             outdated: 0,
             window: 1,
-            closed: false,
+            closed_at: None,
             given_back: 0,
             echoes: (0, Moment::default()),
             stale_until: Moment::default(),
@@ -93,16 +94,17 @@ impl Queue {
         (self.window - 1).saturating_sub(self.extra)
     }
 
-    /// Notes a grant: more may be there, unless a refusal came since the last news.
-    pub(super) fn widen(&mut self) {
-        if !self.closed {
+    /// Notes a grant to an attempt of this time: more may be there, unless a refusal came since.
+    pub(super) fn widen(&mut self, sent_at: Moment) {
+        self.closed_at = self.closed_at.filter(|closed_at| sent_at <= *closed_at);
+        if self.closed_at.is_none() {
             self.window = (self.window * 2).min(ATTEMPTS_MAX);
         }
     }
 
     /// Notes a refusal: nothing more is there.
-    pub(super) const fn close(&mut self) {
-        (self.window, self.closed, self.given_back) = (1, true, 0);
+    pub(super) const fn close(&mut self, now: Moment) {
+        (self.window, self.closed_at, self.given_back) = (1, Some(now), 0);
     }
 
     /// Notes an answer that does not say what is there: a failure, or a refusal from before the last news.
@@ -112,7 +114,7 @@ impl Queue {
 
     /// Notes news: something may be there again.
     pub(super) const fn reopen(&mut self) {
-        (self.closed, self.outdated) = (false, self.extra);
+        (self.closed_at, self.outdated) = (None, self.extra);
     }
 
     /// Notes that an attempt for a further waiter was sent.
@@ -141,7 +143,7 @@ impl Queue {
 
     /// Returns true if a grant suggests that more is there.
     pub(super) const fn is_open(&self) -> bool {
-        !self.closed || self.given_back > 0
+        self.closed_at.is_none() || self.given_back > 0
     }
 
     /// Notes a release of this client that its own subscription will hear until then. What is expected already keeps

@@ -96,7 +96,7 @@ impl Engine {
             // The next waiter's attempt goes out behind the undo.
             return self.advance_unless_attempting(now, attempt.queue);
         };
-        queue.widen();
+        queue.widen(attempt.sent_at);
         queue.take(attempt.terms.units);
         self.places.turns_mut(attempt.queue).end(now);
         self.unlink(id);
@@ -167,7 +167,7 @@ impl Engine {
         if outdated {
             queue.narrow();
         } else {
-            queue.close();
+            queue.close(now);
         }
         if attempt.by == By::Extra {
             return self.sleep_unless_attempting(now, attempt.queue);

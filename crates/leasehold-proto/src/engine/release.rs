@@ -331,7 +331,7 @@ impl Engine {
         let turns = (trip * 2 + section).saturating_mul(others - 1);
         let nap = (turns + trip * 2 + backoff::spread(trip, seed)).min(self.cx.settings.poll_interval);
         let Some(queue) = self.places.queue_mut(id) else { return };
-        queue.close();
+        queue.close(now);
         let until = self.places.turns_mut(id).begin(now, others - 1, now + nap);
         self.sleep_for(now, id, until.since(now));
     }

@@ -89,7 +89,8 @@ impl Engine {
         self.begin_hold(now, attempt.waiter, attempt, token);
         let recipe = attempt.terms.recipe();
         if recipe.waiters.are_queued() {
-            self.server_queue_granted(now, attempt.queue, heard && !recipe.holding.is_exclusive());
+            let heard = heard && !recipe.holding.is_exclusive();
+            self.server_queue_granted(now, attempt.queue, attempt.sent_at, heard);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_proto::engine::{Event, Id, Outcome, Request, Subject};
+use leasehold_proto::engine::{Event, Id, Outcome, Request, Subject, Wait};
 use leasehold_proto::recipe::fair::FAIR;
 use leasehold_proto::recipe::read_write::READ_LOCK;
 use leasehold_proto::recipe::reentrant::REENTRANT;
@@ -115,6 +115,23 @@ fn a_refusal_from_before_a_message_does_not_stop_the_waiters_behind_the_next_gra
         harness.step(3, Event::Message(channel));
         harness.answer(4, Ok(refused));
         check_doubling(&mut harness, 5, recipe, &granted);
+    }
+}
+
+#[test]
+fn a_grant_to_an_attempt_after_a_refusal_lets_the_next_waiters_try() {
+    for (recipe, refused, granted) in SHARED {
+        let mut harness = with_eight_waiters(recipe);
+        harness.answer(1, Ok(refused.clone()));
+        harness.step(2, Event::Acquire(Id(9), Request { wait: Wait::Once, ..of(recipe, 9) }));
+        harness.answer(3, Ok(granted.clone()));
+        assert!(matches!(harness.claim(3, 9), Some(Outcome::Acquired(Ok(_)))));
+        // The message of another client's release was lost, so the end of the own hold is the first news.
+        harness.release(4, 9, 99);
+        while harness.sent[0].1.verb() == Verb::Release {
+            harness.answer(5, Ok(Reply::Int(0)));
+        }
+        check_doubling(&mut harness, 6, recipe, &granted);
     }
 }
 

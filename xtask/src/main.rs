@@ -12,6 +12,7 @@ mod apt;
 mod interop;
 mod metadata;
 mod mutants;
+mod private_network;
 mod server;
 mod shell;
 mod tidy;

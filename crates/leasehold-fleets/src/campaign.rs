@@ -12,6 +12,7 @@ use crate::fault::{Fault, Topology};
 use crate::faults::inject;
 use crate::fleet::Fleet;
 use crate::logs::Log;
+use crate::network;
 use crate::policy::PREFIX;
 use crate::report::{Outcome, SERVED_WITHIN, print};
 use crate::subscriptions::{Listeners, channels, listeners};
@@ -57,6 +58,10 @@ pub fn run(plan: &Plan) -> Result<bool> {
     ensure!(plan.workers > 0, "a campaign needs workers");
     let seed = plan.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
     println!("seed {seed}");
+    let can_lose_packets = network::check();
+    if let Err(reason) = &can_lose_packets {
+        println!("no fault loses packets, because {reason:#}");
+    }
     let mut random = fastrand::Rng::with_seed(seed);
     let temporary = tempfile::tempdir()?;
     let folder = plan.logs.as_deref().unwrap_or(temporary.path());
@@ -67,7 +72,8 @@ pub fn run(plan: &Plan) -> Result<bool> {
             Some(only) if only == topology => plan.minutes * 60,
             Some(_) => continue,
         };
-        let outcome = endure(plan, topology, seconds * SECOND, &mut random, folder)?;
+        let faults = chosen(plan, topology, can_lose_packets.is_ok());
+        let outcome = endure(plan, topology, &faults, seconds * SECOND, &mut random, folder)?;
         all_kept &= print(&outcome);
     }
     Ok(all_kept)
@@ -77,11 +83,11 @@ pub fn run(plan: &Plan) -> Result<bool> {
 fn endure(
     plan: &Plan,
     topology: Topology,
+    faults: &[Fault],
     time: u64,
     random: &mut fastrand::Rng,
     folder: &Path,
 ) -> Result<Outcome> {
-    let faults: Vec<Fault> = chosen(plan, topology);
     let is_secured = random.bool();
     let is_secured = plan.secured.unwrap_or(is_secured);
     let resource = RedisServer::start();
@@ -93,7 +99,7 @@ fn endure(
     let until = now() + time;
     let (mut courses, mut judged_until) = (Vec::new(), u64::MAX);
     'faults: while !faults.is_empty() && now() < until {
-        let mut round = faults.clone();
+        let mut round = faults.to_vec();
         if !courses.is_empty() {
             random.shuffle(&mut round);
         }
@@ -148,9 +154,10 @@ fn aftermath(fleet: &Fleet, topology: Topology, workers: &mut Workers, settled: 
     listeners(fleet, workers)
 }
 
-fn chosen(plan: &Plan, topology: Topology) -> Vec<Fault> {
+fn chosen(plan: &Plan, topology: Topology, can_lose_packets: bool) -> Vec<Fault> {
     let is_chosen = |fault: &&Fault| plan.faults.is_empty() || plan.faults.contains(fault);
-    topology.faults().iter().filter(is_chosen).copied().collect()
+    let can_be = |fault: &&Fault| can_lose_packets || !fault.loses_packets();
+    topology.faults().iter().filter(is_chosen).filter(can_be).copied().collect()
 }
 
 /// Finds channels and keys that outlive the workers.

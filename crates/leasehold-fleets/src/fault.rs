@@ -32,8 +32,10 @@ pub enum Fault {
     LagThenFrozen,
     /// One replica of two, which the sentinels prefer, is cut off, and then the master is killed.
     OneLagsThenKilled,
-    /// The master serves its clients, and no replica or sentinel.
-    MasterCutOff,
+    /// The packets of all other servers to the master are lost, and not those of clients.
+    MasterDeaf,
+    /// The packets of the master to all other servers are lost, and not those to clients.
+    MasterMute,
     /// A failover by hand, of a healthy master.
     FailoverByHand,
     /// A failover by hand that asks nobody.
@@ -76,7 +78,8 @@ impl Topology {
             Self::Sentinel => &[
                 Fault::LagThenKilled,
                 Fault::OneLagsThenKilled,
-                Fault::MasterCutOff,
+                Fault::MasterDeaf,
+                Fault::MasterMute,
                 Fault::MasterFrozen,
                 Fault::LagThenFrozen,
                 Fault::MasterKilled,
@@ -92,6 +95,8 @@ impl Topology {
             ],
             Self::Cluster => &[
                 Fault::LagThenKilled,
+                Fault::MasterDeaf,
+                Fault::MasterMute,
                 Fault::SlotMoved,
                 Fault::MasterFrozen,
                 Fault::LagThenFrozen,
@@ -199,13 +204,23 @@ impl Fault {
         matches!(self, Self::MasterFrozen | Self::LagThenFrozen)
     }
 
+    /// Returns true if the fault needs a network of the laboratory's own.
+    #[must_use]
+    pub const fn loses_packets(self) -> bool {
+        matches!(self, Self::MasterDeaf | Self::MasterMute)
+    }
+
     /// Returns true if the data of the master can be missing on the node that takes over, so that *replicated* must show
     /// double grants.
     #[must_use]
     pub const fn loses_grants(self) -> bool {
         matches!(
             self,
-            Self::LagThenKilled | Self::LagThenFrozen | Self::OneLagsThenKilled | Self::MasterCutOff
+            Self::LagThenKilled
+                | Self::LagThenFrozen
+                | Self::OneLagsThenKilled
+                | Self::MasterDeaf
+                | Self::MasterMute
         )
     }
 }

@@ -45,12 +45,14 @@ impl Fleet {
             Topology::Sentinel => Shape::Sentinels(Sentinels::with(SentinelOptions {
                 user: Some(user),
                 encryption,
+                own_sources: true,
                 ..SentinelOptions::default()
             })),
             Topology::Cluster => Shape::Cluster(Cluster::with(ClusterOptions {
                 node_timeout_ms: 700,
                 user: Some(user),
                 encryption,
+                own_sources: true,
                 ..ClusterOptions::default()
             })),
             Topology::Independent => Shape::Servers(persistent(3, &user, encryption.as_ref())),

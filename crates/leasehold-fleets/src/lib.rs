@@ -24,6 +24,7 @@ mod hold;
 pub mod judge;
 mod kept;
 mod logs;
+mod network;
 pub mod policy;
 pub mod report;
 mod security;

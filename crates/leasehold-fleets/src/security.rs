@@ -10,7 +10,7 @@ use leasehold_testkit::servers::Encryption;
 use crate::fault::Topology;
 use crate::policy::{PREFIX, TAG};
 
-/// The name of the workers' user. The nodes and the laboratory use the default user, so that a fault can cut them off.
+/// The name of the workers' user. The nodes and the laboratory use the default user, who has all rights.
 const USER: &str = "lab";
 /// The login of the workers, as the address of one server has it.
 pub(crate) const LOGIN: &str = "lab:lab";

@@ -12,8 +12,10 @@
 mod cluster;
 mod node;
 mod sentinels;
+mod sources;
 mod user;
 
 pub use cluster::{Cluster, ClusterOptions, SlotMove};
 pub use sentinels::{MinReplicas, SentinelOptions, Sentinels};
+pub use sources::{SOURCES, source_of_node};
 pub use user::User;

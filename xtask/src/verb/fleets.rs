@@ -5,7 +5,7 @@
 
 use anyhow::Result;
 
-use crate::{server, shell};
+use crate::{private_network, server, shell};
 
 /// The share of every change: some faults of each fleet, from a fixed seed.
 const SHARE: [&str; 4] = ["--minutes", "5", "--seed", "1"];
@@ -14,9 +14,18 @@ const SHARE: [&str; 4] = ["--minutes", "5", "--seed", "1"];
 /// `--workers` and `--logs`.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     println!("server: {}", server::ensure_installed()?);
-    let mut command = shell::cargo(&["run", "--locked", "--quiet", "-p", "leasehold-fleets", "--"])?;
+    // The build may fetch crates, which the network of the laboratory cannot.
+    shell::run(&mut shell::cargo(&["build", "--locked", "--quiet", "-p", "leasehold-fleets"])?)?;
+    let mut laboratory = shell::cargo(&["run", "--locked", "--quiet", "-p", "leasehold-fleets", "--"])?;
     if arguments.is_empty() {
-        command.args(SHARE);
+        laboratory.args(SHARE);
     }
-    shell::run(command.args(arguments))
+    laboratory.args(arguments);
+    match private_network::command(&laboratory) {
+        Ok(mut private) => shell::run(&mut private),
+        Err(reason) => {
+            println!("without a private network: {reason:#}");
+            shell::run(&mut laboratory)
+        }
+    }
 }

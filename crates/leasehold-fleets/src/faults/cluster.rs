@@ -3,9 +3,10 @@
 use anyhow::{Context, Result, bail};
 use leasehold_testkit::fleets::Cluster;
 
-use super::steps::{Served, cut_off, last, one_of, reset_connections};
+use super::steps::{Served, cut_off, last, one_of, partitioned, reset_connections};
 use crate::fault::Fault;
 use crate::fleet::{is_master, wait_until};
+use crate::network::Lost;
 use crate::policy::TAG;
 use crate::workers::Workers;
 
@@ -27,6 +28,8 @@ pub(super) fn inject(
         Fault::LagThenKilled => failover(cluster, workers, master, (true, End::Killed), random),
         Fault::MasterFrozen => failover(cluster, workers, master, (false, End::Frozen), random),
         Fault::LagThenFrozen => failover(cluster, workers, master, (true, End::Frozen), random),
+        Fault::MasterDeaf => cut(cluster, master, Lost::ToNode, random),
+        Fault::MasterMute => cut(cluster, master, Lost::FromNode, random),
         Fault::FailoverByHand => {
             let replica = one_of(&replicas, random)?;
             cluster.failover(replica, None);
@@ -112,6 +115,12 @@ fn failover(
         }
     }
     Ok(Some(serves))
+}
+
+/// Loses packets between a master and all other nodes until a replica has taken over, and some time longer.
+fn cut(cluster: &Cluster, master: usize, lost: Lost, random: &mut fastrand::Rng) -> Result<Option<Served>> {
+    let replicas = cluster.replicas_of(master);
+    partitioned(cluster.nodes(), master, lost, random, || one_serves(cluster, &replicas))
 }
 
 fn cut_all_off(

@@ -3,9 +3,10 @@
 use anyhow::{Context, Result, bail};
 use leasehold_testkit::fleets::Sentinels;
 
-use super::steps::{Served, cut_off, last, one_of, order, reset_connections};
+use super::steps::{Served, cut_off, last, one_of, order, partitioned, reset_connections};
 use crate::fault::Fault;
 use crate::fleet::{is_master, wait_until};
+use crate::network::Lost;
 
 /// Injects a fault. Returns the time at which a master served again, if it is not the time of the settled fleet.
 pub(super) fn inject(
@@ -33,7 +34,8 @@ pub(super) fn inject(
             frozen(fleet, master, &replicas, random)
         }
         Fault::OneLagsThenKilled => one_lags(fleet, master, random),
-        Fault::MasterCutOff => master_cut_off(fleet, master, random),
+        Fault::MasterDeaf => cut(fleet, master, Lost::ToNode, random),
+        Fault::MasterMute => cut(fleet, master, Lost::FromNode, random),
         Fault::FailoverByHand => {
             let master = fleet.failover();
             Ok(Some(Served::now(&fleet.nodes()[master])))
@@ -145,18 +147,9 @@ fn prefers(fleet: &Sentinels, replica: usize) -> bool {
     })
 }
 
-/// Takes all rights but one from the nodes' own user at the master, so that it serves its clients and no other node.
-fn master_cut_off(fleet: &Sentinels, master: usize, random: &mut fastrand::Rng) -> Result<Option<Served>> {
-    let node = &fleet.nodes()[master];
-    order(node, &["ACL", "SETUSER", "default", "-@all", "+acl|setuser"])?;
-    // The connection of the user `lab` is not of this type.
-    fleet.replicas().iter().try_for_each(|&replica| {
-        fleet.nodes()[replica].command(&["CLIENT", "KILL", "TYPE", "master"]).map(drop)
-    })?;
-    let serves = another_serves(fleet, master)?;
-    last(random, 0..1000);
-    order(node, &["ACL", "SETUSER", "default", "+@all"])?;
-    Ok(Some(serves))
+/// Loses packets between the master and all other servers until another master serves, and some time longer.
+fn cut(fleet: &Sentinels, master: usize, lost: Lost, random: &mut fastrand::Rng) -> Result<Option<Served>> {
+    partitioned(fleet.nodes(), master, lost, random, || another_serves(fleet, master))
 }
 
 /// Waits until the sentinels name another master and it says that it is one.

@@ -4,9 +4,11 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use leasehold_testkit::fleets::source_of_node;
 use leasehold_testkit::servers::RedisServer;
 
 use crate::clock::now;
+use crate::network::{Lost, Partition};
 
 /// The time at which a server served all names again, and its plain port.
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +48,22 @@ pub(super) fn cut_off<'a>(
     replicas.for_each(RedisServer::freeze);
     master.command(&["CLIENT", "KILL", "TYPE", "replica"])?;
     Ok(())
+}
+
+/// Loses packets between a master and all other servers, but not those of clients, until another master serves and for a
+/// random time after that.
+pub(super) fn partitioned(
+    nodes: &[RedisServer],
+    master: usize,
+    lost: Lost,
+    random: &mut fastrand::Rng,
+    another_serves: impl FnOnce() -> Result<Served>,
+) -> Result<Option<Served>> {
+    let partition = Partition::begin(&nodes[master], source_of_node(master), lost)?;
+    let served = another_serves()?;
+    last(random, 0..1000);
+    partition.end()?;
+    Ok(Some(served))
 }
 
 /// Closes all connections of clients at nodes.

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use super::node::{self, REACTS_WITHIN, Role, order};
+use super::sources;
 use super::user::{User, login_arguments, login_of_url};
 use crate::servers::{Encryption, Form, RedisServer};
 use crate::wait::{eventually, holds_within};
@@ -52,6 +53,8 @@ pub struct SentinelOptions {
     pub encryption: Option<Encryption>,
     /// The certificates of the sentinels, if they have others than the nodes. They must trust the nodes.
     pub sentinel_encryption: Option<Encryption>,
+    /// Each server connects to the others from an [address of its own](super::source_of_node). Needs Redis 7.
+    pub own_sources: bool,
     /// Further arguments of every data node, such as `["--maxmemory", "3mb"]`.
     pub arguments: Vec<String>,
 }
@@ -78,6 +81,7 @@ impl Default for SentinelOptions {
             sentinel_password: None,
             encryption: None,
             sentinel_encryption: None,
+            own_sources: false,
             arguments: Vec::new(),
         }
     }
@@ -111,9 +115,8 @@ impl Sentinels {
     #[must_use]
     #[track_caller]
     pub fn with(options: SentinelOptions) -> Self {
-        let arguments = options.node_arguments();
-        let nodes: Vec<_> =
-            (0..=options.replicas).map(|_| node::start(&arguments, options.encryption.as_ref())).collect();
+        let start = |index| node::start(&options.node_arguments(index), options.encryption.as_ref());
+        let nodes: Vec<_> = (0..=options.replicas).map(start).collect();
         let master = nodes[0].announced_port().to_string();
         for replica in &nodes[1..] {
             order(replica, &["REPLICAOF", "127.0.0.1", &master]);
@@ -125,11 +128,13 @@ impl Sentinels {
             "the replicas to follow their master",
             || matches!(node::role(&nodes[0]), Role::Master(online) if online.len() == options.replicas),
         );
-        let arguments = options.sentinel_arguments(&master);
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let encryption = options.sentinel_encryption.as_ref().or(options.encryption.as_ref());
-        let start = || node::start_in(Form::SentinelFile, &arguments, encryption);
-        let sentinels: Vec<_> = (0..options.sentinels).map(|_| start()).collect();
+        let start = |index| {
+            let arguments = options.sentinel_arguments(index, &master);
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            node::start_in(Form::SentinelFile, &arguments, encryption)
+        };
+        let sentinels: Vec<_> = (0..options.sentinels).map(start).collect();
         let fleet = Self { options, nodes, sentinels };
         (0..fleet.sentinels.len()).for_each(|index| fleet.hurry(index));
         eventually(REACTS_WITHIN, "the sentinels to know each other", || fleet.is_complete());
@@ -328,17 +333,20 @@ impl Sentinels {
 }
 
 impl SentinelOptions {
-    fn node_arguments(&self) -> Vec<String> {
+    fn node_arguments(&self, index: usize) -> Vec<String> {
         let mut words = login_arguments(self.password.as_deref(), self.user.as_ref());
         if let Some(least) = self.min_replicas {
             words.extend(["--min-replicas-to-write".to_owned(), least.to_write.to_string()]);
             words.extend(["--min-replicas-max-lag".to_owned(), least.max_lag_s.to_string()]);
         }
+        if self.own_sources {
+            words.extend(sources::node_arguments(index));
+        }
         words.extend(self.arguments.iter().cloned());
         words
     }
 
-    fn sentinel_arguments(&self, master: &str) -> Vec<String> {
+    fn sentinel_arguments(&self, index: usize, master: &str) -> Vec<String> {
         let mut words = Vec::new();
         let mut add = |line: &[&str]| words.extend(line.iter().map(|&word| word.to_owned()));
         let quorum = (self.sentinels / 2 + 1).to_string();
@@ -351,6 +359,9 @@ impl SentinelOptions {
         }
         if let Some(password) = &self.sentinel_password {
             add(&["--requirepass", password]);
+        }
+        if self.own_sources {
+            words.extend(sources::sentinel_arguments(index));
         }
         words
     }

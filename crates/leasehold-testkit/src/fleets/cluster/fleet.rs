@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::super::node::{self, REACTS_WITHIN, Role, order};
+use super::super::sources;
 use super::super::user::{User, login_arguments, login_of_url};
 use super::view::{SLOTS, View};
 use crate::servers::{Encryption, RedisServer};
@@ -29,6 +30,8 @@ pub struct ClusterOptions {
     pub user: Option<User>,
     /// The certificates of all nodes. The connections between them are then encrypted too.
     pub encryption: Option<Encryption>,
+    /// Each node connects to the others from an [address of its own](crate::fleets::source_of_node). Needs Redis 7.
+    pub own_sources: bool,
     /// Further arguments of every node, such as `["--cluster-require-full-coverage", "no"]`.
     pub arguments: Vec<String>,
 }
@@ -42,6 +45,7 @@ impl Default for ClusterOptions {
             password: None,
             user: None,
             encryption: None,
+            own_sources: false,
             arguments: Vec::new(),
         }
     }
@@ -256,7 +260,8 @@ impl Cluster {
     /// Starts a node that knows no other.
     #[track_caller]
     fn launch(&mut self) {
-        let node = node::start(&self.options.node_arguments(), self.options.encryption.as_ref());
+        let node =
+            node::start(&self.options.node_arguments(self.nodes.len()), self.options.encryption.as_ref());
         self.ids.push(order(&node, &["CLUSTER", "MYID"]));
         self.nodes.push(node);
         self.removed.push(false);
@@ -297,7 +302,7 @@ impl Cluster {
 }
 
 impl ClusterOptions {
-    fn node_arguments(&self) -> Vec<String> {
+    fn node_arguments(&self, index: usize) -> Vec<String> {
         let timeout = self.node_timeout_ms.to_string();
         let settings = [
             ["--cluster-enabled", "yes"],
@@ -315,6 +320,9 @@ impl ClusterOptions {
             words.extend(["--tls-cluster", "yes"].map(str::to_owned));
         }
         words.extend(login_arguments(self.password.as_deref(), self.user.as_ref()));
+        if self.own_sources {
+            words.extend(sources::node_arguments(index));
+        }
         words.extend(self.arguments.iter().cloned());
         words
     }

@@ -323,8 +323,11 @@ impl Cluster {
         self.advance(turn);
     }
 
-    /// Begins a round that is due, and asks the next server of a round.
+    /// Ends a round that is overdue, begins one that is due, and asks the next server of a round.
     fn advance(&mut self, turn: &mut Turn<'_>) {
+        if let Some(map) = self.lookup.overdue(turn.now) {
+            self.take_map(turn, map);
+        }
         if self.lookup.is_due(turn.now) {
             let candidates = self.candidates(turn);
             self.lookup.begin(turn.now, candidates);

@@ -4,8 +4,9 @@
 //!
 //! # How it works
 //! A round asks the known masters and then the seeds. It goes on to the next when one has failed, or has not answered for
-//! [`HEDGE`]. A map of an earlier epoch than that of the map in use comes from a node that was cut off. It counts only if
-//! the round finds no other, which is how a cluster looks that was created anew.
+//! [`HEDGE`]. A map of an earlier epoch than that of the map in use comes from a node that was cut off, and so does one of a
+//! node that says that the cluster is down, unless a failover is under way. Such a map counts only if the round finds no
+//! other, which is how a cluster looks that was created anew, and the next round begins sooner.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -37,7 +38,7 @@ struct Round {
     candidates: VecDeque<NodeId>,
     asked: BTreeSet<NodeId>,
     next_at: Moment,
-    /// A map of an earlier epoch.
+    /// The last one of the maps of an earlier epoch, or of a node that does not serve.
     fallback: Option<Map>,
     failure: Option<Failure>,
 }
@@ -100,11 +101,14 @@ impl Lookup {
             return None;
         }
         match answer {
-            Ok(map) if map.epoch >= epoch => {
+            Ok(map) if map.is_up && map.epoch >= epoch => {
                 self.pace.forget();
                 return Some(self.end(now + REST, Found::Map(map)));
             }
-            Ok(map) => round.fallback = Some(map),
+            Ok(map) => {
+                let last = round.fallback.take().filter(|last| last.epoch > map.epoch);
+                round.fallback = Some(last.unwrap_or(map));
+            }
             Err(failure) => round.failure = Some(failure),
         }
         if !round.candidates.is_empty() {
@@ -119,6 +123,14 @@ impl Lookup {
             None => Found::Nothing(round.failure.take()),
         };
         Some(self.end(self.pace.not_before(), found))
+    }
+
+    /// Ends a round whose last servers are silent, if another one has given a map.
+    pub(super) fn overdue(&mut self, now: Moment) -> Option<Map> {
+        let is_overdue = |round: &&mut Round| round.next_at <= now && round.candidates.is_empty();
+        let map = self.round.as_mut().filter(is_overdue)?.fallback.take()?;
+        (self.round, self.not_before) = (None, self.pace.not_before());
+        Some(map)
     }
 
     fn end(&mut self, not_before: Moment, found: Found) -> Found {
@@ -153,7 +165,12 @@ mod tests {
     }
 
     fn map(epoch: u64) -> Result<Map, Failure> {
-        Ok(Map { epoch, ranges: Vec::new() })
+        Ok(Map { epoch, is_up: true, ranges: Vec::new() })
+    }
+
+    /// The map of a node that says that the cluster is down.
+    fn down(epoch: u64) -> Result<Map, Failure> {
+        map(epoch).map(|map| Map { is_up: false, ..map })
     }
 
     fn failure() -> Result<Map, Failure> {
@@ -200,6 +217,41 @@ mod tests {
         lookup.next(ms(1));
         let found = lookup.answered(ms(2), NodeId(2), failure(), 4);
         assert!(matches!(found, Some(Found::Map(Map { epoch: 3, .. }))), "{found:?}");
+    }
+
+    #[test]
+    fn a_map_of_a_node_that_does_not_serve_counts_only_without_another_and_is_asked_for_again_soon() {
+        let mut lookup = begun(2);
+        lookup.next(ms(0));
+        assert!(lookup.answered(ms(1), NodeId(1), down(4), 4).is_none(), "it was cut off");
+        assert_eq!(lookup.next(ms(1)), Some(NodeId(2)));
+        let found = lookup.answered(ms(2), NodeId(2), map(5), 4);
+        assert!(matches!(found, Some(Found::Map(Map { epoch: 5, is_up: true, .. }))), "{found:?}");
+        let mut lookup = begun(3);
+        for (number, epoch) in [(1, 4), (2, 5), (3, 3)] {
+            assert_eq!(lookup.next(ms(number.into())), Some(NodeId(number)));
+            let found = lookup.answered(ms(number.into()), NodeId(number), down(epoch), 4);
+            let is_last = number == 3;
+            let is_latest = matches!(found, Some(Found::Map(Map { epoch: 5, .. })));
+            assert_eq!(is_latest, is_last, "{found:?}");
+        }
+        lookup.want();
+        assert!(lookup.is_due(ms(25)), "a failover is under way");
+    }
+
+    #[test]
+    fn a_silent_server_does_not_keep_a_round_from_the_map_of_one_that_does_not_serve() {
+        let mut lookup = begun(2);
+        lookup.next(ms(0));
+        assert!(lookup.answered(ms(1), NodeId(1), down(4), 4).is_none());
+        assert_eq!(lookup.next(ms(1)), Some(NodeId(2)));
+        assert_eq!((lookup.overdue(ms(300)), lookup.timer()), (None, ms(301)));
+        assert_eq!(lookup.overdue(ms(301)), down(4).ok());
+        assert!(!lookup.is_under_way());
+        let mut lookup = begun(1);
+        lookup.next(ms(0));
+        assert_eq!(lookup.overdue(ms(300)), None, "nobody has given a map");
+        assert_eq!((lookup.next(ms(300)), lookup.is_under_way()), (None, true));
     }
 
     #[test]

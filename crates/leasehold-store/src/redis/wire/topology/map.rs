@@ -11,6 +11,8 @@ use crate::redis::wire::value::Value;
 pub(super) struct Map {
     /// The epoch of the cluster, which grows with each failover.
     pub(super) epoch: u64,
+    /// False if the node says that the cluster is down, as it is for a node that was cut off, and during a failover.
+    pub(super) is_up: bool,
     /// The first and the last slot of each range, and its master.
     pub(super) ranges: Vec<(u16, u16, Address)>,
 }
@@ -29,15 +31,19 @@ impl Map {
                 shard => ranges.extend(read_shard(shard, host, tls)?),
             }
         }
-        Some(Self { epoch: info.map_or(0, read_epoch), ranges })
+        let info = info.and_then(Value::text).unwrap_or_default();
+        Some(Self { epoch: read_epoch(info), is_up: field(info, "cluster_state") != Some("fail"), ranges })
     }
 }
 
 /// Reads the epoch in the answer to `CLUSTER INFO`.
-fn read_epoch(info: &Value) -> u64 {
-    let text = info.text().unwrap_or_default();
-    let epoch = text.lines().find_map(|line| line.strip_prefix("cluster_current_epoch:"));
-    epoch.and_then(|epoch| epoch.trim().parse().ok()).unwrap_or_default()
+fn read_epoch(info: &str) -> u64 {
+    field(info, "cluster_current_epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or_default()
+}
+
+/// Returns a field of the answer to `CLUSTER INFO`.
+fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
 /// Reads an entry of `CLUSTER SLOTS`: the first and the last slot, the master, and the replicas.
@@ -126,7 +132,9 @@ mod tests {
         let info = text("cluster_state:ok\r\ncluster_current_epoch:12\r\n");
         let read = Map::read(&map, Some(&info), "seed", false).unwrap();
         let expected = [(0, 5, at("a", 1)), (9, 9, at("a", 1)), (6, 8, at("seed", 7))];
-        assert_eq!((read.epoch, read.ranges.as_slice()), (12, &expected[..]));
+        assert_eq!((read.epoch, read.is_up, read.ranges.as_slice()), (12, true, &expected[..]));
+        let info = text("cluster_state:fail\r\ncluster_current_epoch:12\r\n");
+        assert!(!Map::read(&map, Some(&info), "seed", false).unwrap().is_up);
         let with_tls = Map::read(&map, None, "seed", true).unwrap();
         let expected = [(0, 5, at("a", 3)), (9, 9, at("a", 3))];
         assert_eq!(with_tls.ranges, expected, "a master without a port for TLS cannot be reached");
@@ -140,7 +148,7 @@ mod tests {
         let map = list([range(0, 99, server(text(""), 5)), range(100, 16_383, server(text("::1"), 6))]);
         let read = Map::read(&map, Some(&Value::Nil), "seed", false).unwrap();
         assert_eq!(read.ranges, [(0, 99, at("seed", 5)), (100, 16_383, at("::1", 6))]);
-        assert_eq!(read.epoch, 0);
+        assert_eq!((read.epoch, read.is_up), (0, true));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use anyhow::Result;
 
+use crate::shell::Done;
 use crate::{private_network, server, shell};
 
 /// The share of every change: some faults of each fleet, from a fixed seed.
@@ -13,19 +14,27 @@ const SHARE: [&str; 4] = ["--minutes", "5", "--seed", "1"];
 /// Runs the share of every change. Takes `--minutes`, `--seed`, `--topology`, `--faults`, `--secured`,
 /// `--workers` and `--logs`.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    let share = SHARE.map(str::to_owned);
+    endure(if arguments.is_empty() { &share } else { arguments }).map(drop)
+}
+
+/// Runs the share of every change, apart from lost packets if this machine cannot lose some.
+pub(super) fn run_share() -> Result<Done> {
+    endure(&SHARE.map(str::to_owned))
+}
+
+fn endure(arguments: &[String]) -> Result<Done> {
     println!("server: {}", server::ensure_installed()?);
     // The build may fetch crates, which the network of the laboratory cannot.
     shell::run(&mut shell::cargo(&["build", "--locked", "--quiet", "-p", "leasehold-fleets"])?)?;
     let mut laboratory = shell::cargo(&["run", "--locked", "--quiet", "-p", "leasehold-fleets", "--"])?;
-    if arguments.is_empty() {
-        laboratory.args(SHARE);
-    }
     laboratory.args(arguments);
     match private_network::command(&laboratory) {
-        Ok(mut private) => shell::run(&mut private),
+        Ok(mut private) => shell::run(&mut private).map(|()| Done::Fully),
         Err(reason) => {
-            println!("without a private network: {reason:#}");
-            shell::run(&mut laboratory)
+            let reason = format!("no packets were lost: {reason:#}");
+            println!("{reason}");
+            shell::run(&mut laboratory).map(|()| Done::Except(reason))
         }
     }
 }

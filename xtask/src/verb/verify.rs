@@ -42,7 +42,7 @@ const IN_CI: [Check; 13] = [
     ("interop", || interop::run_or_skip(&[])),
     ("features", || fully(each_feature())),
     ("simulation", || fully(sim::run(&[]))),
-    ("fleets", || fully(fleets::run(&[]))),
+    ("fleets", fleets::run_share),
     ("mutants", || fully(mutants::run(&MUTANTS_SHARE.map(str::to_owned)))),
     ("interleavings", || fully(interleave::run(&[SCHEDULES_SHARE.to_owned()]))),
     ("fuzzing", || fully(fuzz::run(&FUZZ_SHARE.map(str::to_owned)))),

@@ -17,6 +17,9 @@ use crate::recorder::view::{LiveHold, View};
 /// The delay after which a failed renewal is tried again, at most half a second plus the difference of the clocks.
 const AGAIN_WITHIN: Duration = Duration::from_millis(550);
 
+/// The time after which a client finds a server that has returned, at most half a second plus the difference of the clocks.
+const FOUND_WITHIN: Duration = Duration::from_millis(550);
+
 #[derive(Default)]
 pub(super) struct Renewals {
     claimed: BTreeSet<Wire>,
@@ -193,7 +196,8 @@ impl Renewals {
     fn in_time(&self, view: &View, hold: &LiveHold) -> Result<(), String> {
         let third = hold.terms.lease / 3;
         let slack = third / 50 + view.plan.latency_max * 4;
-        if !hold.terms.watched || !view.is_quiet_for(third * 4) || view.now - hold.since < third * 2 {
+        let quiet = (third * 4).max(FOUND_WITHIN);
+        if !hold.terms.watched || !view.is_quiet_for(quiet) || view.now - hold.since < third * 2 {
             return Ok(());
         }
         let paused = view.paused_since(hold.process, hold.since);

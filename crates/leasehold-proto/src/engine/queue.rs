@@ -94,9 +94,11 @@ impl Queue {
         (self.window - 1).saturating_sub(self.extra)
     }
 
-    /// Notes a grant to an attempt of this time: more may be there, unless a refusal came since.
+    /// Notes a grant to an attempt of this time: more may be there, unless a refusal came since. A grant of units that this
+    /// client itself has given back is no news.
     pub(super) fn widen(&mut self, sent_at: Moment) {
-        self.closed_at = self.closed_at.filter(|closed_at| sent_at <= *closed_at);
+        let is_news = self.given_back == 0;
+        self.closed_at = self.closed_at.filter(|closed_at| !is_news || sent_at <= *closed_at);
         if self.closed_at.is_none() {
             self.window = (self.window * 2).min(ATTEMPTS_MAX);
         }

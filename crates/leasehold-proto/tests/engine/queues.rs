@@ -119,20 +119,37 @@ fn a_refusal_from_before_a_message_does_not_stop_the_waiters_behind_the_next_gra
 }
 
 #[test]
-fn a_grant_to_an_attempt_after_a_refusal_lets_the_next_waiters_try() {
-    for (recipe, refused, granted) in SHARED {
-        let mut harness = with_eight_waiters(recipe);
-        harness.answer(1, Ok(refused.clone()));
-        harness.step(2, Event::Acquire(Id(9), Request { wait: Wait::Once, ..of(recipe, 9) }));
-        harness.answer(3, Ok(granted.clone()));
-        assert!(matches!(harness.claim(3, 9), Some(Outcome::Acquired(Ok(_)))));
-        // The message of another client's release was lost, so the end of the own hold is the first news.
-        harness.release(4, 9, 99);
-        while harness.sent[0].1.verb() == Verb::Release {
-            harness.answer(5, Ok(Reply::Int(0)));
-        }
-        check_doubling(&mut harness, 6, recipe, &granted);
+fn a_grant_to_an_attempt_after_a_refusal_lets_the_next_readers_try() {
+    let (recipe, refused, granted) = SHARED[0].clone();
+    let mut harness = with_eight_waiters(recipe);
+    harness.answer(1, Ok(refused));
+    harness.step(2, Event::Acquire(Id(9), Request { wait: Wait::Once, ..of(recipe, 9) }));
+    harness.answer(3, Ok(granted.clone()));
+    assert!(matches!(harness.claim(3, 9), Some(Outcome::Acquired(Ok(_)))));
+    // The message of another client's release was lost, so the end of the own hold is the first news.
+    harness.release(4, 9, 99);
+    while harness.sent[0].1.verb() == Verb::Release {
+        harness.answer(5, Ok(Reply::Int(0)));
     }
+    check_doubling(&mut harness, 6, recipe, &granted);
+}
+
+#[test]
+fn a_grant_of_the_permit_that_the_client_gave_back_costs_no_further_attempt() {
+    let mut harness = Harness::new();
+    harness.step(0, Event::Acquire(Id(1), of(&SEMAPHORE, 1)));
+    harness.answer(0, Ok(Reply::Int(1)));
+    assert!(matches!(harness.claim(0, 1), Some(Outcome::Acquired(Ok(_)))));
+    for id in 2..=8 {
+        harness.step(1, Event::Acquire(Id(id), of(&SEMAPHORE, id)));
+    }
+    answer_all(&mut harness, &Reply::Int(0));
+    harness.release(10, 1, 99);
+    assert_eq!(verbs(&harness), [Verb::Release, Verb::Acquire]);
+    harness.answer(11, Ok(Reply::Int(1)));
+    harness.answer(12, Ok(Reply::Int(1)));
+    assert!(matches!(harness.claim(12, 2), Some(Outcome::Acquired(Ok(_)))));
+    assert!(harness.sent.is_empty(), "{:?}", harness.sent);
 }
 
 #[test]

@@ -103,7 +103,8 @@ impl Lookup {
         match answer {
             Ok(map) if map.is_up && map.epoch >= epoch => {
                 self.pace.forget();
-                return Some(self.end(now + REST, Found::Map(map)));
+                self.end(now + REST);
+                return Some(Found::Map(map));
             }
             Ok(map) => {
                 let last = round.fallback.take().filter(|last| last.epoch > map.epoch);
@@ -122,21 +123,22 @@ impl Lookup {
             Some(map) => Found::Map(map),
             None => Found::Nothing(round.failure.take()),
         };
-        Some(self.end(self.pace.not_before(), found))
+        self.end(self.pace.not_before());
+        Some(found)
     }
 
     /// Ends a round whose last servers are silent, if another one has given a map.
     pub(super) fn overdue(&mut self, now: Moment) -> Option<Map> {
         let is_overdue = |round: &&mut Round| round.next_at <= now && round.candidates.is_empty();
         let map = self.round.as_mut().filter(is_overdue)?.fallback.take()?;
-        (self.round, self.not_before) = (None, self.pace.not_before());
+        self.end(self.pace.not_before());
         Some(map)
     }
 
-    fn end(&mut self, not_before: Moment, found: Found) -> Found {
+    /// Ends the round. The next one begins no sooner than this.
+    fn end(&mut self, not_before: Moment) {
         self.round = None;
         self.not_before = not_before;
-        found
     }
 
     /// Ends the round without a result.

@@ -55,6 +55,11 @@ pub(super) struct WakeUps {
     trusted: BTreeMap<(Arc<str>, usize), Duration>,
     /// The owners in the queue of a lock.
     queues: BTreeMap<Arc<str>, Vec<Wire>>,
+    /// The marks of a read-write lock after its last call.
+    marks: BTreeMap<Arc<str>, Vec<Wire>>,
+    /// The marks of waiters that have left, which a stale replica has brought back. Nobody removes such a mark, so it keeps
+    /// readers out until it expires by the server's clock.
+    revived: BTreeMap<Arc<str>, Vec<Wire>>,
     /// The owners of living processes, with the process and the time of the first use.
     users: BTreeMap<Wire, (usize, Duration)>,
 }
@@ -89,8 +94,9 @@ impl Invariant for WakeUps {
                     true => after.value.is_some_and(|left| left >= i64::from(UNITS_MAX)),
                     false => after.is_free(),
                 };
-                // The time of the next waiter begins when it becomes the head.
-                if free && before.queue.first() != after.queue.first() {
+                let lets_readers_in = self.note_marks(name, &before.marks, &after.marks);
+                // The time of the next waiter begins when it becomes the head, and that of a reader without such a mark.
+                if free && (before.queue.first() != after.queue.first() || lets_readers_in) {
                     let times = [self.freed.get_mut(name), self.ran_out.get_mut(name)];
                     times.into_iter().flatten().for_each(|at| *at = view.now);
                 }
@@ -176,6 +182,16 @@ impl WakeUps {
         }
     }
 
+    /// Notes the marks that no call has written, and returns true if the last of them is gone.
+    fn note_marks(&mut self, name: &Arc<str>, before: &[Wire], after: &[Wire]) -> bool {
+        let known = self.marks.insert(Arc::clone(name), after.to_vec()).unwrap_or_default();
+        let revived = self.revived.entry(Arc::clone(name)).or_default();
+        let had_some = !revived.is_empty();
+        revived.extend(before.iter().filter(|mark| !known.contains(mark)).cloned());
+        revived.retain(|mark| after.contains(mark));
+        had_some && revived.is_empty()
+    }
+
     /// Returns the longest time for which a client stands back after its release. It leaves a turn, as long as its own
     /// section, to each other client that heard the release but one.
     fn turns(&self, view: &View, name: &str, trip: Duration) -> Duration {
@@ -239,9 +255,11 @@ impl WakeUps {
         free_at: Duration,
         counts: impl Fn(Op, usize) -> bool,
     ) -> Result<(), String> {
+        let lets_readers_in = self.revived.get(name).is_none_or(Vec::is_empty);
         let waits = self.waiting.iter().find(|(op, (of, asked_at, process))| {
             let disturbed = !view.paused_since(*process, *asked_at).is_zero();
-            **of == *name && *asked_at < free_at && !disturbed && counts(**op, *process)
+            let is_kept_out = !lets_readers_in && self.reading.contains(op);
+            **of == *name && *asked_at < free_at && !disturbed && !is_kept_out && counts(**op, *process)
         });
         match waits {
             None => Ok(()),

@@ -53,7 +53,7 @@ pub(super) struct Waiter {
     pub(super) linked: Option<Links>,
     /// True while an attempt of the queue is on its way for this waiter.
     pub(super) attempted: bool,
-    /// The time until which an earlier grant of this acquire, which its caller did not claim, may be on the server.
+    /// The time until which an earlier attempt for this acquire may be on the server.
     pub(super) doubt_until: Option<Moment>,
 }
 

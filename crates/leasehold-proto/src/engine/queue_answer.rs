@@ -183,9 +183,12 @@ impl Engine {
 
     fn queue_unanswered(&mut self, now: Moment, attempt: &Attempt, error: StoreError) {
         let gone_by = self.subject_of_attempt(attempt).gone_by(attempt.lease, now);
+        let unknown = error.applied == Applied::Unknown;
+        if unknown {
+            self.note_doubt(attempt, gone_by);
+        }
         let Some(queue) = self.places.queue_mut(attempt.queue).certain(OPEN) else { return };
         queue.narrow();
-        let unknown = error.applied == Applied::Unknown;
         if attempt.by == By::Extra {
             if unknown {
                 self.undo_attempt(now, attempt, Cause::UnknownAcquire);
@@ -231,9 +234,7 @@ impl Engine {
     pub(super) fn granted_too_late(&mut self, now: Moment, attempt: &Attempt) {
         self.undo_attempt(now, attempt, Cause::UnseenGrant);
         let gone_by = self.subject_of_attempt(attempt).gone_by(attempt.lease, now);
-        if let Some(waiter) = self.acquire_of_mut(attempt.waiter).and_then(Acquire::waiter_mut) {
-            waiter.doubt_until = waiter.doubt_until.max(Some(gone_by));
-        }
+        self.note_doubt(attempt, gone_by);
         let last = Last::TooLate(now.since(attempt.sent_at));
         match attempt.by {
             By::Extra => self.sleep_unless_attempting(now, attempt.queue),
@@ -250,6 +251,13 @@ impl Engine {
                 }
                 self.waiter_later(now, attempt, last);
             }
+        }
+    }
+
+    /// Notes until when an attempt may be on the server, so that no failure of its waiter says that nothing was acquired.
+    fn note_doubt(&mut self, attempt: &Attempt, gone_by: Moment) {
+        if let Some(waiter) = self.acquire_of_mut(attempt.waiter).and_then(Acquire::waiter_mut) {
+            waiter.doubt_until = waiter.doubt_until.max(Some(gone_by));
         }
     }
 

@@ -89,7 +89,7 @@ impl Tries {
     }
 
     /// Returns the failure of an acquire that ends now. `arrives_by` is the time by which an attempt on its way has
-    /// arrived or never will, and `doubt_until` the end of what an earlier grant may have left.
+    /// arrived or never will, and `doubt_until` the end of what another attempt may have left.
     pub(super) fn verdict(
         &self,
         now: Moment,

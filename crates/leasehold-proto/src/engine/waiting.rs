@@ -375,8 +375,7 @@ impl Engine {
         else {
             return AcquireFailure::Contended;
         };
-        // An attempt on its way may run until its connection is closed.
-        let bounds = (self.cx.arrives_by(now, true), waiter.doubt_until);
+        let bounds = (self.arrives_by(now), self.doubt_until(now, acquire, waiter));
         let subject = self.subject(acquire);
         let queue = self.places.queue(acquire.queue());
         match (&waiter.tries, queue) {
@@ -387,12 +386,24 @@ impl Engine {
             }
             (None, Some(queue)) => {
                 let verdict = queue.tries.verdict(now, &subject, &acquire.terms, bounds);
-                let is_attempted =
-                    waiter.attempted || queue.first() == Some(id) || waiter.doubt_until.is_some();
+                let is_attempted = queue.first() == Some(id) || bounds.1.is_some();
                 if is_attempted { verdict } else { verdict.without_doubt() }
             }
             (None, None) => AcquireFailure::Contended,
         }
+    }
+
+    /// Returns the time by which an attempt on its way has arrived or never will. It may run until its connection is
+    /// closed.
+    fn arrives_by(&self, now: Moment) -> Moment {
+        self.cx.arrives_by(now, true)
+    }
+
+    /// Returns the time until which earlier attempts for a waiter, or that of its queue on its way, may be on the server.
+    fn doubt_until(&self, now: Moment, acquire: &Acquire, waiter: &Waiter) -> Option<Moment> {
+        let subject = || self.subject(acquire);
+        let of_attempt = || subject().gone_by(acquire.terms.first_lease(), self.arrives_by(now));
+        waiter.doubt_until.max(waiter.attempted.then(of_attempt))
     }
 
     /// Takes a leaving acquire out of its wait queue, and undoes what its own attempts may have left.

@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use leasehold_proto::engine::{
-    AcquireFailure, Event, Id, LostReason, OperationFailure, Outcome, Request, Subject, Wait,
+    AcquireFailure, CallId, Event, Id, LostReason, OperationFailure, Outcome, Request, Subject, Wait,
 };
 use leasehold_proto::recipe::fair::FAIR;
 use leasehold_proto::recipe::latch::count_down;
 use leasehold_proto::recipe::read_write::{READ_LOCK, WRITE_LOCK};
+use leasehold_proto::recipe::semaphore::SEMAPHORE;
 use leasehold_proto::recipe::upgrade::UPGRADE;
 use leasehold_proto::{
     Applied, Call, ClientId, FreeWithin, Moment, Name, Recipe, Reply, StoreErrorKind, Verb,
@@ -344,4 +345,83 @@ fn a_failure_behind_a_late_grant_says_until_when_the_grant_may_stand() {
         ),
         "{outcome:?}"
     );
+}
+
+/// Lets two more waiters of a semaphore try behind a grant, and answers the attempt for the second of them. The store then
+/// refuses all other calls until that waiter has failed. Returns its outcome.
+fn with_a_further_attempt(answer: impl FnOnce(&mut Harness, CallId)) -> Option<Outcome> {
+    let mut harness = Harness::new();
+    let subject = Subject::new(&Name::new("x").unwrap(), &SEMAPHORE);
+    for id in 1..=3 {
+        harness.step(0, Event::Acquire(Id(id), Request { subject: subject.clone(), ..request(id, 30_000) }));
+    }
+    harness.answer(0, Ok(Reply::Int(1)));
+    assert!(matches!(harness.claim(0, 1), Some(Outcome::Acquired(Ok(_)))));
+    let (further, call) = harness.sent.remove(1);
+    assert_eq!((call.verb(), harness.sent.len()), (Verb::Acquire, 1));
+    answer(&mut harness, further);
+    refuse_until_failed(&mut harness, 3)
+}
+
+/// Refuses all calls until this waiter has failed. Returns its outcome.
+fn refuse_until_failed(harness: &mut Harness, waiter: u64) -> Option<Outcome> {
+    for at in 1..100_000 {
+        harness.step(at, Event::Tick);
+        while !harness.woken.contains(&Id(waiter)) && !harness.sent.is_empty() {
+            harness.answer(at, refused(StoreErrorKind::Busy));
+        }
+        if harness.woken.contains(&Id(waiter)) {
+            return harness.claim(at, waiter);
+        }
+    }
+    panic!("the waiter has not failed");
+}
+
+fn is_unknown(outcome: Option<&Outcome>) -> bool {
+    matches!(outcome, Some(Outcome::Acquired(Err(AcquireFailure::Unknown { .. }))))
+}
+
+#[test]
+fn a_failure_behind_a_further_attempt_without_an_answer_is_unknown() {
+    let outcome = with_a_further_attempt(|harness, further| {
+        harness.step(1, Event::Replied(further, unknown(Verb::Acquire)));
+    });
+    assert!(is_unknown(outcome.as_ref()), "its undo was refused: {outcome:?}");
+}
+
+#[test]
+fn a_failure_while_a_further_attempt_is_on_its_way_is_unknown() {
+    let outcome = with_a_further_attempt(|_, _| {});
+    assert!(is_unknown(outcome.as_ref()), "{outcome:?}");
+}
+
+#[test]
+fn a_failure_behind_a_further_attempt_that_was_not_made_says_so() {
+    let outcome = with_a_further_attempt(|harness, further| {
+        harness.step(1, Event::Replied(further, refused(StoreErrorKind::Busy)));
+    });
+    assert!(matches!(outcome, Some(Outcome::Acquired(Err(AcquireFailure::Failed(_))))), "{outcome:?}");
+}
+
+#[test]
+fn a_failure_of_a_waiter_that_left_its_queue_behind_an_unknown_attempt_is_unknown() {
+    for answers_first in [true, false] {
+        let mut harness = Harness::new();
+        harness.step(0, Event::Acquire(Id(1), side(&READ_LOCK, 30_000)));
+        let (of_queue, _) = harness.sent.remove(0);
+        let answer = |harness: &mut Harness| {
+            harness.step(0, Event::Replied(of_queue, unknown(Verb::Acquire)));
+        };
+        if answers_first {
+            answer(&mut harness);
+        }
+        // The owner may read within its own write, so the waiting reader makes attempts of its own.
+        harness.hold_at_once(0, 2, once(side(&WRITE_LOCK, 30_000)));
+        assert!(harness.sent.iter().any(|(_, call)| call.verb() == Verb::Acquire), "{:?}", harness.sent);
+        if !answers_first {
+            answer(&mut harness);
+        }
+        let outcome = refuse_until_failed(&mut harness, 1);
+        assert!(is_unknown(outcome.as_ref()), "{answers_first}: {outcome:?}");
+    }
 }

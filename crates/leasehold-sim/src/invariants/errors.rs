@@ -176,7 +176,12 @@ impl Errors {
             // end is always undone, unless the process is killed.
             Outcome::Contended if Primitive::of(&request.name).is_unending() => return,
             Outcome::Contended => {
-                (view.plan.longest_lease().mul_f64(1.01) + view.plan.timeout, "an acquire that was refused")
+                let within = view.plan.longest_lease().mul_f64(1.01) + view.plan.timeout;
+                // A killed process does not undo what a frozen server runs later.
+                if freezes(view, within) && is_killed(view, request.process, within) {
+                    return;
+                }
+                (within, "an acquire that was refused")
             }
             // A frozen server may run the acquire later. The undo follows then, as the docs say.
             Outcome::Unknown(within, _) if !freezes(view, *within) && !ran_ahead(view, request.process) => {
@@ -244,6 +249,12 @@ fn ran_ahead(view: &View, process: usize) -> bool {
     let since = looks_back(view);
     let mut jumps = view.plan.faults.iter().filter(|fault| fault.kind == Kind::ClockForward);
     jumps.any(|fault| fault.process == process && (since..=view.now).contains(&fault.begins))
+}
+
+/// Returns true if a process is killed in the given period from now.
+fn is_killed(view: &View, process: usize, within: Duration) -> bool {
+    let mut faults = view.plan.faults.iter().filter(|fault| fault.kind == Kind::Crash);
+    faults.any(|fault| fault.process == process && (view.now..=view.now + within).contains(&fault.begins))
 }
 
 /// Returns true if a freeze or a backward clock jump of the server affects the given period.

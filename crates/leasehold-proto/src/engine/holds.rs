@@ -76,6 +76,11 @@ impl Holds {
         self.undone -= 1;
     }
 
+    /// Returns true if an undone acquire may come back.
+    pub(super) const fn has_undone(&self) -> bool {
+        self.undone > 0
+    }
+
     /// Returns the number of releases that are not over, without undos.
     pub(super) const fn releases(&self) -> u64 {
         self.releasing.0

@@ -202,7 +202,10 @@ impl Engine {
         }
         match queue.server.judge(&sent, found) {
             Shown::Lost => self.attempt_all(now, id),
-            Shown::Unordered => queue.server.mark_unordered(),
+            Shown::Unordered => {
+                queue.server.mark_unordered();
+                self.undo_strays(now, id.place);
+            }
             Shown::Alive => {}
         }
     }

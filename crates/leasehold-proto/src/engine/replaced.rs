@@ -50,12 +50,16 @@ impl Engine {
                 queue.server.mark_unordered();
             }
         }
-        let steps = u32::try_from(next.len().div_ceil(AT_ONCE)).unwrap_or(u32::MAX).max(1);
-        // What an earlier replacement has left is in the new scope, or still waits for its turn.
-        let left = std::mem::take(&mut self.checks.next);
         let unclaimed = std::mem::take(&mut self.checks.after_claim).into_iter();
         self.checks.after_claim = unclaimed.filter(|number| self.holds.get(*number).is_some()).collect();
-        self.checks.next = next;
+        self.begin_checks(now, next);
+    }
+
+    /// Looks at these holds and waiters, the first of them now.
+    pub(super) fn begin_checks(&mut self, now: Moment, next: VecDeque<Check>) {
+        let steps = u32::try_from(next.len().div_ceil(AT_ONCE)).unwrap_or(u32::MAX).max(1);
+        // What an earlier replacement has left is in the new scope, or still waits for its turn.
+        let left = std::mem::replace(&mut self.checks.next, next);
         self.checks.next.extend(left);
         self.checks.pause = SPREAD / steps;
         self.checks.next_at = now;

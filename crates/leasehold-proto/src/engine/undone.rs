@@ -1,7 +1,7 @@
 //! Undone acquires, which a server that takes over may bring back.
 //!
-//! Invariant: the undo of an acquire of unknown outcome is repeated after each change of the server, for as long as the
-//! acquire can come back.
+//! Invariant: the undo of an acquire of unknown outcome is repeated after each change of the server, and when the server has
+//! more places of this client in a queue than there are waiters, for as long as the acquire can come back.
 //!
 //! # How it works
 //! A replica that has received an acquire, and not its undo, brings the acquire back when it takes over. No caller wants
@@ -9,8 +9,9 @@
 //! its undo. Each undo says that it is uncertain, so the undo of permits that finds none leaves its marker for an hour.
 
 use super::Engine;
+use super::checks::Check;
 use super::hold::{Cause, Phase, Release, ServerHold};
-use super::keys::Number;
+use super::keys::{Number, PlaceId};
 use crate::marker::MARKED_FOR;
 use crate::moment::Moment;
 
@@ -54,6 +55,19 @@ impl Engine {
             hold.confirmed_at = now;
         }
         self.begin_release(now, number, gone_by, Cause::Returned);
+    }
+
+    /// Undoes the acquires of a place again. One that a frozen server ran after its undo waits in the queue there, and the
+    /// client's signs of life would keep it.
+    pub(super) fn undo_strays(&mut self, now: Moment, place: PlaceId) {
+        if !self.holds.has_undone() || !self.checks.next.is_empty() {
+            return;
+        }
+        let undone = |number: &Number| {
+            self.holds.get(*number).is_some_and(|hold| hold.place == place && hold.is_undone())
+        };
+        let strays = self.holds.sorted().into_iter().filter(undone).map(Check::Hold).collect();
+        self.begin_checks(now, strays);
     }
 
     /// Forgets an undone acquire of a closed client.

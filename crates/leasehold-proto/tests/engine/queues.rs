@@ -293,6 +293,18 @@ fn a_place_of_an_undone_attempt_is_released_as_soon_as_it_is_next() {
 }
 
 #[test]
+fn a_place_that_a_frozen_server_gave_after_the_undo_is_released_before_it_is_next() {
+    let unanswered = || unknown(Verb::Acquire);
+    let (mut harness, at, left) = behind_a_waiter_that_left_after(unanswered());
+    harness.answer(at, Ok(shown(3, 4, "")));
+    assert_eq!(verbs(&harness), [Verb::Release], "the signs of life would keep it");
+    assert_eq!(harness.sent[0].1.argument("owner"), Some(&*left));
+    let (mut harness, at, _) = behind_a_waiter_that_left_after(unanswered());
+    harness.answer(at, Ok(shown(2, 4, "")));
+    assert!(harness.sent.is_empty(), "the server has two places for two waiters: {:?}", harness.sent);
+}
+
+#[test]
 fn a_place_that_belongs_to_no_waiter_does_not_hide_that_another_is_lost() {
     let (mut harness, at, left) = behind_a_waiter_that_left();
     harness.answer(at, Ok(shown(2, 2, left.rsplit(':').next().unwrap())));

@@ -57,8 +57,7 @@ pub(super) struct WakeUps {
     queues: BTreeMap<Arc<str>, Vec<Wire>>,
     /// The marks of a read-write lock after its last call.
     marks: BTreeMap<Arc<str>, Vec<Wire>>,
-    /// The marks of waiters that have left, which a stale replica has brought back. Nobody removes such a mark, so it keeps
-    /// readers out until it expires by the server's clock.
+    /// The marks of waiters that have left, which a stale replica has brought back.
     revived: BTreeMap<Arc<str>, Vec<Wire>>,
     /// The owners of living processes, with the process and the time of the first use.
     users: BTreeMap<Wire, (usize, Duration)>,
@@ -182,14 +181,28 @@ impl WakeUps {
         }
     }
 
-    /// Notes the marks that no call has written, and returns true if the last of them is gone.
+    /// Notes the marks, with those that no call has written. Returns true if the last mark that nobody removes is gone.
     fn note_marks(&mut self, name: &Arc<str>, before: &[Wire], after: &[Wire]) -> bool {
-        let known = self.marks.insert(Arc::clone(name), after.to_vec()).unwrap_or_default();
+        let known = self.marks.get(name).cloned().unwrap_or_default();
         let revived = self.revived.entry(Arc::clone(name)).or_default();
-        let had_some = !revived.is_empty();
         revived.extend(before.iter().filter(|mark| !known.contains(mark)).cloned());
-        revived.retain(|mark| after.contains(mark));
-        had_some && revived.is_empty()
+        let kept_readers_out = self.keeps_readers_out(name);
+        self.marks.insert(Arc::clone(name), after.to_vec());
+        if let Some(revived) = self.revived.get_mut(name) {
+            revived.retain(|mark| after.contains(mark));
+        }
+        kept_readers_out && !self.keeps_readers_out(name)
+    }
+
+    /// Returns true if a mark keeps readers out that nobody removes, so that it stays until it expires by the server's
+    /// clock: one that has come back, or one of a killed process.
+    fn keeps_readers_out(&self, name: &str) -> bool {
+        let is_alone = |mark: &&Wire| {
+            mark.rsplit(' ').next().is_none_or(|owner| !self.users.contains_key(&Wire::from(owner)))
+        };
+        let [revived, marks] =
+            [&self.revived, &self.marks].map(|marks| marks.get(name).into_iter().flatten());
+        revived.chain(marks.filter(is_alone)).next().is_some()
     }
 
     /// Returns the longest time for which a client stands back after its release. It leaves a turn, as long as its own
@@ -255,10 +268,10 @@ impl WakeUps {
         free_at: Duration,
         counts: impl Fn(Op, usize) -> bool,
     ) -> Result<(), String> {
-        let lets_readers_in = self.revived.get(name).is_none_or(Vec::is_empty);
+        let keeps_readers_out = self.keeps_readers_out(name);
         let waits = self.waiting.iter().find(|(op, (of, asked_at, process))| {
             let disturbed = !view.paused_since(*process, *asked_at).is_zero();
-            let is_kept_out = !lets_readers_in && self.reading.contains(op);
+            let is_kept_out = keeps_readers_out && self.reading.contains(op);
             **of == *name && *asked_at < free_at && !disturbed && !is_kept_out && counts(**op, *process)
         });
         match waits {

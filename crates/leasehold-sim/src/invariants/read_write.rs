@@ -111,8 +111,11 @@ fn leases(verb: Verb, wire: &Wire, before: &NameState, after: &NameState) -> Opt
             Some("W8: a writer has a lease of a reader".into())
         }
         Some(holder) if holder.side == Side::Reader && matches!(verb, Verb::Acquire | Verb::Renew) => {
-            // A renewal that came too late has no hold to renew.
-            (has != holder.count && before != after)
+            // A renewal that came too late has no hold to renew. A late copy of the acquire prolongs one of several leases
+            // that are left to their ends, so that the others run out before it.
+            let prolongs = verb == Verb::Acquire
+                && before.holder(wire).is_some_and(|was| (had, was.count) == (has, holder.count));
+            (has != holder.count && before != after && !prolongs)
                 .then(|| format!("W4: {has} leases for {} holds", holder.count))
         }
         None if has > 0 && verb == Verb::Release && had > 0 && before.is_held_by(wire) => {

@@ -58,7 +58,7 @@ impl Engine {
     /// Looks at these holds and waiters, the first of them now.
     pub(super) fn begin_checks(&mut self, now: Moment, next: VecDeque<Check>) {
         let steps = u32::try_from(next.len().div_ceil(AT_ONCE)).unwrap_or(u32::MAX).max(1);
-        // What an earlier replacement has left is in the new scope, or still waits for its turn.
+        // Earlier checks that are left are in the new scope, or still wait for their turn.
         let left = std::mem::replace(&mut self.checks.next, next);
         self.checks.next.extend(left);
         self.checks.pause = SPREAD / steps;

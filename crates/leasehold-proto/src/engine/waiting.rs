@@ -375,8 +375,12 @@ impl Engine {
         else {
             return AcquireFailure::Contended;
         };
-        let bounds = (self.arrives_by(now), self.doubt_until(now, acquire, waiter));
+        // An attempt on its way may run until its connection is closed.
+        let arrives_by = self.cx.arrives_by(now, true);
         let subject = self.subject(acquire);
+        let of_attempt = waiter.attempted.then(|| subject.gone_by(acquire.terms.first_lease(), arrives_by));
+        let doubt_until = waiter.doubt_until.max(of_attempt);
+        let bounds = (arrives_by, doubt_until);
         let queue = self.places.queue(acquire.queue());
         match (&waiter.tries, queue) {
             (Some(tries), _) => {
@@ -386,24 +390,11 @@ impl Engine {
             }
             (None, Some(queue)) => {
                 let verdict = queue.tries.verdict(now, &subject, &acquire.terms, bounds);
-                let is_attempted = queue.first() == Some(id) || bounds.1.is_some();
+                let is_attempted = queue.first() == Some(id) || doubt_until.is_some();
                 if is_attempted { verdict } else { verdict.without_doubt() }
             }
             (None, None) => AcquireFailure::Contended,
         }
-    }
-
-    /// Returns the time by which an attempt on its way has arrived or never will. It may run until its connection is
-    /// closed.
-    fn arrives_by(&self, now: Moment) -> Moment {
-        self.cx.arrives_by(now, true)
-    }
-
-    /// Returns the time until which earlier attempts for a waiter, or that of its queue on its way, may be on the server.
-    fn doubt_until(&self, now: Moment, acquire: &Acquire, waiter: &Waiter) -> Option<Moment> {
-        let subject = || self.subject(acquire);
-        let of_attempt = || subject().gone_by(acquire.terms.first_lease(), self.arrives_by(now));
-        waiter.doubt_until.max(waiter.attempted.then(of_attempt))
     }
 
     /// Takes a leaving acquire out of its wait queue, and undoes what its own attempts may have left.

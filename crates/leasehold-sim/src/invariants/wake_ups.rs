@@ -181,7 +181,7 @@ impl WakeUps {
         }
     }
 
-    /// Notes the marks, with those that no call has written. Returns true if the last mark that nobody removes is gone.
+    /// Notes the marks, and those that came back without a call. Returns true if the last abandoned mark is gone.
     fn note_marks(&mut self, name: &Arc<str>, before: &[Wire], after: &[Wire]) -> bool {
         let known = self.marks.get(name).cloned().unwrap_or_default();
         let revived = self.revived.entry(Arc::clone(name)).or_default();
@@ -194,8 +194,8 @@ impl WakeUps {
         kept_readers_out && !self.keeps_readers_out(name)
     }
 
-    /// Returns true if a mark keeps readers out that nobody removes, so that it stays until it expires by the server's
-    /// clock: one that has come back, or one of a killed process.
+    /// Returns true if an abandoned mark keeps readers out: a mark that has come back, or the mark of a killed process. It
+    /// stays until it expires by the server's clock.
     fn keeps_readers_out(&self, name: &str) -> bool {
         let is_alone = |mark: &&Wire| {
             mark.rsplit(' ').next().is_none_or(|owner| !self.users.contains_key(&Wire::from(owner)))

@@ -64,6 +64,14 @@ pub(super) struct Links {
     pub(super) after: Option<Id>,
 }
 
+impl Waiter {
+    /// Returns the time until which answered attempts for this waiter may have left something on the server, or may still
+    /// run.
+    pub(super) fn left_until(&self) -> Option<Moment> {
+        self.doubt_until.max(self.tries.as_ref().and_then(|tries| tries.unknown_until))
+    }
+}
+
 impl Acquire {
     pub(super) fn recipe(&self) -> &'static Recipe {
         self.terms.recipe()

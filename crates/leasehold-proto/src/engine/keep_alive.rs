@@ -15,7 +15,7 @@
 
 use std::sync::Arc;
 
-use super::acquire::Acquire;
+use super::acquire::{Acquire, Waiter};
 use super::context::Purpose;
 use super::hold::{Cause, ServerHold};
 use super::keys::{Number, QueueId};
@@ -249,14 +249,14 @@ impl Engine {
     pub(super) fn fail_server_queue(&mut self, now: Moment, first: Id, id: QueueId) {
         let verdict = self.verdict(now, first);
         let Some(queue) = self.places.queue(id) else { return };
-        let attempting: Vec<(Id, bool)> =
-            queue.waiters(&self.tickets).map(|(id, acquire)| (id, acquire.is_attempting())).collect();
-        let others = verdict.clone().without_doubt();
-        self.fail(now, first, verdict);
-        for (id, attempting) in attempting.into_iter().filter(|(id, _)| *id != first) {
-            if !attempting {
-                self.fail(now, id, others.clone());
-            }
+        let others: Vec<(Id, Option<Moment>)> = queue
+            .waiters(&self.tickets)
+            .filter(|(id, acquire)| *id != first && !acquire.is_attempting())
+            .map(|(id, acquire)| (id, acquire.waiter().and_then(Waiter::left_until)))
+            .collect();
+        self.fail(now, first, verdict.clone());
+        for (id, left_until) in others {
+            self.fail(now, id, verdict.clone().of_another(left_until, now));
         }
     }
 }

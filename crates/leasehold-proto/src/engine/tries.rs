@@ -123,6 +123,17 @@ impl AcquireFailure {
         }
     }
 
+    /// Returns the same failure of the store for another waiter, whose own attempts have left nothing, or may have left
+    /// something until then.
+    pub(super) fn of_another(self, left_until: Option<Moment>, now: Moment) -> Self {
+        match (self, left_until) {
+            (Self::Failed(error) | Self::Unknown { error, .. }, Some(until)) => {
+                Self::Unknown { free_within: FreeWithin::until(until, now), error }
+            }
+            (failure, _) => failure.without_doubt(),
+        }
+    }
+
     /// Returns the same failure for a waiter for which nothing was sent.
     pub(super) fn without_doubt(self) -> Self {
         match self {

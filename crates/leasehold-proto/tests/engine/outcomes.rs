@@ -12,7 +12,7 @@ use leasehold_proto::recipe::read_write::{READ_LOCK, WRITE_LOCK};
 use leasehold_proto::recipe::semaphore::SEMAPHORE;
 use leasehold_proto::recipe::upgrade::UPGRADE;
 use leasehold_proto::{
-    Applied, Call, ClientId, FreeWithin, Moment, Name, Recipe, Reply, StoreErrorKind, Verb,
+    Applied, Call, ClientId, FreeWithin, Moment, Name, Recipe, Reply, StoreError, StoreErrorKind, Verb,
 };
 
 use crate::harness::{Harness, millis, ms, next_timer, refused, request, unknown};
@@ -365,13 +365,19 @@ fn with_a_further_attempt(answer: impl FnOnce(&mut Harness, CallId)) -> Option<O
 
 /// Refuses all calls until this waiter has failed. Returns its outcome.
 fn refuse_until_failed(harness: &mut Harness, waiter: u64) -> Option<Outcome> {
-    for at in 1..100_000 {
+    let at = refuse_until_woken(harness, 1, waiter);
+    harness.claim(at, waiter)
+}
+
+/// Refuses all calls until this waiter is woken, and returns that time.
+fn refuse_until_woken(harness: &mut Harness, from: u64, waiter: u64) -> u64 {
+    for at in from..from + 100_000 {
         harness.step(at, Event::Tick);
         while !harness.woken.contains(&Id(waiter)) && !harness.sent.is_empty() {
             harness.answer(at, refused(StoreErrorKind::Busy));
         }
         if harness.woken.contains(&Id(waiter)) {
-            return harness.claim(at, waiter);
+            return at;
         }
     }
     panic!("the waiter has not failed");
@@ -424,4 +430,44 @@ fn a_failure_of_a_waiter_that_left_its_queue_behind_an_unknown_attempt_is_unknow
         let outcome = refuse_until_failed(&mut harness, 1);
         assert!(is_unknown(outcome.as_ref()), "{answers_first}: {outcome:?}");
     }
+}
+
+/// Lets two waiters of a fair lock make an attempt, the second one later, and returns these answers to the second one's
+/// attempts. The store then refuses all calls until it has failed for the first waiter. Returns the outcome of the second.
+fn failed_with_the_first(answers: &[Result<Reply, StoreError>]) -> Option<Outcome> {
+    let mut harness = Harness::new();
+    let later = millis(ms(0) + harness.engine.settings().timeout / 2);
+    harness.step(0, Event::Acquire(Id(1), fair(request(1, 30_000))));
+    harness.step(later, Event::Acquire(Id(2), fair(request(2, 30_000))));
+    let (mut attempt, _) = harness.sent.remove(1);
+    let mut at = later;
+    for (number, answer) in answers.iter().enumerate() {
+        harness.step(at, Event::Replied(attempt, answer.clone()));
+        if number + 1 < answers.len() {
+            at = wait(&mut harness);
+            attempt = harness.sent.remove(1).0;
+        }
+    }
+    let at = refuse_until_woken(&mut harness, at, 2);
+    assert_eq!(harness.woken, [Id(1), Id(2)], "they fail together");
+    harness.claim(at, 2)
+}
+
+#[test]
+fn a_waiter_that_fails_with_the_first_of_its_queue_behind_an_unknown_attempt_is_told_so() {
+    let outcome = failed_with_the_first(&[unknown(Verb::Acquire)]);
+    assert!(is_unknown(outcome.as_ref()), "{outcome:?}");
+}
+
+#[test]
+fn a_waiter_that_fails_with_the_first_of_its_queue_is_in_doubt_although_it_was_refused_later() {
+    let outcome = failed_with_the_first(&[unknown(Verb::Acquire), Ok(Reply::Int(20_000))]);
+    assert!(is_unknown(outcome.as_ref()), "a frozen server may run the first attempt: {outcome:?}");
+}
+
+#[test]
+fn a_waiter_that_fails_with_the_first_of_its_queue_without_doubt_has_acquired_nothing() {
+    let outcome = failed_with_the_first(&[Ok(Reply::Int(20_000))]);
+    let Some(Outcome::Acquired(Err(AcquireFailure::Failed(error)))) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(error.applied, Applied::No);
 }

@@ -290,6 +290,13 @@ fn a_place_of_an_undone_attempt_is_released_as_soon_as_it_is_next() {
     harness.answer(at, Ok(shown(3, 3, left.rsplit(':').next().unwrap())));
     assert_eq!(verbs(&harness), [Verb::Release], "a server that took over has brought it back");
     assert_eq!(harness.sent[0].1.argument("owner"), Some(&*left));
+    let (mut harness, at, left) = behind_a_waiter_that_left_after(unknown(Verb::Acquire));
+    harness.answer(at, Ok(shown(2, 2, left.rsplit(':').next().unwrap())));
+    assert_eq!(
+        verbs(&harness),
+        [Verb::Release, Verb::Acquire, Verb::Acquire],
+        "the server has as many places as there are waiters, and has lost one of them"
+    );
 }
 
 #[test]

@@ -326,6 +326,8 @@ impl Engine {
         let min_hold_until = hold.latest_min_hold();
         // A close or a bound of the guards ends them while the key still exists.
         let is_kept = reason.is_by_own_terms() && hold.expires_at > now;
+        // A renewal that was on its way when a guard with a later bound left keeps the key beyond the bounds of the others.
+        let outlives = reason.is_by_own_terms() && hold.expires_at > hold.ends_at() && hold.detached() == 0;
         let rests = min_hold_until > now && (reason == LostReason::Closed || is_kept);
         let entering: Vec<Id> = hold.entering().collect();
         let guards = hold.guards.clone();
@@ -349,7 +351,7 @@ impl Engine {
         let lives_on = (by_the_clock && recipe.companion.is_some()) || reads_too;
         if rests {
             self.begin_min_hold(now, number, min_hold_until);
-        } else if uncertain || lives_on || reason == LostReason::Closed {
+        } else if uncertain || outlives || lives_on || reason == LostReason::Closed {
             let gone_by = self.gone_by(now, number, on_its_way);
             self.begin_release(now, number, gone_by, Cause::Release);
         }

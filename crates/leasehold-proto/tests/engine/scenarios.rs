@@ -271,6 +271,33 @@ fn a_hold_ended_by_its_own_terms_names_the_term() {
     }
 }
 
+/// Holds a lock for at most 4 s, and once more without a bound. The second hold ends by an event while a renewal that
+/// keeps the key for 5 s is on its way. Returns what is sent after the 4 s.
+fn sent_behind_the_shorter_bound(ends: Event) -> Vec<Verb> {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, bounded(request(1, 3_000), 4_000));
+    harness.hold(2, 2, request(1, 3_000));
+    harness.step(2_000, Event::Tick);
+    assert_eq!(harness.sent[0].1.verb(), Verb::Renew);
+    harness.step(2_001, ends);
+    for at in 2_002..5_000 {
+        while !harness.sent.is_empty() && at < 4_000 {
+            harness.answer(at, Ok(Reply::Int(1)));
+        }
+        harness.step(at, Event::Tick);
+    }
+    assert_eq!(harness.engine.lost(Id(1), ms(4_100)), Some(LostReason::MaxHold));
+    harness.sent.iter().map(|(_, call)| call.verb()).collect()
+}
+
+#[test]
+fn a_key_that_a_hold_that_left_has_kept_is_released_at_the_bound_of_the_other() {
+    let left = sent_behind_the_shorter_bound(Event::Release { hold: Id(2), report: None });
+    assert_eq!(left, [Verb::Release], "the others wait for as long as the renewal has set");
+    let detached = sent_behind_the_shorter_bound(Event::Detach(Id(2)));
+    assert_eq!(detached, [], "it is left to its lease");
+}
+
 #[test]
 fn a_longer_lease_ends_with_the_hold_that_requested_it() {
     let mut harness = Harness::new();

@@ -205,6 +205,11 @@ impl Renewals {
         if !paused.is_zero() || view.now.saturating_sub(since) <= third + slack || !view.seems_valid(hold) {
             return Ok(());
         }
+        // A renewal that was sent while the network was slow keeps the next one back until it is answered or fails.
+        let under_way = self.under_way.values().any(|wire| *wire == hold.wire);
+        if under_way || self.failed.contains_key(&hold.wire) {
+            return Ok(());
+        }
         Err(format!("D1: {} was not renewed for {:?}", short(&hold.wire), view.now - since))
     }
 }

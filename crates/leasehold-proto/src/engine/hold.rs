@@ -118,6 +118,8 @@ pub(super) struct Release {
     /// True if an earlier attempt may have been applied, so that "not held" may be its effect.
     pub(super) uncertain: bool,
     pub(super) sent_at: Moment,
+    /// The messages of its call that the client's own subscription is expected to hear.
+    pub(super) echoes: u32,
 }
 
 /// The reason for a release.

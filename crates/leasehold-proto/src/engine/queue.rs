@@ -156,9 +156,11 @@ impl Queue {
         self.echoes = (self.echoes.0 + messages, until);
     }
 
-    /// Notes that a release of this client has sent no messages after all.
-    pub(super) const fn unexpect_echoes(&mut self, messages: u32) {
+    /// Notes that a release of this client has sent no messages after all. Returns true if others were taken for them.
+    pub(super) const fn unexpect_echoes(&mut self, messages: u32) -> bool {
+        let taken = self.echoes.0 < messages;
         self.echoes.0 = self.echoes.0.saturating_sub(messages);
+        taken
     }
 
     /// Forgets what was expected, since messages were lost.

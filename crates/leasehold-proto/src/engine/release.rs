@@ -76,7 +76,7 @@ impl Engine {
     pub(super) fn begin_release(&mut self, now: Moment, number: Number, gone_by: Moment, cause: Cause) {
         let Some(hold) = self.holds.get_mut(number) else { return };
         debug_assert!(hold.release().is_none(), "{number:?} is released twice");
-        let release = Release { gone_by, cause, uncertain: false, sent_at: now };
+        let release = Release { gone_by, cause, uncertain: false, sent_at: now, echoes: 0 };
         hold.phase = Phase::Releasing(release);
         (hold.failures, hold.last_error) = (0, None);
         self.holds.begin_release(cause);
@@ -109,18 +109,30 @@ impl Engine {
         }
         self.arm(number);
         if first && self.goes_on_behind_release(now, id, units) && speaks {
-            self.expect_echoes(now, id);
+            self.expect_echoes(now, id, number);
         }
     }
 
     /// Notes that the client's own subscription will hear a release that was just sent.
-    fn expect_echoes(&mut self, now: Moment, id: QueueId) {
+    fn expect_echoes(&mut self, now: Moment, id: QueueId, number: Number) {
         let until = now + ECHO_WITHIN.min(self.cx.settings.poll_interval);
         let messages = self.messages_of_release(id);
         if self.subscriptions.hears(Listener::Queue(id))
             && let Some(queue) = self.places.queue_mut(id)
+            && let Some(release) = self.holds.get_mut(number).and_then(ServerHold::release_mut)
         {
             queue.expect_echoes(now, messages, until);
+            release.echoes = messages;
+        }
+    }
+
+    /// Expects no messages of a release that has sent none. One that was taken for them meanwhile was another client's, and
+    /// an attempt that left before it may have been refused.
+    fn unexpect_echoes(&mut self, now: Moment, id: QueueId, number: Number) {
+        let release = self.holds.get_mut(number).and_then(ServerHold::release_mut);
+        let messages = release.map_or(0, |release| std::mem::take(&mut release.echoes));
+        if self.places.queue_mut(id).is_some_and(|queue| queue.unexpect_echoes(messages)) {
+            self.queue_heard(now, id, false);
         }
     }
 
@@ -171,17 +183,12 @@ impl Engine {
         let Some(hold) = self.holds.get(number) else { return };
         let subject = self.subject_of(hold);
         let Some(release) = hold.release() else { return };
-        let (uncertain, cause) = (release.uncertain, release.cause);
-        let queue = hold.queue();
-        let messages = self.messages_of_release(queue);
+        let (uncertain, queue) = (release.uncertain, hold.queue());
         let answer = result.and_then(|reply| {
             (subject.recipe.read_release)(&reply).ok_or_else(|| subject.malformed(Verb::Release))
         });
-        if cause == Cause::Release
-            && !answer.as_ref().is_ok_and(|answer| answer.held)
-            && let Some(queue) = self.places.queue_mut(queue)
-        {
-            queue.unexpect_echoes(messages);
+        if !answer.as_ref().is_ok_and(|answer| answer.held) {
+            self.unexpect_echoes(now, queue, number);
         }
         match answer {
             Ok(answer) => {

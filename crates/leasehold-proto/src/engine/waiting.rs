@@ -336,6 +336,11 @@ impl Engine {
     fn queue_message(&mut self, now: Moment, id: QueueId) {
         let Some(queue) = self.places.queue_mut(id).certain("only an open queue listens") else { return };
         let is_echo = queue.takes_echo(now);
+        self.queue_heard(now, id, is_echo);
+    }
+
+    /// Handles news for a queue: a message, or one that was not this client's own after all.
+    pub(super) fn queue_heard(&mut self, now: Moment, id: QueueId, is_echo: bool) {
         let rest = match is_echo {
             true => Duration::ZERO,
             false => self.places.turns_mut(id).note_release(now),

@@ -157,6 +157,34 @@ fn a_lost_message_of_an_own_release_is_expected_for_a_short_time_whatever_the_po
 }
 
 #[test]
+fn a_message_before_the_answer_of_a_release_that_found_no_hold_is_another_clients() {
+    let mut harness = with_waiter(request(1, 30_000));
+    harness.release(20, 1, 9);
+    harness.step(21, Event::Message(channel()));
+    assert_eq!(harness.answer(22, Ok(Reply::Nil)).verb(), Verb::Release, "its key had run out");
+    assert_eq!(
+        harness.answer(23, Ok(Reply::Int(29_000))).verb(),
+        Verb::Acquire,
+        "it left before the message"
+    );
+    assert_eq!(
+        harness.answer(24, Ok(Reply::Nil)).verb(),
+        Verb::Acquire,
+        "the message of another client's release"
+    );
+    assert!(matches!(harness.claim(24, 2), Some(Outcome::Acquired(Ok(_)))));
+}
+
+#[test]
+fn a_release_that_found_no_hold_costs_no_further_attempt() {
+    let mut harness = with_waiter(request(1, 30_000));
+    harness.release(20, 1, 9);
+    assert_eq!(harness.answer(22, Ok(Reply::Nil)).verb(), Verb::Release);
+    assert_eq!(harness.answer(23, Ok(Reply::Int(29_000))).verb(), Verb::Acquire);
+    assert!(harness.sent.is_empty(), "{:?}", harness.sent);
+}
+
+#[test]
 fn an_ambiguous_release_message_is_checked_after_the_polling_interval() {
     let mut harness = handed_over();
     harness.step(23, Event::Message(channel()));

@@ -16,7 +16,7 @@ use std::time::Duration;
 use leasehold_proto::Verb;
 
 use super::invariant::Invariant;
-use crate::history::{Event, Op, Reply, What};
+use crate::history::{By, Event, Op, Reply, What};
 use crate::name_state::Side;
 use crate::owner::Wire;
 use crate::plan::UNITS_MAX;
@@ -55,6 +55,8 @@ pub(super) struct WakeUps {
     trusted: BTreeMap<(Arc<str>, usize), Duration>,
     /// The owners in the queue of a lock.
     queues: BTreeMap<Arc<str>, Vec<Wire>>,
+    /// The owners whose last place in a queue came from the network's repetition of a request.
+    copied: BTreeSet<Wire>,
     /// The marks of a read-write lock after its last call.
     marks: BTreeMap<Arc<str>, Vec<Wire>>,
     /// The marks of waiters that have left, which a stale replica has brought back.
@@ -85,10 +87,16 @@ impl Invariant for WakeUps {
             Event::Sent { process, verb: Verb::Acquire, wire, .. } => {
                 self.users.entry(Arc::clone(wire)).or_insert((*process, view.now));
             }
-            Event::Executed { verb, name, wire, reply, before, after, .. } => {
+            Event::Executed { verb, name, wire, by, reply, before, after, .. } => {
                 self.note_section(view.now, *verb, (name, wire), after.is_held_by(wire));
                 self.expires.insert(Arc::clone(name), after.expires_at_ms);
                 self.queues.insert(Arc::clone(name), after.queue.clone());
+                if after.queue.contains(wire) && !before.queue.contains(wire) {
+                    match by {
+                        By::Duplicate(_) => self.copied.insert(Arc::clone(wire)),
+                        _ => self.copied.remove(wire),
+                    };
+                }
                 let free = match Primitive::of(name).has_permits() {
                     true => after.value.is_some_and(|left| left >= i64::from(UNITS_MAX)),
                     false => after.is_free(),
@@ -213,7 +221,8 @@ impl WakeUps {
         STANDS_BACK.max(turn * turns)
     }
 
-    /// Returns the number of owners in a queue whose request has ended.
+    /// Returns the number of owners in a queue whose request has ended, or may have: a copy of a request gives a place to an
+    /// owner that has left, which the signs of life of its client keep until it is the head.
     fn dead_in(&self, name: &str) -> u32 {
         let queue = self.queues.get(name).into_iter().flatten();
         let asks = |wire: &&Wire| {
@@ -223,7 +232,8 @@ impl WakeUps {
                 waiting.any(|(name_of, asked, process)| process == of && **name_of == *name && asked <= since)
             })
         };
-        u32::try_from(queue.filter(|wire| !asks(wire)).count()).unwrap_or(u32::MAX)
+        u32::try_from(queue.filter(|wire| self.copied.contains(*wire) || !asks(wire)).count())
+            .unwrap_or(u32::MAX)
     }
 
     fn granted_within(

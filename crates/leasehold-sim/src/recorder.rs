@@ -12,7 +12,7 @@ use std::time::Duration;
 use self::view::{LiveHold, Pauses, Terms, View};
 use crate::clock::Clock;
 use crate::fault::Kind;
-use crate::history::{Ending, Event, Hold, Op};
+use crate::history::{By, Ending, Event, Hold, Op};
 use crate::invariants::{Invariant, all};
 use crate::name_state::Side;
 use crate::owner::Wire;
@@ -77,6 +77,8 @@ struct State {
     violation: Option<Violation>,
     /// The processes that are killed and not started again.
     killed: BTreeSet<usize>,
+    /// The writers that a repetition of the network has brought back, each with its lock.
+    copied_writers: BTreeMap<Arc<str>, Wire>,
     last_op: u64,
     last_call: u64,
     last_hold: u64,
@@ -127,6 +129,7 @@ impl Recorder {
             counts: Counts::default(),
             violation: None,
             killed: BTreeSet::new(),
+            copied_writers: BTreeMap::new(),
             last_op: 0,
             last_call: 0,
             last_hold: 0,
@@ -252,6 +255,13 @@ impl Recorder {
         self.lock().violation.clone()
     }
 
+    /// Returns true if a writer that a repetition of the network has brought back holds a lock. A writer has no lease of its
+    /// own, so it holds the lock for as long as a reader of its owner renews the key.
+    #[must_use]
+    pub(crate) fn has_copied_writer(&self) -> bool {
+        !self.lock().copied_writers.is_empty()
+    }
+
     /// Returns a hash of the history, which is equal for equal histories.
     #[must_use]
     pub(crate) fn hash(&self) -> u64 {
@@ -331,6 +341,7 @@ impl State {
             Event::Executed { .. } | Event::Apart(_) => self.counts.scripts += 1,
             _ => {}
         }
+        self.note_copied_writer(&event);
         (now, &event).hash(&mut self.bytes);
         self.hash.write(&self.bytes.0);
         self.bytes.0.clear();
@@ -345,6 +356,16 @@ impl State {
         }
         if self.keep {
             self.events.push((now, event));
+        }
+    }
+
+    fn note_copied_writer(&mut self, event: &Event) {
+        let Event::Executed { name, wire, by, before, after, .. } = event else { return };
+        let writes = after.holder(wire).is_some_and(|holder| holder.side == Side::Writer);
+        if matches!(by, By::Duplicate(_)) && writes && !before.is_held_by(wire) {
+            self.copied_writers.insert(Arc::clone(name), Arc::clone(wire));
+        } else if self.copied_writers.get(name).is_some_and(|wire| !after.is_held_by(wire)) {
+            self.copied_writers.remove(name);
         }
     }
 

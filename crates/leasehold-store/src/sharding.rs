@@ -17,7 +17,7 @@ pub enum ShardedPubsub {
     #[default]
     Auto,
     /// Sharded, for servers that hide their cluster, such as a proxy in front of a cluster. This value needs Redis 7 or
-    /// Valkey. On an older server waiters are not woken and releases fail.
+    /// Valkey. An older server fails the connect.
     On,
     /// Plain, for a cluster with other clients on plain channels, such as Java clients with `OFF` or before 3.22.
     Off,

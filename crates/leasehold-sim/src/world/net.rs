@@ -279,7 +279,13 @@ impl State {
     /// Tells a process what happened to one of its streams.
     pub(super) fn tell(&mut self, process: usize, id: StreamId, happened: Happened) {
         let link = &mut self.links[process];
-        link.inbox.push_back((id, happened));
+        match (link.inbox.back_mut(), happened) {
+            // One read takes all bytes that lie ready.
+            (Some((last, Happened::Bytes(ready))), Happened::Bytes(more)) if *last == id => {
+                ready.extend(more);
+            }
+            (_, happened) => link.inbox.push_back((id, happened)),
+        }
         self.wake(process);
     }
 

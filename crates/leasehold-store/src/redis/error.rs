@@ -197,11 +197,6 @@ impl Failure {
         self.redirection.as_deref()
     }
 
-    /// Returns true if the reply shows that the server may not serve its names any more.
-    pub(super) const fn shows_change(&self) -> bool {
-        matches!(self.kind, Kind::ReadOnly | Kind::MasterDown | Kind::ClusterDown | Kind::WrongNode)
-    }
-
     /// Returns true if the connection that the failure came from must not be used again.
     pub(super) const fn spoils_connection(&self) -> bool {
         matches!(

@@ -347,8 +347,8 @@ impl Commands {
     fn deliver(&mut self, step: &mut Step<'_>, id: ConnId, outcomes: Vec<Outcome>) {
         let mut is_spoiled = false;
         for (call, outcome) in outcomes {
-            if outcome.as_ref().is_err_and(Failure::shows_change) {
-                step.report(Report::Unfit);
+            if let Some(report) = outcome.as_ref().err().and_then(Report::of) {
+                step.report(report);
             }
             if outcome.as_ref().is_err_and(Failure::spoils_connection) {
                 is_spoiled = true;

@@ -7,7 +7,7 @@
 //! The first commands travel in one write. HELLO comes behind PING, because PING decides about the login, and because
 //! no ACL can forbid HELLO. It asks for RESP3. A server that refuses keeps RESP2. On the first connection, HELLO also
 //! reports whether the server is a node of a cluster, and two more commands travel with it: a PUBLISH to a channel of no
-//! lock, and a read-only script that checks whether the user may subscribe to it. Only a node of a cluster gets further commands:
+//! lock (SPUBLISH, if the channels are known to be sharded), and a read-only script that checks whether the user may subscribe to it. Only a node of a cluster gets further commands:
 //! CLUSTER INFO, which reports whether the node serves all names, and an SPUBLISH without a subscriber, whose reply shows
 //! whether the node knows the command and lets this user have it. A client whose calls need replicas or disks asks on the first
 //! connection whether the server can wait for them (WAIT, WAITAOF). A server that does not know the script's command is
@@ -140,7 +140,7 @@ impl Handshake {
             steps.push_back(Step::Hello { resp3: false });
         }
         if is_first {
-            encode::command(out, &["PUBLISH", PROBE, ""]);
+            encode::command(out, &[terms.channels.unwrap_or(Channels::Plain).publish(), PROBE, ""]);
             let may_subscribe = may_subscribe(PROBE);
             encode::call(out, ("EVAL_RO", may_subscribe.script().source()), &may_subscribe);
             steps.extend([Step::Publish, Step::MaySubscribe]);
@@ -197,6 +197,11 @@ impl Handshake {
                 self.steps.push_back(Step::Hello { resp3: false });
             }
             (Step::Hello { .. }, _) => {}
+            (Step::Publish, Value::Error(text))
+                if self.channels == Some(Channels::Sharded) && is_unknown(&text) =>
+            {
+                return Err(Failure::lacks("the server has no SPUBLISH, which sharded channels need"));
+            }
             (Step::Publish, value) => self.is_denied |= is_denied(&value),
             // Redis 6 knows neither the command nor the check, and a server without scripts no EVAL either.
             (Step::MaySubscribe, Value::Error(text)) if is_unknown(&text) => {

@@ -1,5 +1,7 @@
 //! The reports of a server's connections to the topology.
 
+use leasehold_proto::StoreErrorKind as Kind;
+
 use super::batch::PendingCall;
 use super::value::Value;
 use crate::redis::channels::Channels;
@@ -12,7 +14,7 @@ pub(super) enum Report {
     Opened { channels: Option<Channels>, again: bool },
     /// The server cannot be reached, or says that it does not serve its names.
     Unfit,
-    /// Fewer replicas than necessary have acknowledged, so the server may have been replaced.
+    /// Fewer replicas than necessary have acknowledged or are connected, so the server may have been replaced.
     Unconfirmed,
     /// A call waits for the address of the server.
     Unknown,
@@ -28,4 +30,15 @@ pub(super) enum Report {
     LoggedIn(bool),
     /// The outcome of a query.
     Answered(Result<Vec<Value>, Failure>),
+}
+
+impl Report {
+    /// Returns what the failure of a call says about its server.
+    pub(super) const fn of(failure: &Failure) -> Option<Self> {
+        match failure.kind {
+            Kind::ReadOnly | Kind::MasterDown | Kind::ClusterDown | Kind::WrongNode => Some(Self::Unfit),
+            Kind::NoReplicas => Some(Self::Unconfirmed),
+            _ => None,
+        }
+    }
 }

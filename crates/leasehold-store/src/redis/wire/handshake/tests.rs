@@ -223,6 +223,19 @@ fn a_setting_for_sharded_channels_needs_no_probe() {
 }
 
 #[test]
+fn a_server_without_the_sharded_channels_of_the_setting_fails_the_connect() {
+    let options = ConnectOptions::default().sharded_pubsub(ShardedPubsub::On);
+    let mut server = Server::greeted_by("redis://server", &options, None);
+    assert!(server.sent().iter().any(|command| command.starts_with("SPUBLISH")));
+    let old = "-ERR unknown command `SPUBLISH`, with args beginning with: `leasehold:probe`, ``, ";
+    let failure = server.says(&format!("+PONG\r\n{}{old}\r\n", hello(2, "standalone"))).unwrap_err();
+    let error = failure.during(Verb::Connect, "".into());
+    assert_eq!((error.kind, error.applied), (StoreErrorKind::Server, Applied::No));
+    let source = std::error::Error::source(&error).expect("it says what the server lacks").to_string();
+    assert!(source.contains("the server has no SPUBLISH"), "{source}");
+}
+
+#[test]
 fn only_cluster_nodes_get_further_commands() {
     for hello in [&*hello(2, "standalone"), &*hello(2, "sentinel"), "+OK\r\n", "$-1\r\n", "*0\r\n"] {
         let mut server = Server::first();

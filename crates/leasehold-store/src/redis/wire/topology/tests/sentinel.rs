@@ -182,6 +182,33 @@ fn a_master_that_refuses_writes_is_asked_about() {
 }
 
 #[test]
+fn a_master_that_misses_its_replicas_is_asked_about_and_stays() {
+    let (mut driver, id) = live();
+    driver.pass(Duration::from_secs(1));
+    driver.set(1, LONG);
+    driver.says(id, "-NOREPLICAS Not enough good replicas to write.\r\n");
+    assert_eq!(driver.outcomes(), [(1, Err((Kind::NoReplicas, Applied::No)))]);
+    names(&mut driver, "s", "a", 1);
+    driver.set(2, LONG);
+    driver.says(id, ":1\r\n");
+    assert_eq!(driver.outcomes(), [(2, Ok(Reply::Int(1)))], "its sentinels name it, so its connection stays");
+}
+
+#[test]
+fn a_master_that_misses_its_replicas_is_left_for_the_one_that_the_sentinels_name() {
+    let (mut driver, id) = live();
+    driver.pass(Duration::from_secs(1));
+    driver.set(1, LONG);
+    driver.says(id, "-NOREPLICAS Not enough good replicas to write.\r\n");
+    assert_eq!(driver.outcomes(), [(1, Err((Kind::NoReplicas, Applied::No)))]);
+    names(&mut driver, "s", "b", 2);
+    driver.set(2, LONG);
+    let id = greets(&mut driver, "b", MASTER);
+    driver.says(id, ":1\r\n");
+    assert_eq!(driver.outcomes(), [(2, Ok(Reply::Int(1)))]);
+}
+
+#[test]
 fn calls_fail_when_no_sentinel_answers_and_succeed_when_one_does() {
     let mut driver = fleet(&["s", "t"]);
     driver.set(1, LONG);

@@ -4,9 +4,9 @@
 //! ends of open streams alone. The bytes are those of any server.
 //!
 //! # How it works
-//! Bytes choose inputs until they are used up. After each input the target checks that no call has two outcomes, that a
-//! call is written at most once and only while it has none, and that a call was never written if it is reported as not
-//! applied by anything but an error of the server. Then the wire is closed, and each call must have its outcome.
+//! Bytes choose inputs until they are used up. After each input the target checks that no call has two outcomes, and that
+//! a call was never written if it is reported as not applied by anything but an error of the server. Then the wire is closed.
+//! Each call must have its outcome by then, and was written at most twice, the second time because a server forgot its script.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

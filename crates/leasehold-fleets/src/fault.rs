@@ -139,7 +139,7 @@ impl Topology {
                 &[Policy::Replicated, Policy::Redisson, Policy::AtLeastOne, Policy::All, Policy::Fenced]
             }
             Self::Independent => &[Policy::Quorum],
-            Self::Single => &[Policy::Single],
+            Self::Single => &[Policy::Single, Policy::Fenced],
         }
     }
 

@@ -55,7 +55,7 @@ fn least_rights(topology: Topology) -> String {
         Topology::Sentinel => (Place::BehindSentinels, &["lock", "fenced", "expirable"][..]),
         Topology::Cluster => (Place::Cluster, &["lock", "fenced", "expirable"][..]),
         Topology::Independent => (Place::Standalone, &["redlock"][..]),
-        Topology::Single => (Place::Standalone, &["lock", "expirable"][..]),
+        Topology::Single => (Place::Standalone, &["lock", "fenced", "expirable"][..]),
     };
     let prefixes = [PREFIX.to_owned(), format!("{{{TAG}}}{PREFIX}")];
     let names: Vec<Names> = prefixes.iter().filter_map(|prefix| Names::behind(prefix)).collect();

@@ -9,9 +9,9 @@ use leasehold_proto::recipe::fair::FAIR;
 use leasehold_proto::recipe::fenced::{Tokens, with_tokens};
 use leasehold_proto::recipe::read_write::WRITE_LOCK;
 use leasehold_proto::recipe::reentrant::REENTRANT;
-use leasehold_proto::{Channel, Name, Reply, Verb};
+use leasehold_proto::{Channel, Confirm, Name, Reply, StoreErrorKind, Verb};
 
-use crate::harness::{Harness, bounded, millis, ms, next_timer, request, unknown};
+use crate::harness::{Harness, bounded, millis, ms, next_timer, refused, request, unknown};
 
 /// Creates a harness with hold 1 of owner 1, which was granted at 1 ms, and waiter 2 of owner 2.
 fn with_waiter(hold: Request, waiter: Request) -> Harness {
@@ -34,6 +34,11 @@ fn grant_of(outcome: Option<Outcome>) -> Grant {
 /// Releases hold 1 within the bound. Returns the verbs of the calls that were sent.
 fn verbs_of_release(harness: &mut Harness) -> Vec<Verb> {
     harness.release(2, 1, 9);
+    verbs(harness)
+}
+
+/// Returns the verbs of the calls without an answer.
+fn verbs(harness: &Harness) -> Vec<Verb> {
     harness.sent.iter().map(|(_, call)| call.verb()).collect()
 }
 
@@ -59,8 +64,11 @@ fn a_hold_passes_to_the_next_waiter_without_a_call() {
 fn a_hold_is_released_when_its_bound_is_over() {
     let mut harness = with_waiter(request(1, 30_000), request(2, 30_000));
     harness.release(3, 1, 9);
-    let sent: Vec<_> = harness.sent.iter().map(|(_, call)| call.verb()).collect();
-    assert_eq!(sent, [Verb::Release, Verb::Acquire], "the client's next attempt goes out behind its release");
+    assert_eq!(
+        verbs(&harness),
+        [Verb::Release, Verb::Acquire],
+        "the client's next attempt goes out behind its release"
+    );
 }
 
 #[test]
@@ -76,13 +84,14 @@ fn a_hold_that_was_passed_on_does_not_get_a_new_bound() {
 #[test]
 fn a_hold_passes_only_to_a_waiter_whose_terms_it_fits() {
     let off = Some(Duration::ZERO);
-    let unfit: [(&str, Request); 6] = [
+    let unfit: [(&str, Request); 7] = [
         ("a fixed lease", Request { watchdog: false, ..request(2, 30_000) }),
         ("a longer lease", request(2, 30_001)),
         ("a maximum hold that ends before the lease", bounded(request(2, 30_000), 29_000)),
         ("a minimum hold", Request { min_hold: Some(Duration::from_secs(1)), ..request(2, 30_000) }),
         ("no hand-off", Request { hand_off: off, ..request(2, 30_000) }),
         ("a server's uptime", Request { uptime: Duration::from_secs(1), ..request(2, 30_000) }),
+        ("a replica", Request { replicas: Some(Confirm::AtLeast(1)), ..request(2, 30_000) }),
     ];
     for (what, waiter) in unfit {
         let mut harness = with_waiter(request(1, 30_000), waiter);
@@ -184,8 +193,7 @@ fn a_fenced_hold_passes_on_with_the_tokens_that_its_grant_reserved() {
     }
     assert!(harness.sent.is_empty(), "{:?}", harness.sent);
     harness.release(100, 17, 60);
-    let sent: Vec<_> = harness.sent.iter().map(|(_, call)| call.verb()).collect();
-    assert_eq!(sent, [Verb::Release, Verb::Acquire], "the sixteenth holder has the last token");
+    assert_eq!(verbs(&harness), [Verb::Release, Verb::Acquire], "the sixteenth holder has the last token");
 }
 
 #[test]
@@ -241,6 +249,64 @@ fn a_hold_whose_renewal_is_on_its_way_is_released() {
 }
 
 #[test]
+fn a_hold_whose_renewal_has_an_unknown_outcome_is_released() {
+    let mut harness = with_renewal();
+    harness.answer(1_001, unknown(Verb::Renew));
+    harness.release(1_002, 1, 9);
+    assert_eq!(verbs(&harness).first(), Some(&Verb::Release));
+    assert_eq!(harness.claim(1_002, 2), None);
+}
+
+/// Creates a harness with a bound of a minute, holds 1 and 3 of one owner, and waiter 2 of another one.
+fn with_re_entry() -> Harness {
+    let mut harness = Harness::with(Settings { hand_off: Duration::from_secs(60), ..Settings::default() });
+    harness.hold(0, 1, request(1, 30_000));
+    harness.hold(1, 3, request(1, 30_000));
+    harness.step(2, Event::Acquire(Id(2), request(2, 30_000)));
+    assert_eq!(verbs(&harness), []);
+    harness
+}
+
+#[test]
+fn a_hold_whose_count_is_being_raised_is_released() {
+    let mut harness = with_waiter(request(1, 30_000), request(2, 30_000));
+    harness.step(1, Event::Acquire(Id(3), request(1, 30_000)));
+    harness.step(1, Event::Cancel(Id(3)));
+    assert_eq!(verbs_of_release(&mut harness)[..2], [Verb::Renew, Verb::Release]);
+    assert_eq!(harness.claim(2, 2), None);
+}
+
+#[test]
+fn a_hold_whose_count_is_being_lowered_is_released() {
+    let mut harness = with_re_entry();
+    harness.release(3, 3, 8);
+    harness.release(3, 1, 9);
+    let remaining: Vec<_> = harness.sent.iter().map(|(_, call)| call.argument("remaining")).collect();
+    assert_eq!(remaining[..2], [Some("1"), Some("0")]);
+    assert_eq!(harness.claim(3, 2), None);
+}
+
+#[test]
+fn a_hold_whose_count_was_not_lowered_is_released() {
+    let mut harness = with_re_entry();
+    harness.release(3, 3, 8);
+    harness.answer(4, refused(StoreErrorKind::Busy));
+    harness.release(5, 1, 9);
+    assert_eq!(verbs(&harness).first(), Some(&Verb::Release));
+    assert_eq!(harness.claim(5, 2), None);
+}
+
+#[test]
+fn a_hold_whose_count_was_lowered_passes_on() {
+    let mut harness = with_re_entry();
+    harness.release(3, 3, 8);
+    harness.answer(4, Ok(Reply::Int(0)));
+    harness.release(5, 1, 9);
+    assert_eq!(verbs(&harness), []);
+    grant_of(harness.claim(5, 2));
+}
+
+#[test]
 fn a_renewed_hold_passes_on() {
     let mut harness = with_renewal();
     harness.answer(1_001, Ok(Reply::Int(1)));
@@ -254,9 +320,12 @@ fn a_lost_hold_passes_to_no_waiter() {
     let mut harness = with_renewal();
     harness.answer(1_001, Ok(Reply::Int(0)));
     assert_eq!(harness.engine.lost(Id(1), ms(1_001)), Some(LostReason::Deleted));
+    assert_eq!(verbs(&harness), [Verb::Acquire], "the waiter makes an attempt");
     harness.release(1_002, 1, 9);
     assert_eq!(harness.claim(1_002, 9), Some(Outcome::Released(Ok(false))));
     assert_eq!(harness.claim(1_002, 2), None);
+    harness.answer(1_003, Ok(Reply::Nil));
+    grant_of(harness.claim(1_003, 2));
 }
 
 #[test]
@@ -281,6 +350,17 @@ fn a_waiter_that_left_or_is_late_gets_no_hold() {
     assert_eq!(verbs_of_release(&mut harness), []);
     assert_eq!(harness.claim(2, 2), Some(Outcome::Acquired(Err(AcquireFailure::Contended))));
     grant_of(harness.claim(2, 4));
+}
+
+#[test]
+fn a_first_waiter_that_left_gets_no_hold() {
+    let mut harness = with_waiter(request(1, 30_000), request(2, 30_000));
+    harness.step(1, Event::Acquire(Id(3), request(3, 30_000)));
+    harness.step(1, Event::Cancel(Id(2)));
+    assert_eq!(verbs_of_release(&mut harness), []);
+    grant_of(harness.claim(2, 3));
+    harness.release(2, 3, 10);
+    assert_eq!(verbs(&harness), [Verb::Release], "no waiter is left");
 }
 
 #[test]

@@ -180,6 +180,21 @@ fn a_wait_survives_a_cluster_that_is_down() {
 }
 
 #[test]
+fn a_wait_survives_a_server_that_loads_its_data() {
+    a_wait_survives(StoreErrorKind::Loading);
+}
+
+#[test]
+fn a_wait_survives_a_replica_that_has_lost_its_master() {
+    a_wait_survives(StoreErrorKind::MasterDown);
+}
+
+#[test]
+fn a_wait_survives_a_master_that_becomes_a_replica() {
+    a_wait_survives(StoreErrorKind::ReadOnly);
+}
+
+#[test]
 fn a_waiter_that_leaves_ends_its_subscription() {
     for request in [request(1, 30_000), fair(request(1, 30_000))] {
         for leaves in [Event::Cancel(Id(1)), Event::Tick, Event::Close(Id(5))] {

@@ -102,7 +102,7 @@ impl Invariant for WakeUps {
                     false => after.is_free(),
                 };
                 let lets_readers_in = self.note_marks(name, &before.marks, &after.marks);
-                // The time of the next waiter begins when it becomes the head, and that of a reader without such a mark.
+                // The time of the next waiter begins when it becomes the head, and that of a reader when no mark keeps it out.
                 if free && (before.queue.first() != after.queue.first() || lets_readers_in) {
                     let times = [self.freed.get_mut(name), self.ran_out.get_mut(name)];
                     times.into_iter().flatten().for_each(|at| *at = view.now);
@@ -189,7 +189,8 @@ impl WakeUps {
         }
     }
 
-    /// Notes the marks, and those that came back without a call. Returns true if the last abandoned mark is gone.
+    /// Notes the marks, and those that came back without a call. Returns true if the last mark is gone, or the last abandoned
+    /// one.
     fn note_marks(&mut self, name: &Arc<str>, before: &[Wire], after: &[Wire]) -> bool {
         let known = self.marks.get(name).cloned().unwrap_or_default();
         let revived = self.revived.entry(Arc::clone(name)).or_default();
@@ -199,7 +200,7 @@ impl WakeUps {
         if let Some(revived) = self.revived.get_mut(name) {
             revived.retain(|mark| after.contains(mark));
         }
-        kept_readers_out && !self.keeps_readers_out(name)
+        kept_readers_out && !self.keeps_readers_out(name) || !known.is_empty() && after.is_empty()
     }
 
     /// Returns true if an abandoned mark keeps readers out: a mark that has come back, or the mark of a killed process. It

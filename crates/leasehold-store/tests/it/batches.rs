@@ -1,5 +1,7 @@
 //! Calls that travel as rows of one command: each has the outcome that it has alone.
 
+mod backend;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -25,6 +27,8 @@ use leasehold_store::Store;
 use leasehold_store::redis::{ConnectOptions, Redis};
 use leasehold_testkit::servers::RedisServer;
 
+use self::backend::{Backend, open};
+
 /// The outcome of a call, without the text of an error.
 type Outcome = Result<Reply, (StoreErrorKind, Applied)>;
 
@@ -42,9 +46,12 @@ static BREAK: Script = Script::new(
     "-- KEYS[1] key string any\n-- ARGV[1] value string any\nreturn KEYS[1] .. nothing[ARGV[1]]",
 );
 
+fn options(rows: usize, resp3: bool) -> ConnectOptions {
+    ConnectOptions::default().timeout(LIMIT).batch_rows(rows).at_once(1).resp3(resp3)
+}
+
 async fn connect(server: &RedisServer, rows: usize, resp3: bool) -> Redis {
-    let options = ConnectOptions::default().timeout(LIMIT).batch_rows(rows).at_once(1).resp3(resp3);
-    Redis::connect(&server.url().parse().unwrap(), options).await.unwrap()
+    open(&server.url(), options(rows, resp3)).await
 }
 
 /// Runs the calls together, behind one that lets the others gather.
@@ -56,14 +63,14 @@ async fn outcomes(store: &Redis, calls: &[Call]) -> Vec<Outcome> {
 }
 
 /// Returns the keys of a server with their values, and whether each expires.
-fn keyspace(server: &RedisServer) -> BTreeMap<String, String> {
-    let keys = server.cli(&["KEYS", "*"]);
+fn keyspace(server: &Backend) -> BTreeMap<String, String> {
+    let keys = server.execute(&["KEYS", "*"]);
     let read = |key: &str| {
-        let expires = server.cli(&["PTTL", key]) != "-1";
-        let value = match &*server.cli(&["TYPE", key]) {
-            "hash" => server.cli(&["HGETALL", key]),
-            "list" => server.cli(&["LRANGE", key, "0", "-1"]),
-            _ => server.cli(&["GET", key]),
+        let expires = server.execute(&["PTTL", key]) != "-1";
+        let value = match &*server.execute(&["TYPE", key]) {
+            "hash" => server.execute(&["HGETALL", key]),
+            "list" => server.execute(&["LRANGE", key, "0", "-1"]),
+            _ => server.execute(&["GET", key]),
         };
         format!("{value} {expires}")
     };
@@ -177,10 +184,8 @@ async fn batched_and_single_calls_have_equal_replies_and_effects() {
             calls.push(call(script, &format!("key{}", random.below(8)), value));
         }
     }
-    for resp3 in [false, true] {
-        let servers = [RedisServer::start(), RedisServer::start()];
-        let (alone, together) =
-            (connect(&servers[0], 1, resp3).await, connect(&servers[1], ROWS, resp3).await);
+    for (resp3, servers) in Backend::pairs() {
+        let (alone, together) = (servers[0].connect(1, resp3).await, servers[1].connect(ROWS, resp3).await);
         for part in calls.chunks(300) {
             let expected = outcomes(&alone, part).await;
             assert!(expected.iter().any(Result::is_ok) && expected.iter().any(Result::is_err));
@@ -191,7 +196,7 @@ async fn batched_and_single_calls_have_equal_replies_and_effects() {
             }
             assert_eq!(keyspace(&servers[1]), keyspace(&servers[0]));
         }
-        let [alone, together] = servers.map(|server| server.commandstats()["evalsha"]);
+        let [alone, together] = servers.map(|server| server.scripts_run());
         assert!(together * 2 < alone, "{together} commands, and {alone} without batches");
     }
 }
@@ -269,18 +274,17 @@ async fn recipes_have_equal_outcomes_and_effects_in_batches_and_alone() {
     for Row { what, before, call, .. } in holds().into_iter().chain(counters()) {
         parts.push((what, [before, vec![call; 3]].concat()));
     }
-    for resp3 in [false, true] {
-        let servers = [RedisServer::start(), RedisServer::start()];
-        let stores = [connect(&servers[0], 1, resp3).await, connect(&servers[1], ROWS, resp3).await];
+    for (resp3, servers) in Backend::pairs() {
+        let stores = [servers[0].connect(1, resp3).await, servers[1].connect(ROWS, resp3).await];
         let mut failed = 0;
         for (what, calls) in &parts {
             let mut seen = Vec::new();
             for (server, store) in servers.iter().zip(&stores) {
                 // The waiters of a queue have five seconds, so each part begins anew.
-                assert_eq!(server.cli(&["FLUSHALL"]), "OK");
+                assert_eq!(server.execute(&["FLUSHALL"]), "OK");
                 let outcomes = outcomes(store, calls).await.into_iter();
                 let outcomes: Vec<_> = outcomes.map(|outcome| outcome.map(without_times)).collect();
-                seen.push((outcomes, server.cli(&["EVAL", STATE, "0"])));
+                seen.push((outcomes, server.execute(&["EVAL", STATE, "0"])));
             }
             let [(alone, state), (together, state_together)] = &seen[..] else { unreachable!() };
             for (index, (batched, single)) in together.iter().zip(alone).enumerate() {
@@ -289,7 +293,7 @@ async fn recipes_have_equal_outcomes_and_effects_in_batches_and_alone() {
             assert_eq!(state_together, state, "{what}");
             failed += alone.iter().filter(|outcome| outcome.is_err()).count();
         }
-        let [alone, together] = servers.map(|server| scripts_run(&server));
+        let [alone, together] = servers.map(|server| server.scripts_run());
         assert!(failed > 1_000, "only {failed} calls failed");
         assert!(together * 10 < alone, "{together} commands, and {alone} without batches");
     }

@@ -51,7 +51,8 @@ impl Admin for EmbeddedAdmin {
     }
 }
 
-fn text(frame: Frame) -> String {
+/// Returns a reply as redis-cli prints it.
+pub(crate) fn text(frame: Frame) -> String {
     match frame {
         Frame::Simple(text) | Frame::Error(text) => text,
         Frame::Int(number) => number.to_string(),
@@ -61,7 +62,7 @@ fn text(frame: Frame) -> String {
     }
 }
 
-fn unix_ms() -> u64 {
+pub(crate) fn unix_ms() -> u64 {
     #[expect(clippy::disallowed_methods, reason = "the clock of a server in a test")]
     let now = SystemTime::now();
     now.duration_since(UNIX_EPOCH).unwrap().as_millis().try_into().unwrap()
@@ -137,7 +138,7 @@ async fn a_cluster_node_passes_the_whole_contract() {
 
 #[tokio::test]
 async fn a_cluster_passes_the_whole_contract() {
-    let admin = FleetAdmin(Cluster::start(3, 0));
+    let admin = FleetAdmin(Cluster::start(3, 1));
     whole_contract(&admin.0.url(), &admin).await;
 }
 
@@ -152,6 +153,23 @@ async fn both_stores_pass_the_store_contract() {
     for name in store::NAMES {
         on_both(name, store::run, store::run).await;
     }
+}
+
+#[tokio::test]
+async fn a_store_of_resp2_passes_the_contracts_of_stores_and_of_queued_waiters() {
+    let server = RedisServer::start();
+    let options = ConnectOptions::default().resp3(false);
+    let redis = Redis::connect(&server.url().parse().unwrap(), options).await.unwrap();
+    for name in store::NAMES {
+        println!("{name}");
+        store::run(name, &redis, &server).await;
+    }
+    for name in keep_alive::NAMES {
+        println!("{name}");
+        keep_alive::run(name, &redis, &server).await;
+    }
+    let clients = server.cli(&["CLIENT", "LIST"]);
+    assert!(!clients.contains("resp=3"), "{clients}");
 }
 
 #[tokio::test]

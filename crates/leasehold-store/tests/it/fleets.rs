@@ -170,7 +170,7 @@ async fn a_slot_that_moves_loses_no_call_and_runs_none_twice() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_and_channels_follow_a_killed_master_of_a_cluster() {
-    let mut cluster = Cluster::start(3, 3);
+    let mut cluster = Cluster::start(3, 1);
     let store = connect_to(&cluster.url()).await.unwrap();
     let (key, channel) = ("{job}", "channel:{job}");
     let (_subscription, mut heard) = listen(&store, channel).await;
@@ -188,7 +188,7 @@ async fn calls_and_channels_follow_a_killed_master_of_a_cluster() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_follow_a_frozen_master_of_a_cluster() {
-    let cluster = Cluster::start(3, 3);
+    let cluster = Cluster::start(3, 1);
     let store = connect_to(&cluster.url()).await.unwrap();
     let key = "{job}";
     let slot = cluster.slot_of_key(key);

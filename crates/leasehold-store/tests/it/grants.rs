@@ -181,7 +181,7 @@ mod secured {
     async fn the_smallest_rights_in_an_encrypted_cluster_pass_the_whole_contract() {
         let (authority, encryption) = encryption();
         let (password, user) = (Some("secret".to_owned()), user(Place::Cluster));
-        let options = ClusterOptions { replicas: 0, password, user, encryption, ..ClusterOptions::default() };
+        let options = ClusterOptions { replicas: 1, password, user, encryption, ..ClusterOptions::default() };
         let admin = FleetAdmin(Cluster::with(options));
         pass_the_contract(&admin.0.url(), &authority, &admin).await;
         is_limited(&admin.0.nodes()[0]);

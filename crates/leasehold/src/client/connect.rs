@@ -253,6 +253,15 @@ mod tests {
 
     const SOON: Duration = Duration::from_secs(20);
 
+    #[test]
+    fn replicas_have_a_third_of_the_timeout_of_a_call_unless_their_time_is_set() {
+        let replicas = Replicas { policy: Confirm::AtLeast(1), ..Replicas::default() };
+        let within = |replicas: Replicas| replicas.confirmation(Duration::from_secs(6)).within;
+        assert_eq!(within(replicas), Duration::from_secs(2));
+        let own = Duration::from_millis(100);
+        assert_eq!(within(Replicas { within: Some(own), ..replicas }), own);
+    }
+
     /// A store that grants `held`, panics at an inspect and answers no other call.
     struct Panicking;
 

@@ -7,7 +7,7 @@ use leasehold::{Client, ConnectError};
 use leasehold_testkit::servers::{Monitor, RedisServer};
 
 use super::{Folder, toml};
-use crate::support::eventually;
+use crate::support::{eventually, soon};
 
 /// Returns true if the remaining time fits a lease of so many minutes that began just now.
 fn is_of(left: Duration, minutes: u64) -> bool {
@@ -76,6 +76,23 @@ async fn spin_locks_use_the_configured_pauses() {
         monitor.commands().iter().filter(|words| words[0].to_lowercase().starts_with("eval")).count();
     // One attempt at first, and one attempt at the end of the wait.
     assert!(questions <= 2, "{questions} questions");
+}
+
+#[tokio::test]
+async fn a_lock_passes_on_for_the_configured_bound() {
+    for (bound, passes_on) in [("0s", false), ("1h", true)] {
+        let config = toml(&format!("url = 'memory://'\nwatchdog = '40m'\nhand_off = '{bound}'")).unwrap();
+        let client = config.connect().await.unwrap();
+        let waiting = client.lock("a");
+        let guard = client.lock("a").lock().await.unwrap();
+        let wire = guard.wire_owner();
+        let waiter = tokio::spawn(async move { waiting.lock().await.map(|guard| guard.wire_owner()) });
+        // On this runtime of one thread, the task is in the wait queue after the yield.
+        tokio::task::yield_now().await;
+        guard.release().await.unwrap();
+        let next = soon("its turn", waiter).await.unwrap().unwrap();
+        assert_eq!(next == wire, passes_on, "{bound}");
+    }
 }
 
 #[tokio::test]

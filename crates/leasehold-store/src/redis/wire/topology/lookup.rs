@@ -204,6 +204,16 @@ mod tests {
     }
 
     #[test]
+    fn a_round_that_is_wanted_during_another_begins_after_its_end() {
+        let mut lookup = begun(2);
+        lookup.want();
+        assert!(!lookup.is_due(ms(5_000)), "a round is under way");
+        assert_eq!(lookup.next(ms(0)), Some(NodeId(1)));
+        assert!(matches!(lookup.answered(ms(1), NodeId(1), map(1), 0), Some(Found::Map(_))));
+        assert!(!lookup.is_due(ms(1_000)) && lookup.is_due(ms(1_001)));
+    }
+
+    #[test]
     fn a_map_of_an_earlier_epoch_counts_only_without_another() {
         let mut lookup = begun(2);
         lookup.next(ms(0));

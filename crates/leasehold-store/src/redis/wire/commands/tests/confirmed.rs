@@ -208,6 +208,33 @@ fn all_means_the_replicas_that_are_connected_now() {
 }
 
 #[test]
+fn the_replicas_are_counted_again_on_the_next_connection_however_soon_it_opens() {
+    let (mut driver, id) = driver(Confirm::all(0));
+    driver.says(id, counted(REPLICAS));
+    driver.says(id, ":0\r\n:1\r\n");
+    driver.outcomes();
+    driver.hang_up(id);
+    let again = driver.accept();
+    assert_ne!(again, id);
+    driver.says(again, "+PONG\r\n");
+    driver.taken(again);
+    driver.set(1, LONG);
+    assert_eq!(driver.commands(again), ["INFO replication"], "the server may be another one");
+    driver.says(again, counted(&REPLICAS.replace("wait_bgsave", "online")));
+    assert_eq!(driver.commands(again), ["EVAL 1 k 1", "WAIT 2 500"]);
+}
+
+#[test]
+fn a_group_waits_for_its_replicas_as_long_as_the_options_say() {
+    for (within, wait) in [(Duration::from_millis(1_667), "WAIT 1 1667"), (Duration::ZERO, "WAIT 1 1")] {
+        let (mut driver, id) = driver_with(Confirmation::new(Confirm::AtLeast(1), within));
+        assert_eq!(driver.commands(id)[1..], ["EVAL 1 k 0", wait], "zero is no limit to a server");
+        driver.says(id, ":0\r\n:1\r\n");
+        assert_eq!(driver.outcomes(), [(1, Ok(Reply::Int(0)))]);
+    }
+}
+
+#[test]
 fn a_server_that_is_no_master_any_more_confirms_nothing_and_is_left() {
     let (mut driver, id) = driver(Confirm::AtLeast(0));
     driver.says(id, ":0\r\n-UNBLOCKED force unblock from blocking operation\r\n");

@@ -6,7 +6,7 @@ use leasehold_proto::{Applied, Call, Reply, Scope, StoreErrorKind as Kind};
 
 use super::{array, at, driver};
 use crate::redis::connect::ConnectOptions;
-use crate::redis::url::{ServerUrl, Servers};
+use crate::redis::url::{Address, ServerUrl, Servers};
 use crate::redis::wire::harness::{Driver, LONG, SET, SHORT};
 use crate::redis::wire::{ConnId, Input};
 use crate::sharding::ShardedPubsub;
@@ -113,6 +113,52 @@ fn a_call_that_is_directed_elsewhere_is_sent_there_and_later_ones_go_there_at_on
     driver.says(b, ":1\r\n");
     assert_eq!(driver.outcomes(), [ran(first), ran(second)]);
     assert_eq!(driver.replaced, [Scope::slots([slot])]);
+}
+
+#[test]
+fn a_redirection_without_a_host_leads_to_another_port_of_the_node_that_answered() {
+    let (mut driver, a, _) = live();
+    let slot = set(LOW, 0).slot().unwrap();
+    let call = driver.submit(set(LOW, 1), LONG);
+    driver.says(a, format!("-MOVED {slot} :7\r\n"));
+    let named = accepts(&mut driver, "a");
+    assert_eq!(driver.addresses[&named], Address::Tcp { host: "a".to_owned(), port: 7 });
+    assert_eq!(driver.commands(named), [format!("EVAL 1 {LOW} 1")]);
+    driver.says(named, ":1\r\n");
+    assert_eq!(driver.outcomes(), [ran(call)]);
+}
+
+#[test]
+fn a_node_that_refuses_writes_is_asked_about_and_the_next_call_goes_to_the_new_master() {
+    let (mut driver, a, b) = live();
+    driver.pass(Duration::from_secs(2));
+    let refused = driver.submit(set(LOW, 1), LONG);
+    driver.says(a, "-READONLY You can't write against a read only replica.\r\n");
+    assert_eq!(driver.outcomes(), [(refused, Err((Kind::ReadOnly, Applied::No)))]);
+    let asked = driver.dials()[0].to_owned();
+    draws(&mut driver, &asked, &[(0, 16_383, "b")], 2);
+    assert_eq!(driver.replaced, [Scope::slots(0..8_192)]);
+    let retry = driver.submit(set(LOW, 2), LONG);
+    assert_eq!(driver.commands(b), [format!("EVALSHA 1 {LOW} 2")]);
+    driver.says(b, ":1\r\n");
+    assert_eq!(driver.outcomes(), [ran(retry)]);
+}
+
+#[test]
+fn a_node_that_misses_its_replicas_is_asked_about_and_stays() {
+    let (mut driver, a, _) = live();
+    driver.pass(Duration::from_secs(2));
+    let refused = driver.submit(set(LOW, 1), LONG);
+    driver.says(a, "-NOREPLICAS Not enough good replicas to write.\r\n");
+    assert_eq!(driver.outcomes(), [(refused, Err((Kind::NoReplicas, Applied::No)))]);
+    let asked = driver.dials()[0].to_owned();
+    draws(&mut driver, &asked, &HALVES, 1);
+    driver.taken(a);
+    let retry = driver.submit(set(LOW, 2), LONG);
+    assert_eq!(driver.commands(a).len(), 1, "the map names the node, so its connection stays");
+    driver.says(a, ":1\r\n");
+    assert_eq!(driver.outcomes(), [ran(retry)]);
+    assert_eq!(driver.replaced, []);
 }
 
 #[test]

@@ -6,8 +6,8 @@ use leasehold_proto::{Applied, Confirm, Reply, Scope, StoreErrorKind as Kind};
 
 use super::{array, at, driver};
 use crate::confirm::Confirmation;
-use crate::redis::connect::ConnectOptions;
-use crate::redis::url::{ServerUrl, Servers};
+use crate::redis::connect::{AddressMap, ConnectOptions};
+use crate::redis::url::{Address, ServerUrl, Servers};
 use crate::redis::wire::harness::{Driver, LONG};
 use crate::redis::wire::{ConnId, Input};
 
@@ -363,4 +363,33 @@ fn a_master_that_its_replicas_do_not_follow_is_asked_about() {
     names(&mut driver, "s", "b", 2);
     assert!(!driver.streams.contains_key(&id));
     assert_eq!(driver.replaced, [Scope::All]);
+}
+
+#[test]
+fn the_addresses_of_the_master_and_of_sentinels_that_sentinels_name_are_translated() {
+    let url = ServerUrl {
+        servers: Servers::Sentinel { sentinels: vec![at("s")], service: "m".to_owned(), credentials: None },
+        tls: false,
+        credentials: None,
+        db: 0,
+    };
+    let public = |announced| match announced {
+        Address::Tcp { host, port } => Address::Tcp { host: format!("public-{host}"), port: port + 1 },
+        unix @ Address::Unix { .. } => unix,
+    };
+    let map = Some(AddressMap::new(public));
+    let mut driver = Driver::of(url, ConnectOptions::default().resp3(false).at_once(1).address_map(map));
+    driver.set(1, LONG);
+    let others = "*1\r\n".to_owned() + &array(&["name", "t", "ip", "t", "port", "1"]);
+    names_with(&mut driver, "s", "a", 1, &others);
+    let id = greets(&mut driver, "public-a", MASTER);
+    assert_eq!(driver.addresses[&id], Address::Tcp { host: "public-a".to_owned(), port: 2 });
+    driver.says(id, ":1\r\n");
+    assert_eq!(driver.outcomes(), [(1, Ok(Reply::Int(1)))]);
+    driver.pass(Duration::from_secs(11));
+    names_with(&mut driver, "s", "a", 1, &others);
+    let sentinel = names(&mut driver, "public-t", "a", 1);
+    assert_eq!(driver.addresses[&sentinel], Address::Tcp { host: "public-t".to_owned(), port: 2 });
+    assert!(driver.streams.contains_key(&id), "both sentinels name the same master");
+    assert_eq!(driver.replaced, []);
 }

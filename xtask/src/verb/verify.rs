@@ -11,7 +11,7 @@ use super::{counts, fleets, fuzz, interleave, interop, mutants, package, sim, te
 use crate::shell::{Done, Part, cargo, run as run_command, summary};
 
 /// The mutants for every change, a share with mutants of each crate. `cargo x hunt` tries all mutants.
-pub(super) const MUTANTS_SHARE: [&str; 2] = ["--share", "1/61"];
+pub(super) const MUTANTS_SHARE: [&str; 2] = ["--share", "1/54"];
 /// The number of schedules of each kind in each scenario of the interleavings.
 const SCHEDULES_SHARE: &str = "2000";
 /// The inputs of each fuzz target, which are the same each time. `cargo x hunt` searches on.

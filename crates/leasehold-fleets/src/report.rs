@@ -16,7 +16,7 @@ const LATE: u64 = 3 * SECOND;
 /// The time limit for each client to be granted a lock after a fault.
 pub(crate) const SERVED_WITHIN: u64 = 10 * SECOND;
 /// The number of faults that lose grants after which a policy without confirmation must have shown a double grant.
-const TOO_GENTLE_AFTER: usize = 32;
+const TOO_GENTLE_AFTER: usize = 16;
 
 /// The results of one fleet.
 #[derive(Debug)]

@@ -20,6 +20,22 @@ const WAITER_BYTES_MAX: i64 = 300;
 /// The goal is 800 bytes. This bound only keeps the engine from growing.
 const WAITER_ON_OWN_NAME_BYTES_MAX: i64 = 2_000;
 
+/// Returns this many locks, each with a name of its own.
+fn locks(count: u64) -> Vec<Subject> {
+    (0..count).map(|lock| subject(&format!("lock:{lock}"), &REENTRANT)).collect()
+}
+
+/// Prints the bytes of one of few and of many. Returns those of one of [`MANY`].
+#[expect(clippy::print_stdout, reason = "a cost is printed")]
+fn print_bytes(what: &str, bytes_of: impl Fn(u64) -> i64) -> i64 {
+    for count in [10, 1_000, 20_000] {
+        println!("{count} {what}: {} bytes each", bytes_of(count));
+    }
+    let bytes = bytes_of(MANY);
+    println!("{MANY} {what}: {bytes} bytes each");
+    bytes
+}
+
 /// Makes uncontended pairs of an acquire and a release, and returns the steps and allocations of one pair.
 fn pair(locks: &[Subject], pairs: u64) -> (f64, f64) {
     let mut harness = Harness::new(16);
@@ -41,7 +57,7 @@ fn pair(locks: &[Subject], pairs: u64) -> (f64, f64) {
 
 #[test]
 fn an_uncontended_pair_makes_few_steps_and_allocations() {
-    let locks: Vec<_> = (0..PAIRS).map(|lock| subject(&format!("lock:{lock}"), &REENTRANT)).collect();
+    let locks = locks(PAIRS);
     for names in [1, locks.len()] {
         let (steps, allocations) = pair(&locks[..names], PAIRS);
         println!("a pair on {names} names: {steps} steps, {allocations} allocations");
@@ -52,7 +68,7 @@ fn an_uncontended_pair_makes_few_steps_and_allocations() {
 
 /// Returns the bytes that the engine keeps for each of this many held locks.
 fn bytes_of_a_hold(holds: u64) -> i64 {
-    let locks: Vec<_> = (0..holds).map(|lock| subject(&format!("lock:{lock}"), &REENTRANT)).collect();
+    let locks = locks(holds);
     let mut harness = Harness::new(16);
     for lock in &locks {
         harness.hold(request(lock, 1));
@@ -62,11 +78,7 @@ fn bytes_of_a_hold(holds: u64) -> i64 {
 
 #[test]
 fn a_hold_takes_few_bytes() {
-    for holds in [10, 1_000, 20_000] {
-        println!("{holds} holds: {} bytes each", bytes_of_a_hold(holds));
-    }
-    let bytes = bytes_of_a_hold(MANY);
-    println!("{MANY} holds: {bytes} bytes each");
+    let bytes = print_bytes("holds", bytes_of_a_hold);
     assert!(bytes <= HOLD_BYTES_MAX, "{bytes} bytes");
 }
 
@@ -81,19 +93,15 @@ fn bytes_of_a_waiter(waiters: u64, deadline: Option<Duration>) -> i64 {
 
 #[test]
 fn a_waiter_of_a_shared_name_takes_few_bytes() {
-    for waiters in [10, 1_000, 20_000] {
-        println!("{waiters} waiters: {} bytes each", bytes_of_a_waiter(waiters, None));
-    }
     let deadline = Some(Duration::from_secs(60));
     println!("{MANY} waiters with a deadline: {} bytes each", bytes_of_a_waiter(MANY, deadline));
-    let bytes = bytes_of_a_waiter(MANY, None);
-    println!("{MANY} waiters: {bytes} bytes each");
+    let bytes = print_bytes("waiters", |waiters| bytes_of_a_waiter(waiters, None));
     assert!(bytes <= WAITER_BYTES_MAX, "{bytes} bytes");
 }
 
 /// Returns the bytes that the engine keeps for each of this many waiters, which wait for as many locks of another client.
 fn bytes_of_a_waiter_on_its_own_name(waiters: u64) -> i64 {
-    let locks: Vec<_> = (0..waiters).map(|lock| subject(&format!("lock:{lock}"), &REENTRANT)).collect();
+    let locks = locks(waiters);
     let mut harness = Harness::new(waiters as usize);
     harness.refuse(waiters, |owner| request(&locks[owner as usize], owner));
     harness.count.allocated.bytes_current / waiters as i64
@@ -101,10 +109,6 @@ fn bytes_of_a_waiter_on_its_own_name(waiters: u64) -> i64 {
 
 #[test]
 fn the_bytes_of_a_waiter_on_its_own_name_do_not_grow() {
-    for waiters in [10, 1_000, 20_000] {
-        println!("{waiters} waiters on own names: {} bytes each", bytes_of_a_waiter_on_its_own_name(waiters));
-    }
-    let bytes = bytes_of_a_waiter_on_its_own_name(MANY);
-    println!("{MANY} waiters on own names: {bytes} bytes each");
+    let bytes = print_bytes("waiters on own names", bytes_of_a_waiter_on_its_own_name);
     assert!(bytes <= WAITER_ON_OWN_NAME_BYTES_MAX, "{bytes} bytes");
 }

@@ -34,12 +34,7 @@ fn grant_of(outcome: Option<Outcome>) -> Grant {
 /// Releases hold 1 within the bound. Returns the verbs of the calls that were sent.
 fn verbs_of_release(harness: &mut Harness) -> Vec<Verb> {
     harness.release(2, 1, 9);
-    verbs(harness)
-}
-
-/// Returns the verbs of the calls without an answer.
-fn verbs(harness: &Harness) -> Vec<Verb> {
-    harness.sent.iter().map(|(_, call)| call.verb()).collect()
+    harness.verbs()
 }
 
 #[test]
@@ -65,7 +60,7 @@ fn a_hold_is_released_when_its_bound_is_over() {
     let mut harness = with_waiter(request(1, 30_000), request(2, 30_000));
     harness.release(3, 1, 9);
     assert_eq!(
-        verbs(&harness),
+        harness.verbs(),
         [Verb::Release, Verb::Acquire],
         "the client's next attempt goes out behind its release"
     );
@@ -193,7 +188,7 @@ fn a_fenced_hold_passes_on_with_the_tokens_that_its_grant_reserved() {
     }
     assert!(harness.sent.is_empty(), "{:?}", harness.sent);
     harness.release(100, 17, 60);
-    assert_eq!(verbs(&harness), [Verb::Release, Verb::Acquire], "the sixteenth holder has the last token");
+    assert_eq!(harness.verbs(), [Verb::Release, Verb::Acquire], "the sixteenth holder has the last token");
 }
 
 #[test]
@@ -253,7 +248,7 @@ fn a_hold_whose_renewal_has_an_unknown_outcome_is_released() {
     let mut harness = with_renewal();
     harness.answer(1_001, unknown(Verb::Renew));
     harness.release(1_002, 1, 9);
-    assert_eq!(verbs(&harness).first(), Some(&Verb::Release));
+    assert_eq!(harness.verbs().first(), Some(&Verb::Release));
     assert_eq!(harness.claim(1_002, 2), None);
 }
 
@@ -263,7 +258,7 @@ fn with_re_entry() -> Harness {
     harness.hold(0, 1, request(1, 30_000));
     harness.hold(1, 3, request(1, 30_000));
     harness.step(2, Event::Acquire(Id(2), request(2, 30_000)));
-    assert_eq!(verbs(&harness), []);
+    assert_eq!(harness.verbs(), []);
     harness
 }
 
@@ -292,7 +287,7 @@ fn a_hold_whose_count_was_not_lowered_is_released() {
     harness.release(3, 3, 8);
     harness.answer(4, refused(StoreErrorKind::Busy));
     harness.release(5, 1, 9);
-    assert_eq!(verbs(&harness).first(), Some(&Verb::Release));
+    assert_eq!(harness.verbs().first(), Some(&Verb::Release));
     assert_eq!(harness.claim(5, 2), None);
 }
 
@@ -302,7 +297,7 @@ fn a_hold_whose_count_was_lowered_passes_on() {
     harness.release(3, 3, 8);
     harness.answer(4, Ok(Reply::Int(0)));
     harness.release(5, 1, 9);
-    assert_eq!(verbs(&harness), []);
+    assert_eq!(harness.verbs(), []);
     grant_of(harness.claim(5, 2));
 }
 
@@ -320,7 +315,7 @@ fn a_lost_hold_passes_to_no_waiter() {
     let mut harness = with_renewal();
     harness.answer(1_001, Ok(Reply::Int(0)));
     assert_eq!(harness.engine.lost(Id(1), ms(1_001)), Some(LostReason::Deleted));
-    assert_eq!(verbs(&harness), [Verb::Acquire], "the waiter makes an attempt");
+    assert_eq!(harness.verbs(), [Verb::Acquire], "the waiter makes an attempt");
     harness.release(1_002, 1, 9);
     assert_eq!(harness.claim(1_002, 9), Some(Outcome::Released(Ok(false))));
     assert_eq!(harness.claim(1_002, 2), None);
@@ -360,7 +355,7 @@ fn a_first_waiter_that_left_gets_no_hold() {
     assert_eq!(verbs_of_release(&mut harness), []);
     grant_of(harness.claim(2, 3));
     harness.release(2, 3, 10);
-    assert_eq!(verbs(&harness), [Verb::Release], "no waiter is left");
+    assert_eq!(harness.verbs(), [Verb::Release], "no waiter is left");
 }
 
 #[test]

@@ -68,6 +68,11 @@ impl Harness {
         settled
     }
 
+    /// Returns the verbs of the calls without an answer.
+    pub(crate) fn verbs(&self) -> Vec<Verb> {
+        self.sent.iter().map(|(_, call)| call.verb()).collect()
+    }
+
     /// Answers the oldest call that has no answer yet.
     pub(crate) fn answer(&mut self, at: u64, result: Result<Reply, StoreError>) -> Call {
         let (id, call) = self.sent.remove(0);

@@ -15,10 +15,6 @@ fn of(recipe: &'static Recipe, owner: u64) -> Request {
     Request { subject: Subject::new(&Name::new("x").unwrap(), recipe), ..request(owner, 30_000) }
 }
 
-fn verbs(harness: &Harness) -> Vec<Verb> {
-    harness.sent.iter().map(|(_, call)| call.verb()).collect()
-}
-
 #[test]
 fn a_grant_goes_only_to_a_waiter_whose_terms_it_fits() {
     let mut harness = Harness::new();
@@ -145,7 +141,7 @@ fn a_grant_of_the_permit_that_the_client_gave_back_costs_no_further_attempt() {
     }
     answer_all(&mut harness, &Reply::Int(0));
     harness.release(10, 1, 99);
-    assert_eq!(verbs(&harness), [Verb::Release, Verb::Acquire]);
+    assert_eq!(harness.verbs(), [Verb::Release, Verb::Acquire]);
     harness.answer(11, Ok(Reply::Int(1)));
     harness.answer(12, Ok(Reply::Int(1)));
     assert!(matches!(harness.claim(12, 2), Some(Outcome::Acquired(Ok(_)))));
@@ -180,7 +176,7 @@ fn a_further_refusal_from_before_a_release_does_not_count_against_it() {
     assert_eq!(harness.sent.len(), 2);
     harness.answer(2, Ok(Reply::Int(0)));
     harness.release(3, 1, 99);
-    assert_eq!(verbs(&harness)[..2], [Verb::Acquire, Verb::Release]);
+    assert_eq!(harness.verbs()[..2], [Verb::Acquire, Verb::Release]);
     harness.answer(4, Ok(Reply::Int(0)));
     harness.answer(5, Ok(Reply::Int(2)));
     for left in [3, 2, 1] {
@@ -232,7 +228,7 @@ fn one_call_shows_that_all_queued_waiters_are_alive_and_each_tries_again_when_pl
         let shown = harness
             .answer(at, Ok(Reply::Array(vec![Reply::Int(found), Reply::Int(found), Reply::Text(vec![])])));
         assert_ne!(shown.verb(), Verb::Acquire);
-        assert_eq!(verbs(&harness), asking, "{found} of 3 places are there");
+        assert_eq!(harness.verbs(), asking, "{found} of 3 places are there");
     }
 }
 
@@ -269,7 +265,7 @@ fn behind_a_waiter_that_left_after(answer: Result<Reply, StoreError>) -> (Harnes
     }
     let at = millis(next_timer(&mut harness.engine));
     harness.step(at, Event::Tick);
-    assert_eq!(verbs(&harness), [Verb::KeepAlive]);
+    assert_eq!(harness.verbs(), [Verb::KeepAlive]);
     (harness, at, left)
 }
 
@@ -278,22 +274,22 @@ fn a_place_that_belongs_to_no_waiter_is_released_as_soon_as_it_is_next() {
     let (mut harness, at, left) = behind_a_waiter_that_left();
     let number = left.rsplit(':').next().unwrap();
     harness.answer(at, Ok(shown(3, 3, number)));
-    assert_eq!(verbs(&harness), [Verb::Release], "it blocks the queue for five seconds");
+    assert_eq!(harness.verbs(), [Verb::Release], "it blocks the queue for five seconds");
     assert_eq!(harness.sent[0].1.argument("owner"), Some(&*left));
     harness.answer(at + 1, Ok(Reply::Nil));
-    assert_eq!(verbs(&harness), [Verb::Acquire], "the next waiter may have the lock now");
+    assert_eq!(harness.verbs(), [Verb::Acquire], "the next waiter may have the lock now");
 }
 
 #[test]
 fn a_place_of_an_undone_attempt_is_released_as_soon_as_it_is_next() {
     let (mut harness, at, left) = behind_a_waiter_that_left_after(unknown(Verb::Acquire));
     harness.answer(at, Ok(shown(3, 3, left.rsplit(':').next().unwrap())));
-    assert_eq!(verbs(&harness), [Verb::Release], "a server that took over has brought it back");
+    assert_eq!(harness.verbs(), [Verb::Release], "a server that took over has brought it back");
     assert_eq!(harness.sent[0].1.argument("owner"), Some(&*left));
     let (mut harness, at, left) = behind_a_waiter_that_left_after(unknown(Verb::Acquire));
     harness.answer(at, Ok(shown(2, 2, left.rsplit(':').next().unwrap())));
     assert_eq!(
-        verbs(&harness),
+        harness.verbs(),
         [Verb::Release, Verb::Acquire, Verb::Acquire],
         "the server has as many places as there are waiters, and has lost one of them"
     );
@@ -304,7 +300,7 @@ fn a_place_that_a_frozen_server_gave_after_the_undo_is_released_before_it_is_nex
     let unanswered = || unknown(Verb::Acquire);
     let (mut harness, at, left) = behind_a_waiter_that_left_after(unanswered());
     harness.answer(at, Ok(shown(3, 4, "")));
-    assert_eq!(verbs(&harness), [Verb::Release], "the signs of life would keep it");
+    assert_eq!(harness.verbs(), [Verb::Release], "the signs of life would keep it");
     assert_eq!(harness.sent[0].1.argument("owner"), Some(&*left));
     let (mut harness, at, _) = behind_a_waiter_that_left_after(unanswered());
     harness.answer(at, Ok(shown(2, 4, "")));
@@ -315,7 +311,7 @@ fn a_place_that_a_frozen_server_gave_after_the_undo_is_released_before_it_is_nex
 fn a_place_that_belongs_to_no_waiter_does_not_hide_that_another_is_lost() {
     let (mut harness, at, left) = behind_a_waiter_that_left();
     harness.answer(at, Ok(shown(2, 2, left.rsplit(':').next().unwrap())));
-    assert_eq!(verbs(&harness), [Verb::Release, Verb::Acquire, Verb::Acquire]);
+    assert_eq!(harness.verbs(), [Verb::Release, Verb::Acquire, Verb::Acquire]);
 }
 
 #[test]
@@ -329,9 +325,9 @@ fn a_number_that_the_client_never_used_is_not_released() {
 fn each_window_of_a_long_queue_shows_who_is_next() {
     let (mut harness, at, _) = behind_a_waiter_that_left();
     harness.answer(at, Ok(shown(0, 1_500, "")));
-    assert_eq!(verbs(&harness), [Verb::KeepAlive], "the next window");
+    assert_eq!(harness.verbs(), [Verb::KeepAlive], "the next window");
     harness.answer(at + 1, Ok(shown(2, 1_500, "2")));
-    assert_eq!(verbs(&harness), [Verb::Acquire], "its waiter has become the first one meanwhile");
+    assert_eq!(harness.verbs(), [Verb::Acquire], "its waiter has become the first one meanwhile");
 }
 
 #[test]
@@ -367,11 +363,11 @@ fn a_message_that_comes_before_the_grant_is_for_the_next_waiter_of_a_semaphore()
         harness.answer(1, Ok(Reply::Int(0)));
     }
     harness.step(2, Event::Message(channel.clone()));
-    assert_eq!(verbs(&harness), [Verb::Acquire], "the first waiter tries");
+    assert_eq!(harness.verbs(), [Verb::Acquire], "the first waiter tries");
     harness.step(3, Event::Message(channel));
     harness.answer(4, Ok(Reply::Int(1)));
     assert!(matches!(harness.claim(4, 1), Some(Outcome::Acquired(Ok(_)))));
-    assert_eq!(verbs(&harness), [Verb::Acquire], "the message of the grant came before its answer");
+    assert_eq!(harness.verbs(), [Verb::Acquire], "the message of the grant came before its answer");
     harness.answer(5, Ok(Reply::Int(1)));
     assert!(matches!(harness.claim(5, 2), Some(Outcome::Acquired(Ok(_)))));
 }
@@ -381,11 +377,11 @@ fn a_refused_attempt_that_overtook_the_release_before_it_is_made_again() {
     for recipe in [&FIFO_SEMAPHORE, &FAIR, &REENTRANT] {
         let (mut harness, refused) = with_a_waiter_that_listens(recipe);
         harness.release(10, 1, 9);
-        assert_eq!(verbs(&harness), [Verb::Release, Verb::Acquire], "{}", recipe.kind);
+        assert_eq!(harness.verbs(), [Verb::Release, Verb::Acquire], "{}", recipe.kind);
         harness.sent.swap(0, 1);
         harness.answer(11, Ok(refused));
         assert_eq!(harness.answer(12, Ok(Reply::Int(1))).verb(), Verb::Release);
-        assert_eq!(verbs(&harness), [Verb::Acquire], "{}: the release came later", recipe.kind);
+        assert_eq!(harness.verbs(), [Verb::Acquire], "{}: the release came later", recipe.kind);
     }
 }
 
@@ -395,17 +391,17 @@ fn an_attempt_that_left_before_a_release_does_not_count_as_the_one_behind_it() {
         let (mut harness, refused) = with_a_waiter_that_listens(recipe);
         let at = millis(next_timer(&mut harness.engine));
         harness.step(at, Event::Tick);
-        assert_eq!(verbs(&harness), [Verb::Acquire], "{}: the sign of life of a single waiter", recipe.kind);
+        assert_eq!(harness.verbs(), [Verb::Acquire], "{}: the sign of life of a single waiter", recipe.kind);
         harness.release(at, 1, 9);
         harness.answer(at + 1, Ok(refused.clone()));
         // The server has forgotten the script of the release, so an attempt that was sent after it comes first.
         harness.sent.sort_by_key(|(_, call)| call.verb() == Verb::Release);
-        while verbs(&harness) != [Verb::Release] {
+        while harness.verbs() != [Verb::Release] {
             harness.answer(at + 2, Ok(refused.clone()));
         }
         // The message of the release is lost.
         harness.answer(at + 3, Ok(Reply::Int(1)));
-        assert_eq!(verbs(&harness), [Verb::Acquire], "{}: the lock is free", recipe.kind);
+        assert_eq!(harness.verbs(), [Verb::Acquire], "{}: the lock is free", recipe.kind);
     }
 }
 

@@ -24,10 +24,6 @@ fn replaced(harness: &mut Harness, at: u64) {
     harness.step(at, Event::Replaced(Scope::All));
 }
 
-fn verbs(harness: &Harness) -> Vec<Verb> {
-    harness.sent.iter().map(|(_, call)| call.verb()).collect()
-}
-
 fn lease_of(call: &Call) -> u64 {
     let lease = call.args().next().expect("a renewal has a lease");
     std::str::from_utf8(lease).unwrap().parse().unwrap()
@@ -38,7 +34,7 @@ fn a_hold_that_the_new_server_lacks_is_lost_within_a_round_trip() {
     let mut harness = Harness::new();
     harness.hold(0, 1, request(1, 30_000));
     replaced(&mut harness, 1_000);
-    assert_eq!(verbs(&harness), [Verb::Renew]);
+    assert_eq!(harness.verbs(), [Verb::Renew]);
     harness.answer(1_001, Ok(Reply::Int(0)));
     assert_eq!(harness.engine.lost(Id(1), ms(1_001)), Some(LostReason::Deleted));
 }
@@ -63,9 +59,9 @@ fn a_grant_without_a_claim_is_checked_once_it_is_claimed() {
     harness.step(0, Event::Acquire(Id(1), request(1, 30_000)));
     harness.answer(1, Ok(Reply::Nil));
     replaced(&mut harness, 1_000);
-    assert_eq!(verbs(&harness), []);
+    assert_eq!(harness.verbs(), []);
     assert!(harness.step(1_001, Event::Claim(Id(1))).is_some());
-    assert_eq!(verbs(&harness), [Verb::Renew]);
+    assert_eq!(harness.verbs(), [Verb::Renew]);
     harness.answer(1_002, Ok(Reply::Int(0)));
     assert_eq!(harness.engine.lost(Id(1), ms(1_002)), Some(LostReason::Deleted));
 }
@@ -92,7 +88,7 @@ fn a_check_is_none_of_the_renewals_that_a_hold_has() {
     assert!(harness.engine.remaining(Id(1), ms(1_001)) < Duration::from_secs(29), "the end stays");
     let due = millis(next_timer(&mut harness.engine));
     harness.step(due, Event::Tick);
-    assert_eq!(verbs(&harness), [Verb::Renew], "the renewal is still there");
+    assert_eq!(harness.verbs(), [Verb::Renew], "the renewal is still there");
 }
 
 #[test]
@@ -175,11 +171,11 @@ fn a_renewal_on_its_way_is_followed_by_a_check() {
     harness.hold(0, 1, request(1, 30_000));
     let due = millis(next_timer(&mut harness.engine));
     harness.step(due, Event::Tick);
-    assert_eq!(verbs(&harness), [Verb::Renew]);
+    assert_eq!(harness.verbs(), [Verb::Renew]);
     replaced(&mut harness, due + 1);
-    assert_eq!(verbs(&harness), [Verb::Renew], "one renewal is on its way at a time");
+    assert_eq!(harness.verbs(), [Verb::Renew], "one renewal is on its way at a time");
     harness.answer(due + 2, Ok(Reply::Int(1)));
-    assert_eq!(verbs(&harness), [Verb::Renew], "the one before went to the old server");
+    assert_eq!(harness.verbs(), [Verb::Renew], "the one before went to the old server");
     harness.answer(due + 3, Ok(Reply::Int(0)));
     assert_eq!(harness.engine.lost(Id(1), ms(due + 3)), Some(LostReason::Deleted));
 }
@@ -191,7 +187,7 @@ fn a_hold_outside_the_scope_is_left_alone() {
     harness.hold(0, 2, of("b", 2));
     let slot = Name::new("b").unwrap().slot();
     harness.step(1_000, Event::Replaced(Scope::slots([slot])));
-    assert_eq!(verbs(&harness), [Verb::Renew]);
+    assert_eq!(harness.verbs(), [Verb::Renew]);
     assert_eq!(harness.sent[0].1.keys().next(), Some("b"));
     harness.step(1_001, Event::Replaced(Scope::Slots(Arc::new([]))));
     assert_eq!(harness.sent.len(), 1);
@@ -204,9 +200,9 @@ fn a_waiter_tries_again_at_the_new_server() {
     harness.answer(1, Ok(Reply::Int(30_000)));
     harness.step(2, Event::Listening(Channel::new("redisson_lock__channel:{x}")));
     harness.answer(3, Ok(Reply::Int(30_000)));
-    assert_eq!(verbs(&harness), []);
+    assert_eq!(harness.verbs(), []);
     replaced(&mut harness, 10);
-    assert_eq!(verbs(&harness), [Verb::Acquire]);
+    assert_eq!(harness.verbs(), [Verb::Acquire]);
 }
 
 #[test]
@@ -221,9 +217,9 @@ fn each_waiter_in_a_queue_of_the_server_takes_its_place_again_while_this_client_
         harness.step(0, Event::Acquire(Id(id), fair(id)));
         harness.answer(1, Ok(Reply::Int(30_000)));
     }
-    assert_eq!(verbs(&harness), []);
+    assert_eq!(harness.verbs(), []);
     replaced(&mut harness, 10);
-    assert_eq!(verbs(&harness), [Verb::Renew, Verb::Acquire, Verb::Acquire]);
+    assert_eq!(harness.verbs(), [Verb::Renew, Verb::Acquire, Verb::Acquire]);
 }
 
 #[test]

@@ -287,7 +287,7 @@ fn sent_behind_the_shorter_bound(ends: Event) -> Vec<Verb> {
         harness.step(at, Event::Tick);
     }
     assert_eq!(harness.engine.lost(Id(1), ms(4_100)), Some(LostReason::MaxHold));
-    harness.sent.iter().map(|(_, call)| call.verb()).collect()
+    harness.verbs()
 }
 
 #[test]

@@ -27,7 +27,7 @@ use leasehold_store::Store;
 use leasehold_store::redis::{ConnectOptions, Redis};
 use leasehold_testkit::servers::RedisServer;
 
-use self::backend::{Backend, open};
+use self::backend::Backend;
 
 /// The outcome of a call, without the text of an error.
 type Outcome = Result<Reply, (StoreErrorKind, Applied)>;
@@ -48,6 +48,10 @@ static BREAK: Script = Script::new(
 
 fn options(rows: usize, resp3: bool) -> ConnectOptions {
     ConnectOptions::default().timeout(LIMIT).batch_rows(rows).at_once(1).resp3(resp3)
+}
+
+async fn open(url: &str, options: ConnectOptions) -> Redis {
+    Redis::connect(&url.parse().unwrap(), options).await.unwrap()
 }
 
 async fn connect(server: &RedisServer, rows: usize, resp3: bool) -> Redis {

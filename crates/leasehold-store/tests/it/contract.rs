@@ -82,8 +82,8 @@ async fn on_both(
 }
 
 /// Runs the whole contract on the servers of a URL.
-async fn whole_contract(url: &str, admin: &impl Admin) {
-    let redis = &Redis::connect(&url.parse().unwrap(), ConnectOptions::default()).await.unwrap();
+async fn whole_contract(url: &str, options: ConnectOptions, admin: &impl Admin) {
+    let redis = &Redis::connect(&url.parse().unwrap(), options).await.unwrap();
     for name in store::NAMES {
         println!("{name}");
         store::run(name, redis, admin).await;
@@ -133,19 +133,20 @@ async fn whole_contract(url: &str, admin: &impl Admin) {
 #[tokio::test]
 async fn a_cluster_node_passes_the_whole_contract() {
     let admin = ClusterAdmin(RedisServer::cluster());
-    whole_contract(&admin.0.url(), &admin).await;
+    whole_contract(&admin.0.url(), ConnectOptions::default(), &admin).await;
 }
 
 #[tokio::test]
 async fn a_cluster_passes_the_whole_contract() {
     let admin = FleetAdmin(Cluster::start(3, 1));
-    whole_contract(&admin.0.url(), &admin).await;
+    whole_contract(&admin.0.url(), ConnectOptions::default(), &admin).await;
 }
 
 #[tokio::test]
 async fn a_fleet_behind_sentinels_passes_the_whole_contract() {
     let fleet = Sentinels::start();
-    whole_contract(&fleet.url(), &fleet.nodes()[fleet.master()]).await;
+    let master = &fleet.nodes()[fleet.master()];
+    whole_contract(&fleet.url(), ConnectOptions::default(), master).await;
 }
 
 #[tokio::test]
@@ -156,18 +157,9 @@ async fn both_stores_pass_the_store_contract() {
 }
 
 #[tokio::test]
-async fn a_store_of_resp2_passes_the_contracts_of_stores_and_of_queued_waiters() {
+async fn a_store_of_resp2_passes_the_whole_contract() {
     let server = RedisServer::start();
-    let options = ConnectOptions::default().resp3(false);
-    let redis = Redis::connect(&server.url().parse().unwrap(), options).await.unwrap();
-    for name in store::NAMES {
-        println!("{name}");
-        store::run(name, &redis, &server).await;
-    }
-    for name in keep_alive::NAMES {
-        println!("{name}");
-        keep_alive::run(name, &redis, &server).await;
-    }
+    whole_contract(&server.url(), ConnectOptions::default().resp3(false), &server).await;
     let clients = server.cli(&["CLIENT", "LIST"]);
     assert!(!clients.contains("resp=3"), "{clients}");
 }

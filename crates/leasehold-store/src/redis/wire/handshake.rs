@@ -7,11 +7,11 @@
 //! The first commands travel in one write. HELLO comes behind PING, because PING decides about the login, and because
 //! no ACL can forbid HELLO. It asks for RESP3. A server that refuses keeps RESP2. On the first connection, HELLO also
 //! reports whether the server is a node of a cluster, and two more commands travel with it: a PUBLISH to a channel of no
-//! lock (SPUBLISH, if the channels are known to be sharded), and a read-only script that checks whether the user may subscribe to it. Only a node of a cluster gets further commands:
-//! CLUSTER INFO, which reports whether the node serves all names, and an SPUBLISH without a subscriber, whose reply shows
-//! whether the node knows the command and lets this user have it. A client whose calls need replicas or disks asks on the first
-//! connection whether the server can wait for them (WAIT, WAITAOF). A server that does not know the script's command is
-//! asked whether it runs scripts at all (EVAL).
+//! lock (SPUBLISH, if the channels are known to be sharded), and a read-only script that checks whether the user may
+//! subscribe to it. Only a node of a cluster gets further commands: CLUSTER INFO, which reports whether the node serves
+//! all names, and an SPUBLISH without a subscriber, whose reply shows whether the node knows the command and lets this
+//! user have it. A client whose calls need replicas or disks asks on the first connection whether the server can wait for
+//! them (WAIT, WAITAOF). A server that does not know the script's command is asked whether it runs scripts at all (EVAL).
 
 use std::collections::VecDeque;
 

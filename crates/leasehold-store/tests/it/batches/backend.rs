@@ -5,7 +5,7 @@ use std::sync::Arc;
 #[cfg(feature = "listener")]
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use leasehold_store::redis::{ConnectOptions, Redis};
+use leasehold_store::redis::Redis;
 use leasehold_testkit::servers::RedisServer;
 
 #[cfg(feature = "listener")]
@@ -55,7 +55,7 @@ impl Backend {
             Self::Embedded { server, .. } => {
                 let mut options = super::options(rows, resp3);
                 options.dialer = Some(Arc::new(server.clone()));
-                open("redis://embedded.invalid", options).await
+                super::open("redis://embedded.invalid", options).await
             }
         }
     }
@@ -77,10 +77,6 @@ impl Backend {
             Self::Embedded { scripts, .. } => scripts.load(Ordering::Relaxed),
         }
     }
-}
-
-pub(super) async fn open(url: &str, options: ConnectOptions) -> Redis {
-    Redis::connect(&url.parse().unwrap(), options).await.unwrap()
 }
 
 /// The embedded server behind streams in memory.

@@ -47,6 +47,20 @@ fn draws(driver: &mut Driver, host: &str, ranges: &[(u16, u16, &str)], epoch: u3
     assert!(driver.reset.contains(&id), "the query is over");
 }
 
+/// Lets the node that is asked for the map answer by this one.
+fn redraws(driver: &mut Driver, ranges: &[(u16, u16, &str)], epoch: u32) {
+    let asked = driver.dials()[0].to_owned();
+    draws(driver, &asked, ranges, epoch);
+}
+
+/// Lets a node refuse a call of the slots of [`LOW`], when a map may be asked for.
+fn refuses(driver: &mut Driver, id: ConnId, text: &str, kind: Kind) {
+    driver.pass(Duration::from_secs(2));
+    let refused = driver.submit(set(LOW, 1), LONG);
+    driver.says(id, text);
+    assert_eq!(driver.outcomes(), [(refused, Err((kind, Applied::No)))]);
+}
+
 /// Lets a node greet, and returns its connection. Its first connection says what it is.
 fn accepts(driver: &mut Driver, host: &str) -> ConnId {
     let id = driver.accept_at(host);
@@ -131,12 +145,8 @@ fn a_redirection_without_a_host_leads_to_another_port_of_the_node_that_answered(
 #[test]
 fn a_node_that_refuses_writes_is_asked_about_and_the_next_call_goes_to_the_new_master() {
     let (mut driver, a, b) = live();
-    driver.pass(Duration::from_secs(2));
-    let refused = driver.submit(set(LOW, 1), LONG);
-    driver.says(a, "-READONLY You can't write against a read only replica.\r\n");
-    assert_eq!(driver.outcomes(), [(refused, Err((Kind::ReadOnly, Applied::No)))]);
-    let asked = driver.dials()[0].to_owned();
-    draws(&mut driver, &asked, &[(0, 16_383, "b")], 2);
+    refuses(&mut driver, a, "-READONLY You can't write against a read only replica.\r\n", Kind::ReadOnly);
+    redraws(&mut driver, &[(0, 16_383, "b")], 2);
     assert_eq!(driver.replaced, [Scope::slots(0..8_192)]);
     let retry = driver.submit(set(LOW, 2), LONG);
     assert_eq!(driver.commands(b), [format!("EVALSHA 1 {LOW} 2")]);
@@ -147,12 +157,8 @@ fn a_node_that_refuses_writes_is_asked_about_and_the_next_call_goes_to_the_new_m
 #[test]
 fn a_node_that_misses_its_replicas_is_asked_about_and_stays() {
     let (mut driver, a, _) = live();
-    driver.pass(Duration::from_secs(2));
-    let refused = driver.submit(set(LOW, 1), LONG);
-    driver.says(a, "-NOREPLICAS Not enough good replicas to write.\r\n");
-    assert_eq!(driver.outcomes(), [(refused, Err((Kind::NoReplicas, Applied::No)))]);
-    let asked = driver.dials()[0].to_owned();
-    draws(&mut driver, &asked, &HALVES, 1);
+    refuses(&mut driver, a, "-NOREPLICAS Not enough good replicas to write.\r\n", Kind::NoReplicas);
+    redraws(&mut driver, &HALVES, 1);
     driver.taken(a);
     let retry = driver.submit(set(LOW, 2), LONG);
     assert_eq!(driver.commands(a).len(), 1, "the map names the node, so its connection stays");
@@ -175,8 +181,7 @@ fn the_map_is_asked_for_at_most_once_a_second() {
     }
     let queries = driver.dials().len();
     assert_eq!(queries, 1, "{:?}", driver.dials());
-    let next = driver.dials()[0].to_owned();
-    draws(&mut driver, &next, &HALVES, 1);
+    redraws(&mut driver, &HALVES, 1);
     driver.submit(set(LOW, 99), LONG);
     driver.says(a, format!("-MOVED {slot} b:1\r\n"));
     assert_eq!(driver.dials(), [""; 0]);
@@ -382,8 +387,7 @@ fn a_channel_that_two_nodes_direct_to_each_other_waits_for_a_map() {
     assert_eq!(driver.commands(second), [request.as_str()], "the same node is asked again after a pause");
     driver.says(second, format!("-MOVED {slot} a:1\r\n"));
     assert!(!driver.commands(first).contains(&request), "it is not followed until a map decides");
-    let queried = driver.dials()[0].to_owned();
-    draws(&mut driver, &queried, &HALVES, 2);
+    redraws(&mut driver, &HALVES, 2);
     assert_eq!(driver.commands(first), [request.as_str()]);
     driver.says(
         first,
@@ -448,8 +452,7 @@ fn a_slot_that_nobody_had_in_between_takes_its_channels_along() {
         driver.submit(set(LOW, 1), LONG);
         driver.taken(a);
         driver.says(a, "-CLUSTERDOWN Hash slot not served\r\n");
-        let asked = driver.dials()[0].to_owned();
-        draws(&mut driver, &asked, ranges, epoch);
+        redraws(&mut driver, ranges, epoch);
     }
     assert_eq!(driver.replaced, [Scope::slots([slot])]);
     let at_b = accepts(&mut driver, "b");
@@ -491,8 +494,7 @@ fn plain_channels_leave_a_node_that_is_dropped() {
     driver.says(channels, "*3\r\n$11\r\nunsubscribe\r\n$1\r\nc\r\n:0\r\n");
     driver.submit(set(LOW, 1), LONG);
     driver.says(a, "-CLUSTERDOWN The cluster is down\r\n");
-    let asked = driver.dials()[0].to_owned();
-    draws(&mut driver, &asked, &ranges, 1);
+    redraws(&mut driver, &ranges, 1);
     // The last slot of the node moves, and it goes before the next map comes.
     driver.submit(set(LOW, 2), LONG);
     driver.says(a, format!("-MOVED {slot} b:1\r\n"));

@@ -167,13 +167,22 @@ fn a_new_master_ends_all_connections_to_the_old_one() {
     );
 }
 
-#[test]
-fn a_master_that_refuses_writes_is_asked_about() {
+const READONLY: &str = "-READONLY You can't write against a read only replica.\r\n";
+const NOREPLICAS: &str = "-NOREPLICAS Not enough good replicas to write.\r\n";
+
+/// Starts a client whose master has refused a call a second later.
+fn refused_by_the_master(text: &str, kind: Kind) -> (Driver, ConnId) {
     let (mut driver, id) = live();
     driver.pass(Duration::from_secs(1));
     driver.set(1, LONG);
-    driver.says(id, "-READONLY You can't write against a read only replica.\r\n");
-    assert_eq!(driver.outcomes(), [(1, Err((Kind::ReadOnly, Applied::No)))]);
+    driver.says(id, text);
+    assert_eq!(driver.outcomes(), [(1, Err((kind, Applied::No)))]);
+    (driver, id)
+}
+
+/// Checks that after this refusal the client asks the sentinels, and goes to the master that they name.
+fn leads_to_the_next_master(text: &str, kind: Kind) {
+    let (mut driver, _) = refused_by_the_master(text, kind);
     names(&mut driver, "s", "b", 2);
     driver.set(2, LONG);
     let id = greets(&mut driver, "b", MASTER);
@@ -182,12 +191,13 @@ fn a_master_that_refuses_writes_is_asked_about() {
 }
 
 #[test]
+fn a_master_that_refuses_writes_is_asked_about() {
+    leads_to_the_next_master(READONLY, Kind::ReadOnly);
+}
+
+#[test]
 fn a_master_that_misses_its_replicas_is_asked_about_and_stays() {
-    let (mut driver, id) = live();
-    driver.pass(Duration::from_secs(1));
-    driver.set(1, LONG);
-    driver.says(id, "-NOREPLICAS Not enough good replicas to write.\r\n");
-    assert_eq!(driver.outcomes(), [(1, Err((Kind::NoReplicas, Applied::No)))]);
+    let (mut driver, id) = refused_by_the_master(NOREPLICAS, Kind::NoReplicas);
     names(&mut driver, "s", "a", 1);
     driver.set(2, LONG);
     driver.says(id, ":1\r\n");
@@ -196,16 +206,7 @@ fn a_master_that_misses_its_replicas_is_asked_about_and_stays() {
 
 #[test]
 fn a_master_that_misses_its_replicas_is_left_for_the_one_that_the_sentinels_name() {
-    let (mut driver, id) = live();
-    driver.pass(Duration::from_secs(1));
-    driver.set(1, LONG);
-    driver.says(id, "-NOREPLICAS Not enough good replicas to write.\r\n");
-    assert_eq!(driver.outcomes(), [(1, Err((Kind::NoReplicas, Applied::No)))]);
-    names(&mut driver, "s", "b", 2);
-    driver.set(2, LONG);
-    let id = greets(&mut driver, "b", MASTER);
-    driver.says(id, ":1\r\n");
-    assert_eq!(driver.outcomes(), [(2, Ok(Reply::Int(1)))]);
+    leads_to_the_next_master(NOREPLICAS, Kind::NoReplicas);
 }
 
 #[test]

@@ -4,14 +4,16 @@
 //! 1. [`getting_started`]: install, take a lock, run a body under it.
 //! 2. [`choosing_a_primitive`]: which lock, semaphore or latch fits.
 //! 3. [`errors_and_http`]: what each error says, and which status a service answers.
-//! 4. [`testing`]: leases and failures on a virtual clock.
-//! 5. [`deploying`]: connections, timeouts, permissions, shutdown, restarts.
-//! 6. [`scale`]: many masters and clients, in figures.
-//! 7. [`servers`]: tested versions, managed services and forks.
-//! 8. [`from_redisson`]: each call of Redisson and its counterpart.
-//! 9. [`from_other_libraries`]: ShedLock, redsync and rslock.
-//! 10. [`attribute`]: all options of `#[locked]`.
-//! 11. [`configuration`]: all fields of a configuration.
+//! 4. [`blocking`]: the same locks for threads, without async.
+//! 5. [`singleton_worker`]: work that one process of a fleet does at a time.
+//! 6. [`testing`]: leases and failures on a virtual clock.
+//! 7. [`deploying`]: connections, TLS, timeouts, permissions, shutdown, restarts.
+//! 8. [`scale`]: many masters and clients, in figures.
+//! 9. [`servers`]: tested versions, managed services and forks.
+//! 10. [`from_redisson`]: each call of Redisson and its counterpart.
+//! 11. [`from_other_libraries`]: ShedLock, redsync and rslock.
+//! 12. [`attribute`]: all options of `#[locked]`.
+//! 13. [`configuration`]: all fields of a configuration.
 
 /// The link targets for rustdoc. The first definition of a link wins, so these targets replace the relative targets at
 /// the end of a page.
@@ -21,6 +23,8 @@ macro_rules! links {
             "[getting-started]: crate::guide::getting_started\n",
             "[choosing]: crate::guide::choosing_a_primitive\n",
             "[errors]: crate::guide::errors_and_http\n",
+            "[blocking]: crate::guide::blocking\n",
+            "[worker]: crate::guide::singleton_worker\n",
             "[testing]: crate::guide::testing\n",
             "[deploying]: crate::guide::deploying\n",
             "[scale]: crate::guide::scale\n",
@@ -55,6 +59,8 @@ pages! {
     getting_started = "getting-started.md";
     choosing_a_primitive = "choosing-a-primitive.md";
     errors_and_http = "errors-and-http.md";
+    blocking = "blocking.md";
+    singleton_worker = "singleton-worker.md";
     testing = "testing.md";
     deploying = "deploying.md";
     scale = "scale.md";

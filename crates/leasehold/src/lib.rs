@@ -114,7 +114,8 @@
 //! # Read on
 //!
 //! The [`guide`] has a page for each of these: [getting started](guide::getting_started), [choosing a
-//! primitive](guide::choosing_a_primitive), [errors and HTTP](guide::errors_and_http), [testing](guide::testing),
+//! primitive](guide::choosing_a_primitive), [errors and HTTP](guide::errors_and_http), [threads without
+//! async](guide::blocking), [one worker](guide::singleton_worker), [testing](guide::testing),
 //! [deploying](guide::deploying), [coming from Redisson](guide::from_redisson), [coming from other
 //! libraries](guide::from_other_libraries), [the attribute](guide::attribute) and [the
 //! configuration](guide::configuration).

@@ -181,7 +181,8 @@ impl RwLock {
         Self { read: self.read.owned_by(owner), write: self.write.owned_by(owner) }
     }
 
-    /// Gives waiting writers precedence over new readers (default: readers join readers).
+    /// Gives waiting writers precedence over new readers (default: readers join readers, so a writer waits for as long as
+    /// read holds overlap, without a bound).
     ///
     /// The setting works between clients that use it. Java readers, and clients without it, still join readers.
     ///

@@ -73,8 +73,30 @@ impl IntoResponse for ShopError {
             Self::Lock(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
             Self::Database(_) => (StatusCode::INTERNAL_SERVER_ERROR, "database"),
         };
-        // The message includes the causes, because the caller sees nothing else.
-        let message = format!("{:#}", anyhow::Error::from(self));
+        // The causes name locks, servers and tables, so they go into the log and not to the customer.
+        let message = self.to_string();
+        log(&anyhow::Error::from(self));
         (status, Json(Failure { error, message })).into_response()
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "the service has no other log")]
+fn log(failure: &anyhow::Error) {
+    eprintln!("{failure:#}");
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::to_bytes;
+    use leasehold::error::NotInstalled;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_customer_sees_no_cause() {
+        let response = ShopError::Lock(NotInstalled.into()).into_response();
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        let body = to_bytes(response.into_body(), 1024).await.unwrap();
+        assert_eq!(body, r#"{"error":"unavailable","message":"not done under its lock"}"#);
     }
 }

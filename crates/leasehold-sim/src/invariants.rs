@@ -17,6 +17,7 @@ mod leaked_holds;
 mod losses;
 mod min_holds;
 mod multi;
+mod patience;
 mod permits;
 mod read_write;
 mod reasons;
@@ -24,6 +25,7 @@ mod reentry;
 mod renewals;
 mod replaced;
 mod requests;
+mod rivals;
 mod server_keeps;
 mod tokens;
 mod validity;
@@ -42,6 +44,7 @@ pub(crate) fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(server_keeps::ServerKeeps::default()),
         Box::new(writes::Writes),
         Box::new(deadlines::Deadlines::default()),
+        Box::new(patience::Patience::default()),
         Box::new(errors::Errors::default()),
         Box::new(claims::Claims::default()),
         Box::new(leaked_holds::LeakedHolds::default()),
@@ -51,6 +54,7 @@ pub(crate) fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(forced::Forced::default()),
         Box::new(wake_ups::WakeUps::default()),
         Box::new(hand_off::HandOff::default()),
+        Box::new(rivals::Rivals::default()),
         Box::new(reentry::Reentry::default()),
         Box::new(multi::Multi),
         Box::new(fair::Fair::default()),

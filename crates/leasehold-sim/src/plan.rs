@@ -16,6 +16,9 @@ use crate::primitive::Primitive;
 /// The largest number of permits that a user requests at once.
 pub(crate) const UNITS_MAX: u32 = 3;
 
+/// The length of the rush at the end of some runs: a few hundred sections.
+const RUSH: Duration = Duration::from_millis(400);
+
 /// The terms of the wire between the processes and the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WireTerms {
@@ -132,6 +135,8 @@ pub(crate) struct Plan {
     pub(crate) faults: Vec<Fault>,
     /// The quiesce time, by which all faults have ended.
     pub(crate) quiesce_at: Duration,
+    /// The time from which each user takes one thing without a pause, in some plans.
+    pub(crate) rush_at: Option<Duration>,
     /// The time at which users stop taking locks.
     pub(crate) stop_at: Duration,
 }
@@ -169,8 +174,12 @@ impl Plan {
             leases,
             faults: Vec::new(),
             quiesce_at,
+            rush_at: None,
             stop_at: quiesce_at + ms(3_000),
         };
+        if mode == Mode::Single && stream(seed, "rush").u8(0..3) == 0 {
+            plan.rush_at = Some(plan.stop_at - RUSH);
+        }
         if mode == Mode::Quorum {
             let (grows_up, timeout) = (plan.longest_lease() + ms(2_000), ms(rng.u64(100..600)));
             plan.names = vec![Arc::from("redlock-0")];

@@ -9,6 +9,7 @@ mod latch;
 mod locks;
 mod multi;
 mod read_write;
+mod rush;
 pub(crate) mod semaphore;
 mod user;
 
@@ -26,6 +27,9 @@ pub(crate) async fn live(env: Env) {
     let Some(client) = env.client.clone() else { return };
     let mut user = User::new(env, client);
     while user.may_continue() {
+        if user.rushes() {
+            rush::work(&mut user).await;
+        }
         user.think().await;
         let name = Arc::clone(user.env.rng.choice(&user.env.plan.names).expect("there are names"));
         if multi::is_chosen(&mut user) {

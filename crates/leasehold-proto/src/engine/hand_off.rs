@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::certain::Certain;
 use super::hold::{Guard, ServerHold};
 use super::keys::{Number, QueueId};
-use super::terms::Terms;
+use super::terms::{Requested, Terms};
 use super::{Engine, Id, Outcome};
 use crate::moment::Moment;
 use crate::recipe::Waiters;
@@ -91,18 +91,19 @@ impl ServerHold {
             && self.min_hold_until <= now
     }
 
-    /// Returns true if the hold is what these terms would get from the server, and nine tenths of it are left.
+    /// Returns true if the hold is what these terms would get from the server, and nine tenths of it are left. A longer
+    /// lease would block others for longer than the waiter allows if its process dies.
     fn fits(&self, terms: &Terms, now: Moment) -> bool {
-        let lease = self.expires_at.since(self.confirmed_at);
-        let is_whole = self.remaining(now) >= lease / 10 * 9;
-        let ends_at = terms.max_hold.map_or(Moment::NEVER, |most| now + most);
         terms.watchdog
-            && terms.units == self.units
-            && terms.replicas == self.replicas
             && terms.min_hold.is_none()
-            && terms.uptime == Duration::ZERO
-            && terms.lease.duration() <= lease
-            && ends_at >= self.expires_at
-            && is_whole
+            && terms.requested() == self.requested()
+            && terms.first_lease() == self.longest
+            && self.remaining(now) >= self.longest.duration() / 10 * 9
+    }
+
+    /// Returns what the hold has besides its lease. It says nothing of the uptime of its server.
+    const fn requested(&self) -> Requested {
+        let (recipe, units, replicas) = (self.recipe, self.units, self.replicas);
+        Requested { recipe, units, uptime: Duration::ZERO, replicas }
     }
 }

@@ -2,7 +2,7 @@
 //! listen.
 //!
 //! Invariant: a hold has at most one question on its way. Only an answer within the bound that counts no other listener
-//! extends the bound. The question changes nothing on the server but the lease, which it never shortens.
+//! extends the bound, and another queue of this client on the same channel is another listener. The question changes nothing on the server but the lease, which it never shortens.
 //!
 //! # How it works
 //! A bound has one question. It leaves when three quarters of the bound are over, or earlier by the
@@ -42,7 +42,8 @@ impl Engine {
             return;
         }
         // The release has told that others listen, and its successor will tell when they are gone.
-        if self.places.turns(id).is_some_and(Turns::are_left) || now < self.cx.asks_from {
+        let others_wait = self.places.turns(id).is_some_and(Turns::are_left) || self.has_rivals(id);
+        if others_wait || now < self.cx.asks_from {
             return;
         }
         let Some(hold) = self.holds.get_mut(number) else { return };
@@ -139,8 +140,9 @@ impl Engine {
     /// Extends the bound of a hold if its client alone listens. An answer after the bound comes too late for that.
     fn heard(&mut self, now: Moment, (number, id): (Number, QueueId), asked: Asked, listeners: u32) {
         let own = u32::from(asked.listened && self.subscriptions.hears(Listener::Queue(id)));
+        let has_rivals = self.has_rivals(id);
         let Some(hold) = self.holds.get_mut(number) else { return };
-        if listeners > own || now >= hold.hand_off_until {
+        if listeners > own || has_rivals || now >= hold.hand_off_until {
             return;
         }
         let Some(bound) = hold.bound.get() else { return };

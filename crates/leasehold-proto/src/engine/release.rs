@@ -96,8 +96,8 @@ impl Engine {
         let subject = self.subject_of(hold);
         let args = CallArgs::new(&subject, self.cx.wire(number), hold.longest).count(0).units(hold.units);
         let (id, units) = (hold.queue(), hold.units);
-        // The release of one side of a read-write lock sends a message only if the other side does not hold it.
-        let speaks = subject.recipe.companion.is_none();
+        // The release of a reader sends a message only if it was the last one.
+        let speaks = subject.recipe.companion.is_none() || id.side == Side::Main;
         let first = granted && hold.failures == 0;
         let call = (subject.recipe.release)(&CallArgs { context, ..args }).confirmed_by(hold.replicas);
         let call = self.cx.send(call, Purpose::Change(number));
@@ -149,7 +149,7 @@ impl Engine {
         if polls || self.places.queue(id).is_none_or(Queue::is_empty) {
             return false;
         }
-        let leaves_turns = self.places.turns_mut(id).are_left();
+        let leaves_turns = self.places.turns_mut(id).are_left() || self.has_rivals(id);
         if leaves_turns || held_here || id.side == Side::Read {
             return leaves_turns;
         }
@@ -212,8 +212,7 @@ impl Engine {
         // The queue outlives the hold's use of its place.
         self.places.add_use(id.place);
         self.end_release(now, number, Some(answer.held));
-        let own = u32::from(self.subscriptions.is_listening(Listener::Queue(id)));
-        let others = answer.listeners.saturating_sub(own);
+        let others = self.others_of(id, answer.listeners);
         let attempted = self.has_attempt_behind(id, call);
         if let Some(queue) = self.places.queue_mut(id) {
             let leaves_alone = queue.server.leaves_alone() && !queue.server.takes_overtaking_of(call);
@@ -329,7 +328,33 @@ impl Engine {
         true
     }
 
-    /// Leaves the name to the other clients after a release that they heard. A server tells its listeners in a fixed
+    /// Returns the number of others that heard a release: the other clients, and this client's other queues on the same
+    /// channels, which share one subscription with the queue.
+    fn others_of(&self, id: QueueId, listeners: u32) -> u32 {
+        let own = u32::from(self.subscriptions.is_listening(Listener::Queue(id)));
+        let rivals = if listeners == 0 { 0 } else { self.rivals(id).count() };
+        listeners.saturating_sub(own).saturating_add(u32::try_from(rivals).unwrap_or(u32::MAX))
+    }
+
+    /// Returns this client's other listeners for what a queue waits for: a multi-lock beside a lock, readers beside
+    /// writers. A queue leaves them their turns as it does with another client's, since they would never get the name
+    /// between its own waiters.
+    fn rivals(&self, id: QueueId) -> impl Iterator<Item = Listener> {
+        let is_in_queue = move |waiter: Id| {
+            self.acquire_of(waiter).is_some_and(|acquire| acquire.queue() == id && acquire.is_linked())
+        };
+        let beside = self.subscriptions.beside(Listener::Queue(id));
+        beside.filter(move |listener| match listener {
+            Listener::Queue(_) => true,
+            Listener::Waiter(waiter) => !is_in_queue(*waiter),
+        })
+    }
+
+    pub(super) fn has_rivals(&self, id: QueueId) -> bool {
+        self.rivals(id).next().is_some()
+    }
+
+    /// Leaves the name to the others after a release that they heard. A server tells its listeners in a fixed
     /// order, so two clients would take the lock in turns and the others never. So each other client gets a turn first,
     /// for at most the time that its turn takes if its section is as long as the last one here, or a few milliseconds.
     fn stand_back(&mut self, now: Moment, id: QueueId, (sent_at, section): (Moment, Duration), others: u32) {

@@ -88,6 +88,20 @@ impl Subscriptions {
         self.channels.get(channel).into_iter().flat_map(|subscribed| &subscribed.listeners).copied().collect()
     }
 
+    /// Returns the other listeners on the channels of a listener, each once.
+    pub(super) fn beside(&self, listener: Listener) -> impl Iterator<Item = Listener> {
+        let channels = self.listeners.get(&listener).into_iter().flatten();
+        let shared = channels.filter_map(|channel| self.channels.get(channel));
+        // Most channels have one listener, and then nothing is collected.
+        let shared = shared.filter(|subscribed| subscribed.listeners.len() > 1);
+        let beside: BTreeSet<Listener> = shared
+            .flat_map(|subscribed| &subscribed.listeners)
+            .copied()
+            .filter(|other| *other != listener)
+            .collect();
+        beside.into_iter()
+    }
+
     /// Returns true if the server delivers the listener's messages.
     pub(super) fn hears(&self, listener: Listener) -> bool {
         let confirmed = |channel| self.channels.get(channel).is_some_and(|subscribed| subscribed.confirmed);

@@ -30,6 +30,15 @@ pub(super) struct Terms {
     pub(super) replicas: Option<Confirm>,
 }
 
+/// What two grants must agree on to stand in for each other, besides their leases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Requested {
+    pub(super) recipe: ByAddress,
+    pub(super) units: u32,
+    pub(super) uptime: Duration,
+    pub(super) replicas: Option<Confirm>,
+}
+
 /// A recipe that equals itself only. Two recipes of one kind may acquire differently.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ByAddress(pub(super) &'static Recipe);
@@ -83,8 +92,12 @@ impl Terms {
 
     /// Returns true if what was granted under the other terms is what these terms request.
     pub(super) fn fit(&self, other: &Self) -> bool {
-        let requested = |terms: &Self| (terms.recipe, terms.units, terms.first_lease(), terms.uptime);
-        requested(self) == requested(other) && self.replicas == other.replicas
+        self.requested() == other.requested() && self.first_lease() == other.first_lease()
+    }
+
+    /// Returns what a grant must have besides its lease, whether a queue gives it to another waiter or a hold passes on.
+    pub(super) const fn requested(&self) -> Requested {
+        Requested { recipe: self.recipe, units: self.units, uptime: self.uptime, replicas: self.replicas }
     }
 
     pub(super) const fn recipe(&self) -> &'static Recipe {

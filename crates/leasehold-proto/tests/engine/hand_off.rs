@@ -79,9 +79,11 @@ fn a_hold_that_was_passed_on_does_not_get_a_new_bound() {
 #[test]
 fn a_hold_passes_only_to_a_waiter_whose_terms_it_fits() {
     let off = Some(Duration::ZERO);
-    let unfit: [(&str, Request); 7] = [
+    let unfit: [(&str, Request); 9] = [
         ("a fixed lease", Request { watchdog: false, ..request(2, 30_000) }),
         ("a longer lease", request(2, 30_001)),
+        ("a shorter lease", request(2, 3_000)),
+        ("a maximum hold that is shorter than the lease", bounded(request(2, 60_000), 29_999)),
         ("a maximum hold that ends before the lease", bounded(request(2, 30_000), 29_000)),
         ("a minimum hold", Request { min_hold: Some(Duration::from_secs(1)), ..request(2, 30_000) }),
         ("no hand-off", Request { hand_off: off, ..request(2, 30_000) }),
@@ -92,7 +94,8 @@ fn a_hold_passes_only_to_a_waiter_whose_terms_it_fits() {
         let mut harness = with_waiter(request(1, 30_000), waiter);
         assert_eq!(verbs_of_release(&mut harness).first(), Some(&Verb::Release), "{what}");
     }
-    for fit in [request(2, 10_000), bounded(request(2, 10_000), 60_000)] {
+    for fit in [request(2, 30_000), bounded(request(2, 30_000), 60_000), bounded(request(2, 60_000), 30_000)]
+    {
         let mut harness = with_waiter(request(1, 30_000), fit);
         assert_eq!(verbs_of_release(&mut harness), []);
     }
@@ -189,6 +192,22 @@ fn a_fenced_hold_passes_on_with_the_tokens_that_its_grant_reserved() {
     assert!(harness.sent.is_empty(), "{:?}", harness.sent);
     harness.release(100, 17, 60);
     assert_eq!(harness.verbs(), [Verb::Release, Verb::Acquire], "the sixteenth holder has the last token");
+}
+
+#[test]
+fn a_hold_passes_to_no_waiter_for_other_tokens() {
+    let counted = Subject::new(&Name::new("x").unwrap(), with_tokens(Tokens::Counter));
+    let waiter = |id| match id {
+        4 => Request { subject: counted.clone(), ..fenced(id) },
+        _ => fenced(id),
+    };
+    let mut harness = with_waiters(waiter);
+    assert_eq!(reserved(&mut harness, numbered(-2, "100")), 16);
+    grant_of(harness.claim(100, 2));
+    harness.release(100, 2, 40);
+    grant_of(harness.claim(100, 3));
+    harness.release(100, 3, 41);
+    assert_eq!(harness.verbs(), [Verb::Release, Verb::Acquire], "the server gives tokens of the other kind");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use leasehold_proto::engine::{CallId, Event, Id, LostReason, Outcome, Request, Subject};
+use leasehold_proto::recipe::multi::MULTI;
 use leasehold_proto::recipe::spin::SPIN;
 use leasehold_proto::{Applied, Call, Channel, Moment, Name, Reply, StoreError, StoreErrorKind, Verb};
 
@@ -159,6 +160,18 @@ fn another_listener_ends_the_passing_at_the_bound() {
     }
     // A question may have counted just before, and its answer is a trip older than the bound that it extends.
     assert!(busy.now.since(since) <= Duration::from_millis(4) + TRIP, "{:?}", busy.now.since(since));
+}
+
+#[test]
+fn another_queue_of_the_client_ends_the_passing_at_the_bound() {
+    let mut busy = Busy::new();
+    busy.pass_for(Duration::from_millis(50));
+    assert!(!busy.has_released());
+    let name = |name: &str| Name::new(name).unwrap();
+    let both = Subject { others: vec![name("y")].into(), ..Subject::new(&name("x"), &MULTI) };
+    busy.step(Event::Acquire(Id(100_000), Request { subject: both, ..request(100_000, 30_000) }));
+    busy.pass_for(Duration::from_millis(4) + TRIP);
+    assert!(busy.has_released(), "the waiter of both names gets a turn: {:?}", busy.sent);
 }
 
 #[test]

@@ -6,9 +6,11 @@ use leasehold_proto::backoff::Backoff;
 use leasehold_proto::engine::{Event, Id, Outcome, Request, Settings, Subject};
 use leasehold_proto::recipe::expirable::EXPIRABLE_SEMAPHORE;
 use leasehold_proto::recipe::multi::MULTI;
+use leasehold_proto::recipe::read_write::{READ_LOCK, WRITE_LOCK};
+use leasehold_proto::recipe::reentrant::REENTRANT;
 use leasehold_proto::recipe::semaphore::SEMAPHORE;
 use leasehold_proto::recipe::spin::SPIN;
-use leasehold_proto::{Channel, Name, Recipe, Reply, Verb};
+use leasehold_proto::{Channel, Name, Owner, Recipe, Reply, Verb};
 
 use crate::harness::{Harness, millis, ms, next_timer, request};
 
@@ -288,4 +290,37 @@ fn a_client_whose_queue_is_empty_between_its_holds_stands_back_too() {
     let channel = harness.listening.first().unwrap().clone();
     harness.step(26, Event::Listening(channel.clone()));
     assert_eq!(stand_back(&mut harness, &channel, 2), LONGEST_PAUSE);
+}
+
+/// Takes a lock as owner 1, lets owners 2 and 3 wait for it, and owner 4 for what `rival` requests, over the same channel.
+fn with_rival(holding: &Request, rival: Request) -> (Harness, Channel) {
+    let mut harness = Harness::with(Settings { hand_off: Duration::ZERO, ..Settings::default() });
+    harness.hold_at_once(1, 1, holding.clone());
+    for (id, request) in [(2, holding.clone()), (3, holding.clone()), (4, rival)] {
+        let request = Request { owner: Owner::from_number(id), ..request };
+        harness.step(1, Event::Acquire(Id(id), request));
+        answer_all(&mut harness, 1, &REENTRANT, 1);
+    }
+    for channel in harness.listening.clone() {
+        harness.step(2, Event::Listening(channel));
+        answer_all(&mut harness, 2, &REENTRANT, 1);
+    }
+    let channel = harness.listening.first().unwrap().clone();
+    (harness, channel)
+}
+
+#[test]
+fn a_queue_leaves_its_turn_to_another_queue_of_its_client() {
+    let rivals =
+        [("multi", request(1, 30_000), of(&MULTI, 4)), ("readers", of(&WRITE_LOCK, 1), of(&READ_LOCK, 4))];
+    for (name, holding, rival) in rivals {
+        let (mut harness, channel) = with_rival(&holding, rival);
+        harness.release(20, 1, 99);
+        assert_eq!(harness.verbs(), [Verb::Release], "{name}: nothing goes out behind the release");
+        harness.answer(21, Ok(Reply::Int(HEARD_BY_NONE)));
+        harness.step(21, Event::Message(channel));
+        assert_eq!(harness.verbs(), [Verb::Acquire], "{name}: the other queue alone asks");
+        harness.answer(22, Ok(Reply::Nil));
+        assert!(matches!(harness.claim(22, 4), Some(Outcome::Acquired(Ok(_)))), "{name}: it has its turn");
+    }
 }

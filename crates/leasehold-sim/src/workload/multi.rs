@@ -66,7 +66,7 @@ fn member(user: &User, name: &str, terms: Terms, policy: Policy) -> Member {
 }
 
 /// Returns one claim for each name, with the guard of the name or the single guard for all.
-fn claims(guard: MultiGuard, names: &[Arc<str>], terms: Terms) -> (Taken, Vec<Claim>) {
+pub(super) fn claims(guard: MultiGuard, names: &[Arc<str>], terms: Terms) -> (Taken, Vec<Claim>) {
     let guards = guard.as_ref();
     let claim = |name: &Arc<str>| {
         let place = guards.iter().position(|guard| guard.name() == &**name).filter(|_| guards.len() > 1);

@@ -58,6 +58,11 @@ impl User {
         self.env.now() < self.env.plan.stop_at && !self.closed
     }
 
+    /// Returns true in the rush at the end of a run.
+    pub(super) fn rushes(&self) -> bool {
+        self.env.plan.rush_at.is_some_and(|rush_at| self.env.now() >= rush_at)
+    }
+
     pub(super) async fn think(&mut self) {
         let think = self.env.plan.think_max;
         self.env.nap(think).await;

@@ -180,9 +180,12 @@ impl Submit for Port {
     fn submit(&self, id: engine::CallId, call: Call, timeout: Duration) -> Result<(), StoreError> {
         self.change(|port, state, now| {
             state.submit(port, now, Recipient::Submitter(id), (call, timeout));
-            // The step that submits a call has no outcome but a refusal of this call.
+            assert!(state.replaced.is_empty(), "the step of a call finds no other server");
             match state.outcomes.pop() {
-                Some((_, outcome)) => outcome.map(drop),
+                Some((of, outcome)) => {
+                    assert!(of == id && state.outcomes.is_empty(), "the step of a call ends no other call");
+                    outcome.map(drop)
+                }
                 None => Ok(()),
             }
         })

@@ -36,7 +36,8 @@ pub(super) enum Stage {
     /// The owner holds the name already, and the engine is raising the count.
     Entering {
         hold: Number,
-        since: Moment,
+        /// The time of the first failure to do so.
+        failing_since: Option<Moment>,
     },
     /// Granted, and not yet claimed.
     Granted(Number),

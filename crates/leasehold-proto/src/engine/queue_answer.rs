@@ -215,7 +215,7 @@ impl Engine {
         let store_failed = matches!(last, Last::Failed(_));
         let (timeout, seed) = (self.cx.settings.timeout, self.cx.seed(attempt.number));
         let Some(queue) = self.places.queue_mut(attempt.queue).certain(OPEN) else { return };
-        let (failures, failing_for) = queue.tries.failed(now, attempt.sent_at, last);
+        let (failures, failing_for) = queue.tries.failed(now, last);
         let first = queue.first();
         if failing_for < timeout {
             if first.is_some() {

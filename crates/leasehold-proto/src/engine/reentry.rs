@@ -46,7 +46,7 @@ impl Engine {
                 continue;
             }
             self.waiters.remove(&(place, side, owner, id));
-            let stage = Stage::Entering { hold: number, since: now };
+            let stage = Stage::Entering { hold: number, failing_since: None };
             let Some(acquire) = self.acquire_of_mut(id) else { continue };
             let waiting = std::mem::replace(&mut acquire.stage, stage);
             let queue = acquire.queue();
@@ -60,7 +60,7 @@ impl Engine {
     /// Re-enters a server hold of the ticket's owner by raising the hold's count.
     pub(super) fn enter(&mut self, now: Moment, id: Id, number: Number) {
         let Some(acquire) = self.acquire_of_mut(id) else { return };
-        acquire.stage = Stage::Entering { hold: number, since: now };
+        acquire.stage = Stage::Entering { hold: number, failing_since: None };
         let Some(hold) = self.holds.get_mut(number) else { return };
         if let Some(reason) = hold.lost {
             return self.fail(now, id, AcquireFailure::Lost(reason));
@@ -197,7 +197,7 @@ impl Engine {
         self.grant(id, number);
     }
 
-    /// Handles a count that was not confirmed. A re-entry with `Wait::Once`, or one that has waited for a whole
+    /// Handles a count that was not confirmed. A re-entry with `Wait::Once`, or one whose calls have failed for a whole
     /// timeout, fails. After an error that is not transient, every re-entry of the call fails. The engine retries the
     /// others.
     fn count_failed(&mut self, now: Moment, number: Number, sent: &Count, error: StoreError) {
@@ -214,9 +214,10 @@ impl Engine {
         hold.last_error = Some(Box::new(error));
         self.complete_count_reports(number);
         for id in &sent.reentries {
-            let Some(acquire) = self.acquire_of(*id) else { continue };
-            let Stage::Entering { since, .. } = acquire.stage else { continue };
-            let over = acquire.is_once() || now.since(since) >= timeout;
+            let Some(acquire) = self.acquire_of_mut(*id) else { continue };
+            let once = acquire.is_once();
+            let Stage::Entering { failing_since, .. } = &mut acquire.stage else { continue };
+            let over = once || now.since(*failing_since.get_or_insert(now)) >= timeout;
             if over || !transient {
                 let verdict = self.entering_verdict(now, *id, number);
                 self.fail(now, *id, verdict);

@@ -45,7 +45,9 @@ pub(super) struct Tries {
     pub(super) unknown_until: Option<Moment>,
     /// True if the wire owner may be in a queue on the server, after an answer that was no error.
     pub(super) queued: bool,
-    /// The start of the current run of failures without an answer in between. `failures` counts these failures.
+    /// The time of the first failure of the current run, without an answer in between. `failures` counts these failures.
+    /// A call whose bytes one path swallowed takes a whole timeout to fail, so the run does not begin with its sending:
+    /// the wait has a timeout left, over a new connection.
     failing_since: Option<Moment>,
     failures: u32,
     /// The number of refused attempts in a row.
@@ -65,10 +67,10 @@ impl Tries {
     }
 
     /// Notes a failure. Returns its place in the current run of failures, and the length of that run.
-    pub(super) fn failed(&mut self, now: Moment, sent_at: Moment, last: Last) -> (u32, Duration) {
+    pub(super) fn failed(&mut self, now: Moment, last: Last) -> (u32, Duration) {
         self.last = Some(last);
         self.failures += 1;
-        (self.failures - 1, now.since(*self.failing_since.get_or_insert(sent_at)))
+        (self.failures - 1, now.since(*self.failing_since.get_or_insert(now)))
     }
 
     /// Notes that an effect of an attempt may be on the server until then, whatever the next attempts return.

@@ -178,7 +178,7 @@ impl Engine {
         };
         let is_line = acquire.recipe().keep_alive.is_some() && !once;
         let Some(tries) = acquire.tries_mut().certain("an answered attempt has its waiter") else { return };
-        let (failures, failing_for) = tries.failed(now, attempt.sent_at, last);
+        let (failures, failing_for) = tries.failed(now, last);
         if failing_for >= timeout && is_line && store_failed {
             return self.fail_server_queue(now, attempt.waiter, attempt.queue);
         }

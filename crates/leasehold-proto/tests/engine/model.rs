@@ -67,7 +67,7 @@ const QUIET: Budget = Budget {
 };
 
 /// The number of states at which a model that is too large is cut off.
-const STATES_MAX: usize = 20_000_000;
+const STATES_MAX: usize = 40_000_000;
 
 /// Explores every order of events, prints the number of states, and returns the events that break a rule, if any do.
 fn check(

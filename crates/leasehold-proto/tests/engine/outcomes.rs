@@ -194,6 +194,49 @@ fn a_wait_survives_a_master_that_becomes_a_replica() {
     a_wait_survives(StoreErrorKind::ReadOnly);
 }
 
+/// Lets the path swallow the first call of each acquire, which fails after a whole timeout. Returns the harness with the
+/// call that follows, and the time of its sending.
+fn after_a_swallowed_call(request: Request) -> (Harness, u64) {
+    let mut harness = Harness::new();
+    let timeout = millis(ms(0) + harness.engine.settings().timeout);
+    harness.step(0, Event::Acquire(Id(1), request));
+    harness.answer(timeout, unknown(Verb::Acquire));
+    assert_eq!(harness.claim(timeout, 1), None, "the wait goes on");
+    let at = wait(&mut harness);
+    assert!(at < timeout + 1_000, "it tries again at once, over a new connection: {at}");
+    (harness, at)
+}
+
+#[test]
+fn a_wait_survives_a_path_that_swallows_its_call() {
+    for request in [request(1, 30_000), fair(request(1, 30_000)), side(&READ_LOCK, 30_000)] {
+        let (mut harness, at) = after_a_swallowed_call(request);
+        harness.answer(at + 1, Ok(Reply::Nil));
+        assert!(matches!(harness.claim(at + 1, 1), Some(Outcome::Acquired(Ok(_)))));
+    }
+}
+
+#[test]
+fn a_wait_ends_when_the_store_has_failed_for_a_timeout_after_a_swallowed_call() {
+    let (mut harness, at) = after_a_swallowed_call(request(1, 30_000));
+    let timeout = millis(ms(0) + harness.engine.settings().timeout);
+    harness.answer(at + timeout, unknown(Verb::Acquire));
+    assert!(is_unknown(harness.claim(at + timeout, 1).as_ref()), "it does not wait for ever");
+}
+
+#[test]
+fn a_re_entry_survives_a_path_that_swallows_its_call() {
+    let mut harness = Harness::new();
+    let timeout = millis(ms(0) + harness.engine.settings().timeout);
+    harness.hold(0, 1, request(1, 30_000));
+    harness.step(5, Event::Acquire(Id(2), request(1, 30_000)));
+    harness.answer(5 + timeout, unknown(Verb::Renew));
+    assert_eq!(harness.claim(5 + timeout, 2), None, "the wait goes on");
+    let at = wait(&mut harness);
+    harness.answer(at, Ok(Reply::Int(1)));
+    assert!(matches!(harness.claim(at, 2), Some(Outcome::Acquired(Ok(_)))));
+}
+
 #[test]
 fn a_waiter_that_leaves_ends_its_subscription() {
     for request in [request(1, 30_000), fair(request(1, 30_000))] {
@@ -453,6 +496,8 @@ fn failed_with_the_first(answers: &[Result<Reply, StoreError>]) -> Option<Outcom
     let mut harness = Harness::new();
     let later = millis(ms(0) + harness.engine.settings().timeout / 2);
     harness.step(0, Event::Acquire(Id(1), fair(request(1, 30_000))));
+    harness.answer(0, refused(StoreErrorKind::Busy));
+    wait(&mut harness);
     harness.step(later, Event::Acquire(Id(2), fair(request(2, 30_000))));
     let (mut attempt, _) = harness.sent.remove(1);
     let mut at = later;

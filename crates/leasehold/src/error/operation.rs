@@ -4,6 +4,7 @@
 //! Invariant: an error of a change says whether the change may have been made.
 
 use std::fmt;
+use std::time::Duration;
 
 use leasehold_proto::engine::AcquireFailure;
 use leasehold_proto::{Applied, NameError, StoreError, StoreErrorKind, Verb};
@@ -30,6 +31,12 @@ pub struct OperationError {
 pub enum OperationErrorKind {
     /// The name cannot be used. Nothing was sent.
     Name(NameError),
+    /// The lifetime is shorter than 1 ms or longer than 365 days. Nothing was sent.
+    #[non_exhaustive]
+    Lifetime {
+        /// The lifetime.
+        given: Duration,
+    },
     /// The server failed and certainly did not make the change.
     Store(StoreError),
     /// The server has not answered. It may have made the change, once, or may still make it.
@@ -81,6 +88,9 @@ impl fmt::Display for OperationError {
         let subject = &self.subject;
         match &self.kind {
             OperationErrorKind::Name(error) => write!(f, "{subject} not changed: {error}"),
+            OperationErrorKind::Lifetime { given } => {
+                write!(f, "{subject} not changed: a lifetime is 1ms to 365d, not {given:?}")
+            }
             OperationErrorKind::Store(source) => write!(f, "{subject} not changed: {}", source.reason()),
             OperationErrorKind::Unknown(source) => {
                 write!(f, "{subject} may or may not be changed: {}", source.reason())
@@ -224,7 +234,8 @@ pub enum WaitErrorKind {
     Name(NameError),
     /// The latch was deleted during the wait.
     Deleted,
-    /// The server failed for the whole of the client's timeout, or for the whole wait if that is shorter.
+    /// The server failed for the whole of the client's timeout, counted from the first failed call, or until the end of
+    /// the wait if that comes first.
     Store(StoreError),
     /// Another kind of object has this name.
     OtherKind(StoreError),

@@ -290,7 +290,13 @@ impl Engine {
         let Some(hold) = self.holds.get_mut(number) else { return };
         hold.stop();
         match std::mem::replace(&mut hold.phase, Phase::Gone) {
-            Phase::Releasing(release) => self.holds.end_release(release.cause),
+            Phase::Releasing(release) => {
+                let released = hold.is_released_for_others(release.cause).then_some(hold.place);
+                self.holds.end_release(release.cause);
+                if let Some(place) = released {
+                    self.places.end_leaving(place, number);
+                }
+            }
             Phase::Undone => self.holds.end_undone(),
             Phase::Held | Phase::MinHold(_) | Phase::Gone => {}
         }

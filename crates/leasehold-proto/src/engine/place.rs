@@ -26,6 +26,8 @@ pub(super) struct Place {
     uses: u32,
     /// The grants in a row that followed a release of this client, of a primitive without wake-ups.
     run: u32,
+    /// The last hold that excludes others whose release is on its way.
+    leaving: Option<Number>,
     rare: Option<Box<Rare>>,
 }
 
@@ -68,6 +70,11 @@ impl Place {
         self.exclusive
     }
 
+    /// Returns the exclusive hold whose release is on its way.
+    pub(super) const fn leaving(&self) -> Option<Number> {
+        self.leaving
+    }
+
     /// Returns the exclusive holds that still have guards, the last one first.
     pub(super) fn exclusives(&self) -> impl Iterator<Item = Number> {
         let displaced = self.rare.as_ref().map(|rare| rare.displaced.as_slice()).unwrap_or_default();
@@ -102,7 +109,14 @@ impl Places {
             return *id;
         }
         let key = Arc::new(key);
-        let place = Some(Place { key: Arc::clone(&key), exclusive: None, uses: 0, run: 0, rare: None });
+        let place = Some(Place {
+            key: Arc::clone(&key),
+            exclusive: None,
+            uses: 0,
+            run: 0,
+            leaving: None,
+            rare: None,
+        });
         let id = if let Some(id) = self.free.pop() {
             self.places[id.index()] = place;
             id
@@ -206,6 +220,16 @@ impl Places {
     /// Notes a refusal: another client has the name.
     pub(super) fn end_run(&mut self, id: PlaceId) {
         self.get_mut(id).run = 0;
+    }
+
+    /// Notes that the release of a hold that excludes others is on its way.
+    pub(super) fn begin_leaving(&mut self, id: PlaceId, number: Number) {
+        self.get_mut(id).leaving = Some(number);
+    }
+
+    /// Notes that such a release is over.
+    pub(super) fn end_leaving(&mut self, id: PlaceId, number: Number) {
+        self.get_mut(id).leaving.take_if(|leaving| *leaving == number);
     }
 
     /// Notes the hold of an owner. Returns the exclusive hold that it displaces.

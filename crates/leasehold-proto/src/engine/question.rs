@@ -21,7 +21,6 @@ use super::hold::ServerHold;
 use super::keys::{Number, PlaceId, QueueId};
 use super::renewal::taken_over_or;
 use super::subscriptions::Listener;
-use super::turns::Turns;
 use super::{CallId, Engine, LostReason, Subject};
 use crate::call::Reply;
 use crate::moment::Moment;
@@ -42,8 +41,7 @@ impl Engine {
             return;
         }
         // The release has told that others listen, and its successor will tell when they are gone.
-        let others_wait = self.places.turns(id).is_some_and(Turns::are_left) || self.has_rivals(id);
-        if others_wait || now < self.cx.asks_from {
+        if self.leaves_turns(id) || now < self.cx.asks_from {
             return;
         }
         let Some(hold) = self.holds.get_mut(number) else { return };
@@ -90,7 +88,8 @@ impl Engine {
         let until = hold.hand_off_until;
         let Some(hand_off) = subject.recipe.hand_off else { return };
         let call =
-            hand_off(&CallArgs::new(&subject, self.cx.wire(number), lease)).confirmed_by(hold.replicas);
+            hand_off(&CallArgs::new(&subject, self.cx.wire(number), lease));
+        let call = subject.confirmed(call, hold.replicas);
         let asked = Asked { sent_at: now, lease, listened: self.subscriptions.hears(Listener::Queue(id)) };
         let timeout = lease.renewal_waits(self.cx.settings.timeout);
         let call = self.cx.send_within(call, Purpose::Question(number, asked), timeout);

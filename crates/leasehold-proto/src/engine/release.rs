@@ -19,6 +19,7 @@ use super::keys::Number;
 use super::keys::{QueueId, Side};
 use super::queue::Queue;
 use super::subscriptions::Listener;
+use super::turns::Turns;
 use super::{CallId, Engine, Id, Outcome, ReleaseFailure};
 use crate::backoff;
 use crate::call::Reply;
@@ -63,6 +64,13 @@ impl ServerHold {
         self.call.is_some() && self.release().is_some_and(|release| release.cause.is_unknown())
     }
 
+    /// Returns true if its release lets others have the name, which is not what an undo or a release of a reader does.
+    pub(super) fn is_released_for_others(&self, cause: Cause) -> bool {
+        cause == Cause::Release
+            && self.recipe().holding.is_exclusive()
+            && self.recipe().held_side() == Side::Main
+    }
+
     const fn release_mut(&mut self) -> Option<&mut Release> {
         match &mut self.phase {
             Phase::Releasing(release) => Some(release),
@@ -79,7 +87,11 @@ impl Engine {
         let release = Release { gone_by, cause, uncertain: false, sent_at: now, echoes: 0 };
         hold.phase = Phase::Releasing(release);
         (hold.failures, hold.last_error) = (0, None);
+        let released = hold.is_released_for_others(cause).then_some(hold.place);
         self.holds.begin_release(cause);
+        if let Some(place) = released {
+            self.places.begin_leaving(place, number);
+        }
         self.send_release(now, number);
     }
 
@@ -99,7 +111,8 @@ impl Engine {
         // The release of a reader sends a message only if it was the last one.
         let speaks = subject.recipe.companion.is_none() || id.side == Side::Main;
         let first = granted && hold.failures == 0;
-        let call = (subject.recipe.release)(&CallArgs { context, ..args }).confirmed_by(hold.replicas);
+        let call = (subject.recipe.release)(&CallArgs { context, ..args });
+        let call = subject.confirmed(call, hold.replicas);
         let call = self.cx.send(call, Purpose::Change(number));
         if let Some(hold) = self.holds.get_mut(number) {
             (hold.call, hold.again_at) = (Some(call), Moment::NEVER);
@@ -149,7 +162,7 @@ impl Engine {
         if polls || self.places.queue(id).is_none_or(Queue::is_empty) {
             return false;
         }
-        let leaves_turns = self.places.turns_mut(id).are_left() || self.has_rivals(id);
+        let leaves_turns = self.leaves_turns(id);
         if leaves_turns || held_here || id.side == Side::Read {
             return leaves_turns;
         }
@@ -168,6 +181,19 @@ impl Engine {
         let behind = self.own_call_of_first(id);
         if let Some(queue) = self.places.queue_mut(id) {
             queue.server.behind = behind;
+        }
+        true
+    }
+
+    /// Lets a queue whose first waiter came behind the own release sleep until that release is answered, if others wait
+    /// too: the attempt would reach the server before theirs. Returns false if it need not.
+    pub(super) fn waits_for_own_release(&mut self, now: Moment, id: QueueId) -> bool {
+        let leaving = self.places.get(id.place).leaving().filter(|_| id.side == Side::Main);
+        let Some(number) = leaving.filter(|_| self.leaves_turns(id)) else { return false };
+        self.sleep_for(now, id, self.cx.settings.poll_interval);
+        let expected = self.holds.get(number).and_then(ServerHold::release).map(|release| release.echoes);
+        if expected == Some(0) {
+            self.expect_echoes(now, id, number);
         }
         true
     }
@@ -340,11 +366,17 @@ impl Engine {
     /// writers. A queue leaves them their turns as it does with another client's, since they would never get the name
     /// between its own waiters.
     fn rivals(&self, id: QueueId) -> impl Iterator<Item = Listener> {
+        let own = Listener::Queue(id);
         let is_in_queue = move |waiter: Id| {
             self.acquire_of(waiter).is_some_and(|acquire| acquire.queue() == id && acquire.is_linked())
         };
-        let beside = self.subscriptions.beside(Listener::Queue(id));
-        beside.filter(move |listener| match listener {
+        let beside = match self.first_waiter(id).filter(|_| !self.subscriptions.is_listening(own)) {
+            Some((_, first)) => {
+                self.subscriptions.beside(own, &self.subject(first).channels(self.cx.no_wire()))
+            }
+            None => self.subscriptions.beside(own, self.subscriptions.channels_of(own)),
+        };
+        beside.into_iter().filter(move |listener| match listener {
             Listener::Queue(_) => true,
             Listener::Waiter(waiter) => !is_in_queue(*waiter),
         })
@@ -352,6 +384,11 @@ impl Engine {
 
     pub(super) fn has_rivals(&self, id: QueueId) -> bool {
         self.rivals(id).next().is_some()
+    }
+
+    /// Returns true if others waited for the name at the last release, or another queue of this client does now.
+    pub(super) fn leaves_turns(&self, id: QueueId) -> bool {
+        self.places.turns(id).is_some_and(Turns::are_left) || self.has_rivals(id)
     }
 
     /// Leaves the name to the others after a release that they heard. A server tells its listeners in a fixed

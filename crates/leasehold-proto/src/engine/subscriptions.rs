@@ -88,18 +88,16 @@ impl Subscriptions {
         self.channels.get(channel).into_iter().flat_map(|subscribed| &subscribed.listeners).copied().collect()
     }
 
-    /// Returns the other listeners on the channels of a listener, each once.
-    pub(super) fn beside(&self, listener: Listener) -> impl Iterator<Item = Listener> {
-        let channels = self.listeners.get(&listener).into_iter().flatten();
-        let shared = channels.filter_map(|channel| self.channels.get(channel));
-        // Most channels have one listener, and then nothing is collected.
-        let shared = shared.filter(|subscribed| subscribed.listeners.len() > 1);
-        let beside: BTreeSet<Listener> = shared
-            .flat_map(|subscribed| &subscribed.listeners)
-            .copied()
-            .filter(|other| *other != listener)
-            .collect();
-        beside.into_iter()
+    /// Returns the channels of a listener.
+    pub(super) fn channels_of(&self, listener: Listener) -> &[Channel] {
+        self.listeners.get(&listener).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Returns the listeners on these channels but one, each once.
+    pub(super) fn beside(&self, listener: Listener, channels: &[Channel]) -> BTreeSet<Listener> {
+        let subscribed = channels.iter().filter_map(|channel| self.channels.get(channel));
+        let listeners = subscribed.flat_map(|subscribed| &subscribed.listeners).copied();
+        listeners.filter(|other| *other != listener).collect()
     }
 
     /// Returns true if the server delivers the listener's messages.

@@ -189,6 +189,9 @@ impl Engine {
         if waiters.are_queued() {
             return self.advance_server_queue(now, id);
         }
+        if self.waits_for_own_release(now, id) {
+            return;
+        }
         let held_for =
             self.held_here(now, id.place).filter(|_| holding.is_exclusive()).map(|hold| hold.remaining(now));
         let Some(queue) = self.places.queue_mut(id).certain("a waiter has its queue") else { return };
@@ -206,6 +209,8 @@ impl Engine {
         let Some(queue) = self.places.queue_mut(id).certain("only an open queue has a timer") else { return };
         queue.tries.alarm.fired();
         queue.reopen();
+        // The messages of own releases have come by the end of a pause, so none of another client is taken for them.
+        queue.forget_echoes();
         let seen_every = self.first_waiter(id).and_then(|(_, first)| first.recipe().waiters.seen_every());
         if seen_every.is_some() { self.attempt(now, id) } else { self.advance(now, id) }
     }
@@ -383,18 +388,18 @@ impl Engine {
         // An attempt on its way may run until its connection is closed.
         let arrives_by = self.cx.arrives_by(now, true);
         let subject = self.subject(acquire);
-        let of_attempt = waiter.attempted.then(|| subject.gone_by(acquire.terms.first_lease(), arrives_by));
+        let of_attempt = waiter.attempted.map(|_| subject.gone_by(acquire.terms.first_lease(), arrives_by));
         let doubt_until = waiter.doubt_until.max(of_attempt);
         let bounds = (arrives_by, doubt_until);
         let queue = self.places.queue(acquire.queue());
         match (&waiter.tries, queue) {
             (Some(tries), _) => {
-                let verdict = tries.verdict(now, &subject, &acquire.terms, bounds);
+                let verdict = tries.verdict(now, &subject, acquire, bounds);
                 let reads = self.has_reader_beside(acquire.place, acquire.recipe(), acquire.owner);
                 if reads { verdict.without_bound() } else { verdict }
             }
             (None, Some(queue)) => {
-                let verdict = queue.tries.verdict(now, &subject, &acquire.terms, bounds);
+                let verdict = queue.tries.verdict(now, &subject, acquire, bounds);
                 let is_attempted = queue.first() == Some(id) || doubt_until.is_some();
                 if is_attempted { verdict } else { verdict.without_doubt() }
             }

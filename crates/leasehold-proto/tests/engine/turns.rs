@@ -324,3 +324,34 @@ fn a_queue_leaves_its_turn_to_another_queue_of_its_client() {
         assert!(matches!(harness.claim(22, 4), Some(Outcome::Acquired(Ok(_)))), "{name}: it has its turn");
     }
 }
+
+#[test]
+fn a_lone_user_that_comes_again_at_once_leaves_others_their_turn() {
+    let (mut harness, _) = contended(Settings { hand_off: Duration::ZERO, ..Settings::default() }, 2);
+    harness.release(30, 2, 99);
+    harness.step(30, Event::Acquire(Id(3), request(3, 30_000)));
+    assert_eq!(harness.verbs(), [Verb::Release], "the attempt would come before those of the others");
+    assert_eq!(harness.answer(31, Ok(Reply::Int(HEARD_BY_ANOTHER))).verb(), Verb::Release);
+    assert!(harness.sent.is_empty(), "it stands back: {:?}", harness.sent);
+    let at = millis(next_timer(&mut harness.engine));
+    assert_eq!(at, 35, "the longest pause");
+    harness.step(at, Event::Tick);
+    claim_next(&mut harness, at, 3);
+}
+
+#[test]
+fn a_lone_user_that_comes_again_at_once_leaves_another_queue_its_turn() {
+    let writes = |owner| Request { owner: Owner::from_number(owner), ..of(&WRITE_LOCK, owner) };
+    let (mut harness, channel) = with_rival(&writes(1), of(&READ_LOCK, 4));
+    for waiter in [2, 3] {
+        harness.step(3, Event::Cancel(Id(waiter)));
+    }
+    harness.release(20, 1, 99);
+    harness.step(20, Event::Acquire(Id(5), writes(5)));
+    assert_eq!(harness.verbs(), [Verb::Release], "the attempt would come before that of the reader");
+    harness.answer(21, Ok(Reply::Int(HEARD_BY_NONE)));
+    harness.step(21, Event::Message(channel));
+    assert_eq!(harness.verbs(), [Verb::Acquire], "the reader asks");
+    harness.answer(22, Ok(Reply::Nil));
+    assert!(matches!(harness.claim(22, 4), Some(Outcome::Acquired(Ok(_)))));
+}

@@ -79,6 +79,8 @@ trait AnyLock: Send + Sync {
     /// all members are held.
     fn acquire(&self, owner: Owner, waits: Waits) -> BoxFuture<'_, Result<Option<Guard>, AcquireError>>;
     fn handle(&self) -> &Arc<Handle>;
+    /// Returns the owner that the member has by itself, or `owner`.
+    fn owner_or(&self, owner: Owner) -> Owner;
     fn terms(&self) -> &HoldTerms;
     /// Returns the object that errors name.
     fn subject(&self) -> error::Subject;
@@ -95,8 +97,7 @@ impl<K: Kind> AnyLock for Lock<K> {
     }
 
     fn acquire(&self, owner: Owner, waits: Waits) -> BoxFuture<'_, Result<Option<Guard>, AcquireError>> {
-        let owner = self.owner.or_else(|| self.owner_of_body()).unwrap_or(owner);
-        let lock = self.clone().owned_by(&owner).map_terms(HoldTerms::without_min_hold);
+        let lock = self.clone().owned_by(&self.owner_or(owner)).map_terms(HoldTerms::without_min_hold);
         async move {
             let guard = match waits {
                 Waits::Once => lock.try_lock().await?,
@@ -110,6 +111,10 @@ impl<K: Kind> AnyLock for Lock<K> {
 
     fn handle(&self) -> &Arc<Handle> {
         &self.handle
+    }
+
+    fn owner_or(&self, owner: Owner) -> Owner {
+        self.owner.or_else(|| self.owner_of_body()).unwrap_or(owner)
     }
 
     fn terms(&self) -> &HoldTerms {
@@ -152,6 +157,34 @@ impl<K: Kind> From<&Lock<K>> for Member {
     }
 }
 
+impl Member {
+    /// Returns true if a hold of this member keeps out a later member of the same name, when members without an owner
+    /// have this one.
+    fn excludes(&self, later: &Self, owner: Owner) -> bool {
+        let (one, other) = (&self.0, &later.0);
+        let (one_kind, other_kind) = (one.rank().2.0, other.rank().2.0);
+        let (read, write) = (read_write::READ_LOCK.kind, read_write::WRITE_LOCK.kind);
+        if !one.is_beside(&**other) || (one_kind, other_kind) == (read, read) {
+            return false;
+        }
+        // An owner re-enters through one client only, and also reads beside its own write hold.
+        let is_one_owner =
+            Arc::ptr_eq(one.handle(), other.handle()) && one.owner_or(owner) == other.owner_or(owner);
+        let reenters = one_kind == other_kind || (one_kind, other_kind) == (write, read);
+        !(is_one_owner && reenters)
+    }
+}
+
+impl dyn AnyLock {
+    /// Returns true if both members are on one server, as far as the client can tell. The URL without a name is that of
+    /// a new in-process server for each client, and a store of the program's own need not have a URL.
+    fn is_beside(&self, other: &Self) -> bool {
+        let is_an_address = |url: &str| url.split_once("://").is_some_and(|(_, rest)| !rest.is_empty());
+        let (one, other) = (self.handle(), other.handle());
+        Arc::ptr_eq(one, other) || (one.server() == other.server() && is_an_address(one.server()))
+    }
+}
+
 impl MultiLock {
     /// Combines these locks.
     ///
@@ -181,8 +214,9 @@ impl MultiLock {
     ///
     /// # Errors
     /// [`AcquireError`] of the member that could not be acquired. The client undoes the others. The call fails
-    /// immediately with [`AcquireErrorKind::Deadlock`] if two members have the same name and client but different
-    /// kinds, since the second would wait for the first.
+    /// immediately with [`AcquireErrorKind::Deadlock`] if two members have the same name but different kinds, different
+    /// owners, or different clients of one URL, since the second would wait for the first. Read locks of one name share
+    /// it.
     ///
     /// # Cancel safety
     /// If the future is dropped, the client undoes the members that it acquired, so nothing stays locked.
@@ -302,14 +336,13 @@ impl MultiLock {
         Some((Subject { others: others.into(), ..Subject::new(&name, &MULTI) }, terms))
     }
 
-    /// Returns true if two members are one key with different rules, so that the second would wait for the first. The
-    /// two sides of a read-write lock are an exception.
-    fn has_self_deadlock(&self) -> bool {
-        self.members.windows(2).any(|pair| {
-            let (one, other) = (pair[0].0.rank(), pair[1].0.rank());
-            let sides = (one.2.0, other.2.0) == (read_write::WRITE_LOCK.kind, read_write::READ_LOCK.kind);
-            let one_client = Arc::ptr_eq(pair[0].0.handle(), pair[1].0.handle());
-            one_client && one.0 == other.0 && one.2 != other.2 && !sides
+    /// Returns true if a member would wait for another one, because both are one key that they cannot hold together.
+    fn has_self_deadlock(&self, owner: Owner) -> bool {
+        // Equal names are side by side, but a member of another client can be between two that exclude each other.
+        self.members.iter().enumerate().any(|(at, one)| {
+            let rank = one.0.rank();
+            let rest = self.members[at + 1..].iter().take_while(|other| other.0.rank().0 == rank.0);
+            rest.into_iter().any(|other| one.excludes(other, owner))
         })
     }
 
@@ -317,10 +350,10 @@ impl MultiLock {
         // Each member is acquired without its minimum hold, which begins when all are held. All unusable names look
         // alike, so they are refused before the search for members with equal names.
         self.members.iter().try_for_each(|member| member.0.check())?;
-        if self.has_self_deadlock() {
+        let owner = ambient().unwrap_or_else(Owner::unique);
+        if self.has_self_deadlock(owner) {
             return Err(AcquireErrorKind::Deadlock.of(self.subject()));
         }
-        let owner = ambient().unwrap_or_else(Owner::unique);
         let clock = self.members[0].0.handle();
         let since = clock.now();
         // An early return drops the guards, which releases the members acquired so far.

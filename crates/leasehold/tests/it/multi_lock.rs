@@ -30,6 +30,9 @@ on_both! {
         an_error_of_one_member_undoes_the_others,
         two_invalid_names_are_not_treated_as_one_name,
         one_name_as_two_kinds_fails_at_once,
+        one_name_as_two_kinds_fails_at_once_whatever_sorts_between,
+        members_that_would_wait_for_each_other_fail_at_once,
+        members_that_share_a_name_are_acquired,
     }
 }
 
@@ -270,4 +273,42 @@ async fn one_name_as_two_kinds_fails_at_once(server: Fixture) {
     let set = MultiLock::of([client.lock("a").into(), client.fair_lock("a").into(), client.lock("b").into()]);
     assert_eq!(soon("the error", set.lock()).await.unwrap_err(), AcquireErrorKind::Deadlock);
     assert!(is_free(&server, "a") && is_free(&server, "b"));
+}
+
+async fn one_name_as_two_kinds_fails_at_once_whatever_sorts_between(server: Fixture) {
+    let (one, other) = (connect(&server).await, connect(&server).await);
+    for (name, between) in [("a", one.lock("a")), ("b", other.lock("b"))] {
+        let members = [one.spin_lock(name).into(), between.into(), one.fair_lock(name).into()];
+        assert_eq!(soon("the error", MultiLock::of(members).lock()).await.unwrap_err(), AcquireErrorKind::Deadlock);
+        assert!(is_free(&server, name));
+    }
+}
+
+async fn members_that_would_wait_for_each_other_fail_at_once(server: Fixture) {
+    let (one, other) = (connect(&server).await, connect(&server).await);
+    let sides = || (one.rw_lock("a").read_lock(), one.rw_lock("a").write_lock());
+    let sets: [[Member; 2]; 4] = [
+        [one.lock("a").into(), other.lock("a").into()],
+        [one.lock("a").owned_by(&one.owner()).into(), one.lock("a").into()],
+        [sides().0.owned_by(&one.owner()).into(), sides().1.into()],
+        [other.rw_lock("a").read_lock().into(), sides().1.into()],
+    ];
+    for set in sets {
+        assert_eq!(soon("the error", MultiLock::of(set).lock()).await.unwrap_err(), AcquireErrorKind::Deadlock);
+        assert!(is_free(&server, "a"));
+    }
+}
+
+async fn members_that_share_a_name_are_acquired(server: Fixture) {
+    let (one, other) = (connect(&server).await, connect(&server).await);
+    let (apart, owner) = (connect(&Fixture::embedded()).await, one.owner());
+    let sets: [[Member; 2]; 3] = [
+        [one.rw_lock("a").read_lock().into(), other.rw_lock("a").read_lock().into()],
+        [one.rw_lock("a").read_lock().owned_by(&owner).into(), one.rw_lock("a").write_lock().owned_by(&owner).into()],
+        [one.lock("a").into(), apart.lock("a").into()],
+    ];
+    for set in sets {
+        soon("the set", MultiLock::of(set).lock()).await.unwrap().release().await.unwrap();
+        assert!(is_free(&server, "a"));
+    }
 }

@@ -125,11 +125,18 @@ impl Expansion {
     fn client(&self) -> TokenStream {
         let krate = &self.krate;
         let [client, installed, error] = ["client", "installed", "error"].map(hidden);
-        let api = if self.function.is_async() { quote!(#krate) } else { quote!(#krate::blocking) };
+        let (api, kind) = match self.function.is_async() {
+            true => (quote!(#krate), quote!(AsyncClient)),
+            false => (quote!(#krate::blocking), quote!(BlockingClient)),
+        };
         if let Some(given) = value(self.options.client.as_ref()) {
             // A reference to a reference is a warning of clippy.
             let borrow = (!matches!(given, Expr::Reference(_))).then(|| quote_spanned!(given.span()=> &));
-            return quote_spanned!(given.span()=> let #client: &#api::Client = #borrow #given;);
+            // Only a binding of its own keeps a temporary client until the end of the block.
+            return quote_spanned! {given.span()=>
+                let #client = #borrow #given;
+                let #client: &#api::Client = #krate::__private::#kind::client(#client);
+            };
         }
         let refused = self.refused();
         quote_spanned! {Span::mixed_site()=>
@@ -212,6 +219,12 @@ impl Expansion {
         let Function { body: written, .. } = &self.function;
         let (output, awaited, refused) = (&self.output, self.awaited(), self.refused());
         let statements = written.stream();
+        // The body owns every argument, also one that it does not name, so that all are dropped before the release. It
+        // drops them in the order in which it first names them: the last argument first, as in any function.
+        let owned = self.function.bindings();
+        let last_first = owned.iter().rev();
+        let owned = (!owned.is_empty())
+            .then(|| quote_spanned!(Span::mixed_site()=> let _ = (#(&#last_first,)*);));
         let (before, made) = if self.function.is_async() {
             // This code never runs, and tells the compiler the output type of the future.
             let returns = quote_spanned! {Span::mixed_site()=>
@@ -219,12 +232,12 @@ impl Expansion {
                     return #never;
                 }
             };
-            let block = braced(quote!(#returns #statements), written.span());
+            let block = braced(quote!(#owned #returns #statements), written.span());
             (Some(quote_spanned!(Span::mixed_site()=> let #body = async move #block;)), quote!(#body))
         } else {
             // The closure is written as an argument, so the compiler infers that it is called once and may return its
             // captures.
-            let block = braced(statements, written.span());
+            let block = braced(quote!(#owned #statements), written.span());
             (None, quote_spanned!(Span::mixed_site()=> move || -> #output #block))
         };
         quote_spanned! {Span::mixed_site()=>

@@ -80,14 +80,19 @@ impl Function {
 
     /// Returns the names that a lock's name can use: the arguments, in any pattern, `self`, and constant parameters.
     pub(crate) fn values(&self) -> Vec<String> {
+        let constants = self.signature.generics.const_params().map(|constant| constant.ident.to_string());
+        self.bindings().iter().map(Ident::to_string).chain(constants).collect()
+    }
+
+    /// Returns the variables that the arguments bind, in any pattern, `self` included.
+    pub(crate) fn bindings(&self) -> Vec<Ident> {
         let mut names = Names(Vec::new());
         for argument in &self.signature.inputs {
             match argument {
-                FnArg::Receiver(_) => names.0.push("self".to_owned()),
+                FnArg::Receiver(receiver) => names.0.push(Ident::new("self", receiver.self_token.span)),
                 FnArg::Typed(argument) => names.visit_pat(&argument.pat),
             }
         }
-        names.0.extend(self.signature.generics.const_params().map(|constant| constant.ident.to_string()));
         names.0
     }
 
@@ -171,11 +176,11 @@ fn is_called(path: &syn::Path, names: &[&str]) -> bool {
 }
 
 /// The names that patterns bind.
-struct Names(Vec<String>);
+struct Names(Vec<Ident>);
 
 impl<'ast> Visit<'ast> for Names {
     fn visit_pat_ident(&mut self, pattern: &'ast PatIdent) {
-        self.0.push(pattern.ident.to_string());
+        self.0.push(pattern.ident.clone());
         syn::visit::visit_pat_ident(self, pattern);
     }
 }

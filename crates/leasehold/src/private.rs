@@ -3,6 +3,8 @@
 //!
 //! Invariant: only generated code uses this module, and it may change with any version.
 
+use std::ops::Deref;
+
 use crate::error::RunError;
 
 /// The return type of a locked function.
@@ -43,5 +45,57 @@ impl<T, E: From<RunError>> LockedOutput for Result<T, E> {
 impl<T: Default, E> SkippedOutput for Result<T, E> {
     fn skipped() -> Self {
         Ok(T::default())
+    }
+}
+
+/// The client of a locked async function, or a value that dereferences to one.
+#[diagnostic::on_unimplemented(
+    message = "the client of a locked async function is a `leasehold::Client`, not a `{Self}`",
+    label = "is not a `leasehold::Client`",
+    note = "a `leasehold::blocking::Client` is for functions that are not async"
+)]
+pub trait AsyncClient {
+    /// Returns the client.
+    fn client(&self) -> &crate::Client;
+}
+
+impl AsyncClient for crate::Client {
+    fn client(&self) -> &crate::Client {
+        self
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Deref<Target: AsyncClient> + ?Sized> AsyncClient for T {
+    fn client(&self) -> &crate::Client {
+        (**self).client()
+    }
+}
+
+/// The client of a locked function that is not async, or a value that dereferences to one.
+#[cfg(feature = "blocking")]
+#[diagnostic::on_unimplemented(
+    message = "the client of a locked function that is not async is a `leasehold::blocking::Client`, not a `{Self}`",
+    label = "is not a `leasehold::blocking::Client`",
+    note = "a `leasehold::Client` is for async functions: write `async fn`, or connect with \
+            `leasehold::blocking::Client::connect`"
+)]
+pub trait BlockingClient {
+    /// Returns the client.
+    fn client(&self) -> &crate::blocking::Client;
+}
+
+#[cfg(feature = "blocking")]
+impl BlockingClient for crate::blocking::Client {
+    fn client(&self) -> &crate::blocking::Client {
+        self
+    }
+}
+
+#[cfg(feature = "blocking")]
+#[diagnostic::do_not_recommend]
+impl<T: Deref<Target: BlockingClient> + ?Sized> BlockingClient for T {
+    fn client(&self) -> &crate::blocking::Client {
+        (**self).client()
     }
 }

@@ -26,7 +26,8 @@ impl<K: Kind> Lock<K> {
     /// the release, since the lease ends the hold.
     ///
     /// # Cancel safety
-    /// Dropping the future drops the body and releases the lock.
+    /// Dropping the future drops the body and releases the lock. The future does not borrow the lock, so it can be spawned:
+    /// `tokio::spawn(client.lock("order:42").run(async |_guard| ..))`.
     ///
     /// # Examples
     /// ```
@@ -38,11 +39,11 @@ impl<K: Kind> Lock<K> {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn run<T, F>(&self, body: F) -> Result<T, RunError>
+    pub fn run<T, F>(&self, body: F) -> impl Future<Output = Result<T, RunError>> + use<T, F, K>
     where
         F: AsyncFnOnce(&K::Guard) -> T,
     {
-        self.section().run(body).await
+        self.section().run(body)
     }
 
     /// Creates a section, which runs a body under the lock, with options for the wait, the loss of the lock and the end

@@ -222,10 +222,14 @@ impl<A: Acquirable> SectionGuard<A> {
     ///
     /// # Examples
     /// See [`Section::enter`].
-    pub async fn run<T>(self, body: impl Future<Output = T>) -> Result<T, RunError> {
-        let Self { acquired: Acquired { guard, context }, options } = self;
-        let value = options.during(guard.as_ref(), context.future(body)).await?;
-        options.end(guard.into(), value).await
+    pub fn run<T, B: Future<Output = T>>(self, body: B) -> impl Future<Output = Result<T, RunError>> + use<T, A, B> {
+        // A future that was never polled drops what it owns in the order in which its code first names it.
+        async move {
+            let context_of_body = |context: BodyContext| context.future(body);
+            let Self { acquired: Acquired { guard, context }, options } = self;
+            let value = options.during(guard.as_ref(), context_of_body(context)).await?;
+            options.end(guard.into(), value).await
+        }
     }
 
     /// Splits the section guard into its parts, for a blocking body.

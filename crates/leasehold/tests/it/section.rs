@@ -33,6 +33,8 @@ on_both! {
         permits_limit_concurrent_bodies,
         an_invalid_name_is_reported,
         a_section_guard_can_be_spawned,
+        a_run_that_nobody_polls_drops_its_body_under_the_lock,
+        a_run_of_a_lock_that_nobody_keeps_can_be_spawned,
         a_spawned_section_guard_leaves_its_outer_bodies_and_scope,
     }
 }
@@ -337,4 +339,25 @@ async fn a_spawned_section_guard_leaves_its_outer_bodies_and_scope(server: Fixtu
         is_kept_out().await
     });
     assert_eq!(outcome.await, Ok(true), "of the scope that spawns it");
+}
+
+async fn a_run_that_nobody_polls_drops_its_body_under_the_lock(server: Fixture) {
+    struct Noted<'a>(&'a Fixture, &'a AtomicU32);
+    impl Drop for Noted<'_> {
+        fn drop(&mut self) {
+            self.1.store(u32::from(!is_free(self.0, "job")), Ordering::SeqCst);
+        }
+    }
+    let (client, seen) = (connect(&server).await, AtomicU32::new(0));
+    let section = client.lock("job").section().enter().await.unwrap();
+    let noted = Noted(&server, &seen);
+    drop(section.run(async move { drop(noted) }));
+    assert_eq!(seen.load(Ordering::SeqCst), 1);
+    eventually("the release", || is_free(&server, "job")).await;
+}
+
+async fn a_run_of_a_lock_that_nobody_keeps_can_be_spawned(server: Fixture) {
+    let client = connect(&server).await;
+    let running = tokio::spawn(client.lock("job").run(async |guard| guard.is_held()));
+    assert_eq!(soon("the run", running).await.unwrap(), Ok(true));
 }

@@ -28,6 +28,7 @@ on_both! {
         a_blocking_body_that_may_finish_has_its_value,
         blocking_functions_of_every_signature_are_locked,
         both_apis_exclude_each_other,
+        arguments_of_blocking_functions_are_dropped_under_the_lock,
     }
 }
 
@@ -296,4 +297,24 @@ fn runs_async_code(client: &Client, server: &Fixture) -> Result<(), RunError> {
 fn both_apis_exclude_each_other(server: Fixture) {
     let outcome = runs_async_code(&connect(&server), &server);
     assert!(matches!(outcome, Err(RunError::Busy { wait, .. }) if wait == ms(0)));
+}
+
+#[locked(name = "job", client = client)]
+fn unused(client: &Client, _noted: Noted<'_>) -> Result<(), RunError> {
+    Ok(())
+}
+
+/// An argument that notes, when it is dropped, whether the lock exists.
+struct Noted<'a>(&'a Fixture, &'a AtomicU32);
+
+impl Drop for Noted<'_> {
+    fn drop(&mut self) {
+        self.1.store(u32::from(!is_free(self.0, "job")), Ordering::SeqCst);
+    }
+}
+
+fn arguments_of_blocking_functions_are_dropped_under_the_lock(server: Fixture) {
+    let (client, seen) = (connect(&server), AtomicU32::new(0));
+    unused(&client, Noted(&server, &seen)).unwrap();
+    assert_eq!(seen.load(Ordering::SeqCst), 1);
 }

@@ -19,6 +19,7 @@ on_both! {
         a_body_with_on_lost_finish_completes_after_a_loss,
         functions_that_call_each_other_re_enter,
         functions_side_by_side_exclude_each_other,
+        arguments_are_dropped_under_the_lock,
     }
 }
 
@@ -216,4 +217,48 @@ async fn functions_side_by_side_exclude_each_other(server: Fixture) {
     let (one, other) = tokio::join!(alone(&client, &inside), alone(&client, &inside));
     assert_eq!((one, other), (Ok(0), Ok(0)));
     assert_eq!(soon("the branches", all_of_them(&client, &inside)).await, Ok(0));
+}
+
+/// An argument that notes, when it is dropped, whether the lock exists.
+struct Noted<'a>(&'a Fixture, &'a std::sync::Mutex<Vec<u32>>);
+
+impl Drop for Noted<'_> {
+    fn drop(&mut self) {
+        self.1.lock().unwrap().push(u32::from(!is_free(self.0, "job")));
+    }
+}
+
+#[locked(name = "job", client = client)]
+async fn used_and_unused(
+    client: &Client,
+    used: Noted<'_>,
+    _unused: Noted<'_>,
+    (_first, [_second, _third]): (Noted<'_>, [Noted<'_>; 2]),
+) -> Result<(), RunError> {
+    drop(used);
+    Ok(())
+}
+
+#[locked(name = "job", client = client)]
+async fn fails_before_its_arguments_are_used(client: &Client, late: Noted<'_>) -> Result<(), RunError> {
+    client.lock("busy").section().wait(std::time::Duration::ZERO).run(async |_guard| drop(late)).await
+}
+
+impl Noted<'_> {
+    #[locked(name = "job", client = client)]
+    async fn unused_self(self, client: &Client) -> Result<(), RunError> {
+        Ok(())
+    }
+}
+
+async fn arguments_are_dropped_under_the_lock(server: Fixture) {
+    let (client, seen) = (connect(&server).await, std::sync::Mutex::new(Vec::new()));
+    let noted = || Noted(&server, &seen);
+    used_and_unused(&client, noted(), noted(), (noted(), [noted(), noted()])).await.unwrap();
+    assert_eq!(std::mem::take(&mut *seen.lock().unwrap()), [1; 5]);
+    noted().unused_self(&client).await.unwrap();
+    assert_eq!(std::mem::take(&mut *seen.lock().unwrap()), [1]);
+    let _busy = client.lock("busy").lock().await.unwrap();
+    assert!(matches!(fails_before_its_arguments_are_used(&client, noted()).await, Err(RunError::Busy { .. })));
+    assert_eq!(std::mem::take(&mut *seen.lock().unwrap()), [1]);
 }

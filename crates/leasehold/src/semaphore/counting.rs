@@ -8,10 +8,11 @@ use leasehold_proto::engine::{Request, Subject, Wait};
 use leasehold_proto::marker::{Operation, read_flag};
 use leasehold_proto::recipe::Recipe;
 use leasehold_proto::recipe::semaphore::{self, FIFO_SEMAPHORE, read_count};
-use leasehold_proto::{Call, Lease, Name, Owner, Reply};
+use leasehold_proto::{Call, LEASE_MAX, Lease, Name, Owner, Reply};
 
 use crate::error::{
-    self, About, AcquireError, AcquireErrorKind, InspectError, InspectErrorKind, OperationError, SubjectKind,
+    self, About, AcquireError, AcquireErrorKind, Cause, InspectError, InspectErrorKind, OperationError,
+    OperationErrorKind, SubjectKind,
 };
 use crate::lock::acquire::acquire;
 use crate::lock::guard::Guard;
@@ -22,6 +23,8 @@ use crate::runtime::ticket::wait_for;
 
 /// The nominal lease that limits the time for the claim of a grant, since permits have no lease.
 const NOMINAL_LEASE: Duration = Duration::from_secs(30);
+/// The shortest lifetime of a semaphore, and the unit in which the server counts it.
+const LIFETIME_MIN: Duration = Duration::from_millis(1);
 
 /// A semaphore: a number of permits, shared by all processes. Cheap to clone.
 ///
@@ -106,13 +109,14 @@ impl Semaphore {
         self.try_set(permits, None).await
     }
 
-    /// Sets the number of permits as [`try_set_permits`](Self::try_set_permits) does, and a lifetime of at least 1 ms.
+    /// Sets the number of permits as [`try_set_permits`](Self::try_set_permits) does, and a lifetime of 1 ms to 365 days.
     /// The server deletes the semaphore after the lifetime, including its acquired permits.
     ///
     /// [`add_permits`](Self::add_permits) and [`drain`](Self::drain) remove the lifetime, as in Redisson.
     ///
     /// # Errors
-    /// Returns the errors of [`try_set_permits`](Self::try_set_permits).
+    /// Returns the errors of [`try_set_permits`](Self::try_set_permits), and [`OperationErrorKind::Lifetime`] for a
+    /// lifetime outside these bounds.
     ///
     /// # Cancel safety
     /// Dropping the future does not cancel a call that was sent.
@@ -133,6 +137,10 @@ impl Semaphore {
         permits: u32,
         lifetime: Duration,
     ) -> Result<bool, OperationError> {
+        // The script reads a lifetime of 0 ms as none, so a shorter one would make the semaphore permanent.
+        if !(LIFETIME_MIN..=LEASE_MAX).contains(&lifetime) {
+            return Err(OperationErrorKind::Lifetime { given: lifetime }.of(self.subject()));
+        }
         self.try_set(permits, Some(lifetime)).await
     }
 

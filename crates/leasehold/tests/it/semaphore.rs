@@ -80,6 +80,7 @@ on_both! {
         every_operation_reports_an_invalid_name,
         a_marker_lives_with_its_permits_and_expires,
         the_largest_permit_count_works,
+        a_lifetime_below_a_millisecond_is_refused,
     }
 }
 
@@ -401,4 +402,15 @@ async fn a_name_with_a_hash_tag_has_its_helpers_in_one_slot() {
             assert_eq!(semaphore.available().await.unwrap(), 2);
         }
     }
+}
+
+async fn a_lifetime_below_a_millisecond_is_refused(server: Fixture) {
+    let seats = connect(&server).await.semaphore("seats");
+    for lifetime in [Duration::ZERO, Duration::from_nanos(999_999), Duration::MAX] {
+        let refused = seats.try_set_permits_for(2, lifetime).await.unwrap_err();
+        assert!(refused.to_string().contains("a lifetime is 1ms to 365d"), "{refused}");
+        assert!(!refused.is_retryable() && !refused.is_unavailable());
+        assert!(is_free(&server, "seats"));
+    }
+    assert!(seats.try_set_permits_for(2, ms(365 * 24 * 3_600_000)).await.unwrap());
 }

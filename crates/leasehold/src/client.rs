@@ -473,7 +473,8 @@ impl ClientBuilder {
     }
 
     /// Sets the certificates and rules of encrypted connections, which a URL that begins with `rediss` or `valkeys` asks
-    /// for (default: trust what the operating system trusts).
+    /// for (default: trust what the operating system trusts). With any other URL of a server, [`connect`](Self::connect)
+    /// fails with [`ConnectError::NotEncrypted`].
     ///
     /// # Examples
     /// ```no_run
@@ -488,7 +489,7 @@ impl ClientBuilder {
     /// ```
     #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
     pub fn tls(mut self, tls: Tls) -> Self {
-        self.options.tls = tls;
+        self.options.tls = Some(tls);
         self
     }
 

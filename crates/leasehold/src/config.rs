@@ -34,8 +34,10 @@ use std::path::Path;
 use futures_util::future::try_join_all;
 use leasehold_proto::Confirm;
 
+use self::builder::Merged;
 use self::checks::{Checked, Sources, source};
-use self::schema::Settings;
+use self::layer::is_within;
+use self::schema::{ENCRYPTIONS, SERVERS, Settings};
 use self::servers::Servers;
 use self::value::{Missing, Sharding, Span, Url, with};
 #[cfg(feature = "redis")]
@@ -77,6 +79,7 @@ pub struct Config {
     settings: Settings,
     servers: Servers,
     sources: Sources,
+    ignored: Vec<String>,
 }
 
 impl Config {
@@ -99,6 +102,13 @@ impl Config {
     /// As [`from_file`](Self::from_file).
     pub fn from_env() -> Result<Self, ConfigError> {
         Self::builder().environment().build()
+    }
+
+    /// Returns the names of the variables that begin with `LEASEHOLD_` and configure nothing, because Kubernetes sets them in
+    /// every pod beside a service whose name begins with `leasehold`, such as `LEASEHOLD_PORT=tcp://10.96.0.7:6379`.
+    #[must_use]
+    pub fn ignored_variables(&self) -> &[String] {
+        &self.ignored
     }
 
     /// Returns true if the configuration is that of a quorum, for [`connect_quorum`](Self::connect_quorum).
@@ -184,6 +194,14 @@ impl Config {
         self.settings.tls()
     }
 
+    /// Returns the section of the certificates of the servers, for tools that set `ca_file` in it: `tls` for a `url`, or one
+    /// such as `cluster.tls`.
+    #[must_use]
+    pub fn tls_section(&self) -> &'static str {
+        let is_set = |way: &str| self.sources.keys().any(|key| is_within(key, way));
+        SERVERS.into_iter().zip(ENCRYPTIONS).find(|(way, _)| is_set(way)).map_or("tls", |(_, section)| section)
+    }
+
     /// Returns the source of the login at the sentinels if the configuration names a `sentinel_password_file`, for tools that
     /// examine the servers.
     #[cfg(feature = "redis")]
@@ -261,7 +279,7 @@ impl Config {
     /// See [`Config`].
     pub async fn connect(&self) -> Result<Client, ConfigConnectError> {
         match &self.servers {
-            Servers::One(url) => Ok(self.client().connect(url.expose()).await?),
+            Servers::One(url) => Ok(self.client(url.expose()).connect(url.expose()).await?),
             Servers::Quorum(_) => Err(ConfigConnectError::IsQuorum),
         }
     }
@@ -291,9 +309,12 @@ impl Config {
     pub async fn connect_quorum(&self) -> Result<Redlock, ConfigConnectError> {
         let Servers::Quorum(urls) = &self.servers else { return Err(ConfigConnectError::IsNotQuorum) };
         let quorum = &self.settings.quorum;
-        let client =
-            with(self.client().lazy(), quorum.node_timeout, |client, Span(timeout)| client.timeout(timeout));
-        let clients = try_join_all(urls.iter().map(|url| client.clone().connect(url.expose()))).await?;
+        let clients = urls.iter().map(|url| async {
+            let client = self.client(url.expose()).lazy();
+            let client = with(client, quorum.node_timeout, |client, Span(timeout)| client.timeout(timeout));
+            client.connect(url.expose()).await
+        });
+        let clients = try_join_all(clients).await?;
         let builder = Redlock::builder();
         let builder = match quorum.longest_lease {
             Some(Span(lease)) => builder.longest_lease(lease),
@@ -302,8 +323,8 @@ impl Config {
         Ok(builder.over(clients))
     }
 
-    /// Returns the settings of each client.
-    fn client(&self) -> ClientBuilder {
+    /// Returns the settings of the client of this URL.
+    fn client(&self, url: &str) -> ClientBuilder {
         let settings = &self.settings;
         let backoff = settings.spin_lock.backoff_first.zip(settings.spin_lock.backoff_longest);
         let builder = Client::builder().key_prefix(self.key_prefix());
@@ -325,7 +346,7 @@ impl Config {
         let builder =
             with(builder, settings.on_missing, |builder, Missing(choice)| builder.on_missing(choice));
         let builder = with(builder, settings.fsync, ClientBuilder::fsync);
-        let builder = settings.secured(builder);
+        let builder = settings.secured(builder, url);
         let (holds, total) = (settings.holds().into_iter(), settings.replicas_total);
         holds.fold(builder, |builder, (_, primitive, hold)| builder.defaults(primitive, hold.terms(total)))
     }
@@ -348,14 +369,37 @@ impl ConfigBuilder {
     /// # }
     /// ```
     pub fn build(self) -> Result<Config, ConfigError> {
-        let merged = self.merged()?;
-        let mut settings = read::settings(&merged)?;
+        self.build_or_all_errors().map_err(|errors| errors.into_iter().next().expect("a refusal has a reason"))
+    }
+
+    /// Does the same, and returns every error instead of the first, for a tool that checks configurations.
+    ///
+    /// # Errors
+    /// At least one [`ConfigError`], in the order of the sources. Errors of values that do not fit together are found once
+    /// each value can be used by itself.
+    ///
+    /// # Examples
+    /// ```
+    /// let variables = [("LEASEHOLD_TIMOUT", "3s"), ("LEASEHOLD_LAZY", "maybe")];
+    /// let errors = leasehold::config::Config::builder().variables(variables).build_or_all_errors().unwrap_err();
+    /// assert_eq!(errors.len(), 2);
+    /// ```
+    pub fn build_or_all_errors(self) -> Result<Config, Vec<ConfigError>> {
+        let Merged { mut layer, ignored, mut problems } = self.merged();
+        let mut settings = read::all_settings(&mut layer, &mut problems);
+        if !problems.is_empty() {
+            return Err(problems);
+        }
         settings.add_defaults();
-        let sources = merged.into_iter().map(|(key, (_, set_by))| (key, set_by)).collect();
+        let sources = layer.into_iter().map(|(key, (_, set_by))| (key, set_by)).collect();
         let checked = Checked { settings: &settings, sources: &sources };
-        let servers = checked.servers()?;
-        checked.settings(matches!(servers, Servers::Quorum(_)))?;
-        Ok(Config { settings, servers, sources })
+        let servers = checked.servers();
+        let is_quorum = settings.quorum != schema::Quorum::default();
+        let problems = checked.settings(is_quorum);
+        match servers {
+            Ok(servers) if problems.is_empty() => Ok(Config { settings, servers, sources, ignored }),
+            servers => Err(servers.err().into_iter().chain(problems).collect()),
+        }
     }
 }
 

@@ -80,7 +80,7 @@ pub(crate) struct ConnectOptions {
     pub(crate) client_name: Option<Arc<str>>,
     /// The certificates and rules of encrypted connections.
     #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-    pub(crate) tls: Tls,
+    pub(crate) tls: Option<Tls>,
     /// The encryption of the connections to sentinels.
     #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
     pub(crate) sentinel_tls: SentinelTls,
@@ -119,6 +119,12 @@ pub(crate) fn check_url(url: &str) -> Result<(), UrlError> {
 )]
 pub(crate) async fn connect(url: &str, options: ConnectOptions) -> Result<Arc<Handle>, ConnectError> {
     match Scheme::split(url).map_err(ConnectError::Url)? {
+        // A program that sets certificates expects encryption, so plain text would be a silent surprise.
+        #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+        (scheme, _) if options.tls.is_some() && scheme != Scheme::Memory && !is_encrypted(url) => {
+            let url = ServerUrl::parse(url).map_err(ConnectError::Url)?;
+            Err(ConnectError::NotEncrypted { server: url.to_string() })
+        }
         #[cfg(feature = "redis")]
         (Scheme::Redis { .. } | Scheme::Sentinel { .. } | Scheme::Cluster { .. } | Scheme::Unix, _) => {
             to_redis(url, options).await
@@ -128,6 +134,16 @@ pub(crate) async fn connect(url: &str, options: ConnectOptions) -> Result<Arc<Ha
         #[cfg(not(all(feature = "redis", feature = "embedded")))]
         (scheme, _) => Err(ConnectError::Url(scheme.not_built_in())),
     }
+}
+
+/// Returns true if the URL asks for encryption.
+#[cfg(any(feature = "config", feature = "tls-ring", feature = "tls-aws-lc"))]
+pub(crate) fn is_encrypted(url: &str) -> bool {
+    let scheme = Scheme::split(url).map(|(scheme, _)| scheme);
+    matches!(
+        scheme,
+        Ok(Scheme::Redis { tls: true } | Scheme::Sentinel { tls: true } | Scheme::Cluster { tls: true })
+    )
 }
 
 #[cfg(feature = "redis")]
@@ -145,17 +161,17 @@ async fn to_redis(url: &str, options: ConnectOptions) -> Result<Arc<Handle>, Con
         .callers(TokioRuntime.callers());
     #[cfg(feature = "tracing")]
     {
-        redis_options.plain_text_notice = Some(redis::PlainTextNotice::new(crate::observe::plain_text::warn));
-    }
-    #[cfg(feature = "tracing")]
-    {
-        redis_options.missing_notice = Some(crate::observe::replicas::warn);
+        use crate::observe::reporter::{Notice, tell};
+        redis_options.plain_text_notice =
+            Some(redis::PlainTextNotice::new(|server| tell(Notice::PlainText { server: server.to_string() })));
+        redis_options.missing_notice =
+            Some(|connected, wanted| tell(Notice::MissingReplicas { connected, wanted }));
     }
     redis_options.credentials = options.credentials.clone();
     redis_options.sentinel_credentials = options.sentinel_credentials.clone();
     redis_options.dialer = options.dialer.clone();
     #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-    let redis_options = redis_options.tls(options.tls.clone()).sentinel_tls(options.sentinel_tls.clone());
+    let redis_options = redis_options.tls(options.tls.clone().unwrap_or_default()).sentinel_tls(options.sentinel_tls.clone());
     let open = async move || match lazy {
         true => Redis::lazy(&url, redis_options),
         false => Redis::connect(&url, redis_options).await,

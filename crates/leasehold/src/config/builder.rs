@@ -14,7 +14,7 @@ use ::config::ValueKind;
 use super::error::{ConfigError, Source};
 use super::layer::{self, Layer, is_within};
 use super::read;
-use super::schema::{LOGINS, SERVERS, Settings};
+use super::schema::{ENCRYPTIONS, LOGINS, SERVERS, Settings};
 use crate::defaults::Primitive;
 
 /// The sources of a configuration: files, the environment, the program. Made by
@@ -51,8 +51,10 @@ impl ConfigBuilder {
     /// Reads the environment of the process.
     ///
     /// `LEASEHOLD_TIMEOUT` is `timeout`, `LEASEHOLD_LOCK__MAX_HOLD` is `lock.max_hold`, and commas separate the items
-    /// of a list. Every variable that begins with `LEASEHOLD_` must be a key, except `LEASEHOLD_NAME`,
-    /// `LEASEHOLD_OWNER` and `LEASEHOLD_TOKEN`, which the command `leasehold run` sets.
+    /// of a list. `true`, `1`, `yes` and `on` are true, in any case. Every variable that begins with `LEASEHOLD_` must be a
+    /// key, except `LEASEHOLD_NAME`, `LEASEHOLD_OWNER` and `LEASEHOLD_TOKEN`, which the command `leasehold run` sets, and
+    /// the variables that Kubernetes sets for a service whose name begins with `leasehold`
+    /// ([`Config::ignored_variables`](super::Config::ignored_variables)).
     pub fn environment(mut self) -> Self {
         self.variables = Some(Variables::OfProcess);
         self
@@ -152,38 +154,57 @@ impl ConfigBuilder {
         own.fold(self, |builder, (section, ..)| builder.set(&format!("{section}.watchdog"), lease))
     }
 
-    /// Reads all sources and merges them.
-    pub(super) fn merged(self) -> Result<Layer, ConfigError> {
-        let mut layers = self.files.iter().map(|path| layer::file(path)).collect::<Result<Vec<_>, _>>()?;
-        match self.variables {
-            None => {}
-            Some(Variables::OfProcess) => layers.push(layer::environment(env::vars_os())?),
-            Some(Variables::These(these)) => layers.push(layer::environment(these.into_iter())?),
+    /// Reads all sources and merges what can be used of them.
+    pub(super) fn merged(self) -> Merged {
+        let mut merged = Merged::default();
+        let mut layers = Vec::new();
+        for path in &self.files {
+            match layer::file(path) {
+                Ok(layer) => layers.push(layer),
+                Err(problem) => merged.problems.push(problem),
+            }
+        }
+        let variables = self.variables.map(|variables| match variables {
+            Variables::OfProcess => layer::environment(env::vars_os()),
+            Variables::These(these) => layer::environment(these.into_iter()),
+        });
+        if let Some((layer, ignored, problems)) = variables {
+            layers.push(layer);
+            merged.ignored = ignored;
+            merged.problems.extend(problems);
         }
         layers.push(self.code.into_iter().map(|(key, value, set_by)| (key, (value, set_by))).collect());
-        let mut merged = Layer::new();
-        for layer in layers {
+        for mut layer in layers {
             // A value that a later source replaces must be valid too.
-            read::settings(&layer)?;
-            let layer = without_empty(layer, &mut merged);
-            replace_alternatives(&mut merged, &layer);
-            merged.extend(layer);
+            read::all_settings(&mut layer, &mut merged.problems);
+            let layer = without_empty(layer, &mut merged.layer);
+            replace_alternatives(&mut merged.layer, &layer);
+            merged.layer.extend(layer);
         }
-        Ok(merged)
+        merged
     }
+}
+
+/// The values of all sources, and the problems that they have.
+#[derive(Default)]
+pub(super) struct Merged {
+    pub(super) layer: Layer,
+    /// The variables that Kubernetes has set for a service, which are no settings.
+    pub(super) ignored: Vec<String>,
+    pub(super) problems: Vec<ConfigError>,
 }
 
 /// Removes empty sections from a layer. A section of TLS that is switched off is removed, from earlier layers too.
 fn without_empty(mut layer: Layer, merged: &mut Layer) -> Layer {
     let is_off = |layer: &Layer, section: &str| match layer.get(&format!("{section}.enabled")) {
         Some((ValueKind::Boolean(flag), _)) => !flag,
-        Some((ValueKind::String(text), _)) => text == "false",
+        Some((ValueKind::String(text), _)) => read::truth(text) == Some(false),
         _ => false,
     };
-    for section in LOGINS.map(|section| format!("{section}.tls")) {
-        if is_off(&layer, &section) {
-            layer.retain(|key, _| !is_within(key, &section));
-            merged.retain(|key, _| !is_within(key, &section));
+    for section in ENCRYPTIONS {
+        if is_off(&layer, section) {
+            layer.retain(|key, _| !is_within(key, section));
+            merged.retain(|key, _| !is_within(key, section));
         }
     }
     // A section of the sentinels that is switched off says that they are not encrypted, so it stays, alone. A later layer
@@ -212,6 +233,10 @@ fn replace_alternatives(merged: &mut Layer, later: &Layer) {
         if !named.is_empty() {
             merged.retain(|key, _| !others.iter().any(|way| is_within(key, way)));
         }
+    }
+    // The section `tls` belongs to `url`.
+    if SERVERS.into_iter().any(|way| way != "url" && later.keys().any(|key| is_within(key, way))) {
+        merged.retain(|key, _| !is_within(key, "tls"));
     }
 }
 

@@ -17,6 +17,20 @@ use crate::defaults::check_prefix;
 /// The sources of the values, by their keys.
 pub(super) type Sources = BTreeMap<String, Source>;
 
+/// Returns the longest timeout, in whole milliseconds, with which the answer of a renewal of this lease can be awaited, or
+/// `None` if any timeout is short enough.
+pub(super) fn longest_timeout(watchdog: Duration) -> Option<Duration> {
+    let lease = Lease::clamped(watchdog);
+    let left = lease.validity().saturating_sub(watchdog / 3);
+    let is_bounded = lease.renewal_waits(Duration::MAX) > left;
+    is_bounded.then(|| whole_millis(left))
+}
+
+/// Returns the duration without its fraction of a millisecond.
+pub(super) fn whole_millis(span: Duration) -> Duration {
+    span - Duration::from_nanos(u64::from(span.subsec_nanos() % 1_000_000))
+}
+
 /// A configuration that is being checked.
 pub(super) struct Checked<'a> {
     pub(super) settings: &'a Settings,
@@ -25,8 +39,17 @@ pub(super) struct Checked<'a> {
 
 impl Checked<'_> {
     /// Checks everything except the servers.
-    pub(super) fn settings(&self, is_quorum: bool) -> Result<(), ConfigError> {
-        let Settings { key_prefix, client_name, timeout, .. } = self.settings;
+    pub(super) fn settings(&self, is_quorum: bool) -> Vec<ConfigError> {
+        let holds = self.settings.holds();
+        let of_holds = holds.iter().map(|(section, _, hold)| self.hold(section, hold));
+        let timeouts =
+            if is_quorum { self.quorum() } else { self.renewals("timeout", self.settings.timeout) };
+        let all = [self.names(), self.replicas()].into_iter().chain(of_holds).chain([self.pauses(), timeouts]);
+        all.filter_map(Result::err).collect()
+    }
+
+    fn names(&self) -> Result<(), ConfigError> {
+        let Settings { key_prefix, client_name, .. } = self.settings;
         if let Some(Err(cause)) = key_prefix.as_deref().map(check_prefix) {
             return Err(ConfigError::KeyPrefix { set_by: source(self.sources, "key_prefix"), cause });
         }
@@ -34,8 +57,10 @@ impl Checked<'_> {
             let expected = "1 to 128 printable ASCII characters without spaces, such as \"orders-7\"";
             return Err(self.wrong("client_name", expected));
         }
-        self.replicas()?;
-        self.settings.holds().iter().try_for_each(|(section, _, hold)| self.hold(section, hold))?;
+        Ok(())
+    }
+
+    fn pauses(&self) -> Result<(), ConfigError> {
         let SpinLock { backoff_first, backoff_longest, .. } = &self.settings.spin_lock;
         if backoff_first.zip(*backoff_longest).is_some_and(|(first, longest)| first.0 > longest.0) {
             return Err(self.conflict(
@@ -44,7 +69,7 @@ impl Checked<'_> {
                 Conflict::Order,
             ));
         }
-        if is_quorum { self.quorum() } else { self.renewals("timeout", *timeout) }
+        Ok(())
     }
 
     fn replicas(&self) -> Result<(), ConfigError> {

@@ -149,6 +149,17 @@ pub enum ConfigError {
     },
 }
 
+impl ConfigError {
+    /// Returns the key of a single value that cannot be used.
+    pub(super) fn key(&self) -> Option<&str> {
+        match self {
+            Self::UnknownKey { key, .. } | Self::Value { key, .. } => Some(key),
+            Self::Bounds { given, .. } => Some(&given.key),
+            _ => None,
+        }
+    }
+}
+
 /// The reason why a valid configuration did not connect. Nothing is left behind.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

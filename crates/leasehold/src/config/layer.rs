@@ -9,7 +9,7 @@ use ::config::{File, FileFormat, Map, Source as _, Value, ValueKind};
 use strsim::levenshtein;
 
 use super::error::{ConfigError, Source};
-use super::schema::{LOGINS, Settings};
+use super::schema::{ENCRYPTIONS, LOGINS, Settings};
 
 /// The values of one source, by their keys with sections. An empty section has a value of its own, an empty table.
 pub(super) type Layer = BTreeMap<String, (ValueKind, Source)>;
@@ -64,23 +64,49 @@ fn add(
     Ok(())
 }
 
-/// Reads variables whose names begin with [`PREFIX`]. Sections are separated by two underscores.
+/// Reads variables whose names begin with [`PREFIX`]. Sections are separated by two underscores. Returns the names of the
+/// variables that are left out because Kubernetes has set them.
 pub(super) fn environment(
     variables: impl Iterator<Item = (OsString, OsString)>,
-) -> Result<Layer, ConfigError> {
-    let mut layer = Layer::new();
+) -> (Layer, Vec<String>, Vec<ConfigError>) {
+    let (mut layer, mut ignored, mut problems) = (Layer::new(), Vec::new(), Vec::new());
     for (name, value) in variables {
         let shown = name.to_string_lossy();
         let Some(key) = shown.strip_prefix(PREFIX).filter(|_| !NOT_OURS.contains(&&*shown)) else { continue };
+        if is_of_a_service(key, &value.to_string_lossy()) {
+            ignored.push(shown.into_owned());
+            continue;
+        }
         let set_by = Source::Variable(shown.clone().into_owned());
         match (name.to_str(), value.into_string()) {
             (Some(_), Ok(text)) => {
                 layer.insert(key.to_lowercase().replace("__", "."), (text.into(), set_by));
             }
-            _ => return Err(ConfigError::NotUnicode { set_by }),
+            _ => problems.push(ConfigError::NotUnicode { set_by }),
         }
     }
-    Ok(layer)
+    (layer, ignored, problems)
+}
+
+/// Returns true for a variable that Kubernetes sets in every pod beside a service whose name begins with `leasehold`, such
+/// as `LEASEHOLD_REDIS_PORT=tcp://10.96.0.7:6379`. Without this rule such a service would stop all pods of its namespace.
+fn is_of_a_service(key: &str, value: &str) -> bool {
+    const PROTOCOLS: [&str; 3] = ["TCP", "UDP", "SCTP"];
+    let is_address = || PROTOCOLS.iter().any(|name| value.starts_with(&format!("{}://", name.to_lowercase())));
+    let words: Vec<&str> = key.split('_').collect();
+    let is_port = |number: &str, protocol: &str| {
+        number.parse::<u16>().is_ok() && PROTOCOLS.contains(&protocol)
+    };
+    match words[..] {
+        // Only a key has two underscores side by side.
+        _ if words.contains(&"") => false,
+        [.., "SERVICE", "HOST" | "PORT"] => true,
+        [.., "PORT", number, protocol] if is_port(number, protocol) => is_address(),
+        [.., "PORT", number, protocol, "ADDR" | "PORT" | "PROTO"] if is_port(number, protocol) => true,
+        [.., "PORT"] => is_address(),
+        // A port of a service can have a name.
+        _ => words.windows(2).any(|pair| pair == ["SERVICE", "PORT"]),
+    }
 }
 
 /// Returns true if the key is the section or inside it.
@@ -95,7 +121,7 @@ pub(super) fn unknown_key(key: String, set_by: Source) -> ConfigError {
     if !is_variable {
         known.extend(Settings::default().holds().map(|(section, ..)| section.to_owned()));
         known.push("sentinel.sentinel_tls".to_owned());
-        known.extend(LOGINS.into_iter().flat_map(|section| [section.to_owned(), format!("{section}.tls")]));
+        known.extend(LOGINS.into_iter().chain(ENCRYPTIONS).map(str::to_owned));
     }
     let written = key.to_lowercase();
     let nearest = known.into_iter().map(|known| (levenshtein(&written, &known), known)).min();

@@ -15,6 +15,24 @@ use super::error::{ConfigError, GivenValue, Source};
 use super::layer::{Layer, is_within, unknown_key};
 use super::schema::Settings;
 
+/// Reads the settings of a layer. Moves each value that cannot be used out of it, with its error.
+pub(super) fn all_settings(layer: &mut Layer, problems: &mut Vec<ConfigError>) -> Settings {
+    loop {
+        match settings(layer) {
+            Ok(settings) => return settings,
+            Err(problem) => {
+                let faulty = problem.key().map(str::to_owned);
+                let before = layer.len();
+                layer.retain(|key, _| faulty.as_deref().is_none_or(|faulty| !is_within(key, faulty)));
+                problems.push(problem);
+                if layer.len() == before {
+                    return Settings::default();
+                }
+            }
+        }
+    }
+}
+
 /// Reads the settings of a layer.
 pub(super) fn settings(layer: &Layer) -> Result<Settings, ConfigError> {
     Settings::deserialize(Node { layer, key: "" }).map_err(|Error { key, problem }| {
@@ -22,12 +40,36 @@ pub(super) fn settings(layer: &Layer) -> Result<Settings, ConfigError> {
         let set_by = of_key.map_or(Source::Default, |(_, (_, set_by))| set_by.clone());
         match problem {
             Problem::UnknownKey { .. } => unknown_key(key, set_by),
-            Problem::Value { expected } => ConfigError::Value { set_by, key, expected },
+            Problem::Value { expected } => {
+                let expected = in_words_of(&set_by, expected);
+                ConfigError::Value { set_by, key, expected }
+            }
             Problem::Bounds { value, bounds } => {
                 ConfigError::Bounds { given: Box::new(GivenValue { key, value, set_by }), bounds }
             }
         }
     })
+}
+
+/// Returns the expected value as its source writes it. A variable has no types and no quotes, and quotes that a tool has
+/// left in it are the usual mistake.
+fn in_words_of(set_by: &Source, expected: String) -> String {
+    match set_by {
+        Source::Variable(_) => {
+            let plain = expected.replace(" in quotes", "").replace(", without quotes", "").replace('"', "");
+            if plain == expected || expected.contains(", without quotes") { plain } else { plain + ", without quotes" }
+        }
+        _ => expected,
+    }
+}
+
+/// Reads a word of the environment as true or false.
+pub(super) fn truth(word: &str) -> Option<bool> {
+    match word.trim().to_ascii_lowercase().as_str() {
+        "true" | "1" | "yes" | "on" => Some(true),
+        "false" | "0" | "no" | "off" => Some(false),
+        _ => None,
+    }
 }
 
 /// A value of a layer, or a section. The root has an empty key.
@@ -81,7 +123,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         let flag = match self.given() {
             Some((ValueKind::Boolean(flag), _)) => Some(*flag),
-            Some((ValueKind::String(text), Source::Variable(_))) => text.parse().ok(),
+            Some((ValueKind::String(text), Source::Variable(_))) => truth(text),
             _ => None,
         };
         let flag = flag.ok_or_else(|| expected("true or false, without quotes"));

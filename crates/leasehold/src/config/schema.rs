@@ -8,6 +8,7 @@ use std::time::Duration;
 use leasehold_store::ShardedPubsub;
 use serde::Deserialize;
 
+use super::checks::{longest_timeout, whole_millis};
 use super::value::{Bound, Lease, Missing, Replicas, Secret, Sharding, Shown, Span, Time, Url, with};
 
 use crate::defaults::Primitive;
@@ -17,6 +18,8 @@ use crate::terms::HoldTerms;
 pub(super) const SERVERS: [&str; 5] = ["url", "standalone", "sentinel", "cluster", "quorum"];
 /// The sections with a login, each of which may have a section `tls`.
 pub(super) const LOGINS: [&str; 4] = ["standalone", "sentinel", "cluster", "quorum"];
+/// The sections of the encryption: that of `url`, and those of the sections with a login.
+pub(super) const ENCRYPTIONS: [&str; 5] = ["tls", "standalone.tls", "sentinel.tls", "cluster.tls", "quorum.tls"];
 
 /// Calls the function with the key and the shown value of each setting. The value is `None` if the setting is not set.
 trait List {
@@ -63,6 +66,7 @@ section! {
         client_name: Option<String>,
         key_prefix: Option<String>,
         watchdog: Option<Lease>,
+        tls: Tls,
         standalone: Standalone,
         sentinel: Sentinel,
         cluster: Cluster,
@@ -208,16 +212,20 @@ impl Settings {
         }
         if is_quorum {
             let quorum = &mut self.quorum;
-            quorum.node_timeout.get_or_insert(Span(Duration::from_millis(500)));
             if !*quorum.persist_every_write.get_or_insert(false) {
                 quorum.longest_lease.get_or_insert(seconds(30));
             }
             if quorum.addresses.is_some() {
                 quorum.database.get_or_insert(0);
             }
+            let timeout = self.fitting(Duration::from_millis(500));
+            // A node that needs its whole timeout for a grant must leave something of a fixed lease.
+            let validity = self.lock.lease.map(|Span(lease)| leasehold_proto::Lease::clamped(lease).validity());
+            let most = validity.map(|validity| whole_millis(validity.saturating_sub(Duration::from_millis(1))));
+            let timeout = most.map_or(timeout, |most| timeout.min(most));
+            self.quorum.node_timeout.get_or_insert(Span(timeout.max(Duration::from_millis(1))));
             return;
         }
-        self.timeout.get_or_insert(seconds(3));
         self.lazy.get_or_insert(false);
         self.spin_lock.backoff_first.get_or_insert(Span(Duration::from_millis(1)));
         self.spin_lock.backoff_longest.get_or_insert(Span(Duration::from_millis(128)));
@@ -225,6 +233,16 @@ impl Settings {
         let holds =
             [&mut self.fair_lock, &mut self.fenced_lock, &mut self.rw_lock, &mut self.expirable_semaphore];
         holds.into_iter().for_each(|hold| inherit(&mut hold.watchdog, hold.lease, watchdog));
+        let timeout = self.fitting(Duration::from_secs(3));
+        self.timeout.get_or_insert(Span(timeout));
+    }
+
+    /// Returns this default of a timeout, or less if a renewal of a shorter lease could not be answered in time. A timeout
+    /// that a source sets is never changed.
+    fn fitting(&self, default: Duration) -> Duration {
+        let watchdogs = self.holds().into_iter().filter_map(|(_, _, hold)| hold.watchdog);
+        let most = watchdogs.filter_map(|Span(watchdog)| longest_timeout(watchdog)).min();
+        most.map_or(default, |most| default.min(most)).max(Duration::from_millis(1))
     }
 }
 

@@ -16,13 +16,17 @@ use crate::client::ClientBuilder;
 #[cfg(feature = "redis")]
 use crate::client::connect::CredentialsFile;
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-use crate::client::connect::{SentinelTls, Tls};
+use crate::client::connect::{SentinelTls, Tls, is_encrypted};
 
 impl Settings {
-    /// Sets the login by a file, and the encryption, of the section that names the servers.
-    pub(super) fn secured(&self, builder: ClientBuilder) -> ClientBuilder {
+    /// Sets the login by a file, and the encryption, of the section that names the servers, for a client of this URL.
+    #[cfg_attr(not(any(feature = "tls-ring", feature = "tls-aws-lc")), expect(unused_variables, reason = "this build has no encryption"))]
+    pub(super) fn secured(&self, builder: ClientBuilder, url: &str) -> ClientBuilder {
+        // Of the URLs of a quorum, some may be encrypted.
         #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-        let builder = builder.tls(self.tls()).sentinel_tls(self.sentinel_tls());
+        let builder = if is_encrypted(url) { builder.tls(self.tls()) } else { builder };
+        #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+        let builder = builder.sentinel_tls(self.sentinel_tls());
         #[cfg(feature = "redis")]
         let builder = with(builder, self.credentials_file(), ClientBuilder::credentials);
         #[cfg(feature = "redis")]
@@ -50,8 +54,8 @@ impl Settings {
 
     #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
     pub(super) fn tls(&self) -> Tls {
-        let Self { standalone, sentinel, cluster, quorum, .. } = self;
-        let sections = [&standalone.tls, &sentinel.tls, &cluster.tls, &quorum.tls];
+        let Self { tls, standalone, sentinel, cluster, quorum, .. } = self;
+        let sections = [tls, &standalone.tls, &sentinel.tls, &cluster.tls, &quorum.tls];
         // At most one section is set.
         sections.into_iter().fold(Tls::new(), add)
     }

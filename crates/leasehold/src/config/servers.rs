@@ -13,7 +13,7 @@ use super::error::{ConfigError, Conflict};
 use super::layer::is_within;
 use super::schema::{Cluster, Quorum, SERVERS, Sentinel, Standalone, Tls};
 use super::value::{Secret, Url};
-use crate::client::connect::check_url;
+use crate::client::connect::{check_url, is_encrypted};
 use crate::error::UrlError;
 
 /// The servers to connect to.
@@ -52,7 +52,16 @@ impl Checked<'_> {
             return Err(self.conflict(one, other, Conflict::Either));
         }
         match (&self.settings.url, &named[..]) {
-            (Some(url), _) => self.check_url("url", url).map(|()| Servers::One(url.clone())),
+            (Some(url), _) => {
+                self.check_url("url", url)?;
+                self.tls_of_urls(("tls", &self.settings.tls), ("url", std::slice::from_ref(url)))?;
+                Ok(Servers::One(url.clone()))
+            }
+            (None, [(_, server)]) if self.settings.tls != Tls::default() => {
+                let set = self.sources.keys().find(|key| is_within(key, "tls"));
+                let instead = "the section `tls` is for `url`; name it with the section of the servers, such as `cluster.tls`";
+                Err(self.conflict(set.map_or("tls", String::as_str), server, Conflict::NotUsed { instead }))
+            }
             (None, [("standalone", _)]) => self.standalone(&self.settings.standalone).map(Servers::One),
             (None, [("sentinel", _)]) => self.sentinel(&self.settings.sentinel).map(Servers::One),
             (None, [("cluster", _)]) => self.cluster(&self.settings.cluster).map(Servers::One),
@@ -155,6 +164,7 @@ impl Checked<'_> {
             ([], urls) => {
                 urls.iter().try_for_each(|url| self.check_url("quorum.urls", url))?;
                 self.only_for_addresses()?;
+                self.tls_of_urls(("quorum.tls", &quorum.tls), ("quorum.urls", urls))?;
                 ("quorum.urls", urls.to_vec())
             }
             (addresses, []) => {
@@ -173,9 +183,24 @@ impl Checked<'_> {
         Err(self.wrong(key, "servers that are different: one that is named twice would have two votes"))
     }
 
+    /// Checks a section of TLS beside URLs, which say themselves whether to encrypt.
+    fn tls_of_urls(&self, (section, tls): (&str, &Tls), (key, urls): (&str, &[Url])) -> Result<(), ConfigError> {
+        let switch = format!("{section}.enabled");
+        if self.sources.contains_key(&switch) {
+            let instead = "a URL says that itself, by a scheme such as `rediss`";
+            return Err(self.conflict(&switch, key, Conflict::NotUsed { instead }));
+        }
+        if self.tls(section, tls)? && !urls.iter().any(|url| is_encrypted(url.expose())) {
+            let set = self.sources.keys().find(|key| is_within(key, section));
+            let instead = "no URL is encrypted; write `rediss` in place of `redis`, or leave the section out";
+            return Err(self.conflict(set.map_or(section, String::as_str), key, Conflict::NotUsed { instead }));
+        }
+        Ok(())
+    }
+
     /// Refuses settings that URLs carry themselves.
     fn only_for_addresses(&self) -> Result<(), ConfigError> {
-        let keys = ["database", "user", "password", "password_file", "tls.enabled"]
+        let keys = ["database", "user", "password", "password_file"]
             .map(|name| format!("quorum.{name}"));
         match keys.iter().find(|key| self.sources.contains_key(*key)) {
             None => Ok(()),

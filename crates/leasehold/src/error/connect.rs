@@ -24,6 +24,13 @@ pub enum ConnectError {
         /// The value of the setting.
         given: Duration,
     },
+    /// The client has settings of TLS, and the URL asks for plain text. Nothing was sent. Write `rediss` in the URL, or leave
+    /// the settings out.
+    #[non_exhaustive]
+    NotEncrypted {
+        /// The URL, with its password masked.
+        server: String,
+    },
     /// The watchdog's lease, or the default lease of a primitive, is outside its bounds.
     Lease(LeaseError),
     /// The key prefix makes every name invalid.
@@ -79,6 +86,11 @@ impl fmt::Display for ConnectError {
             Self::TooShort { setting, given } => {
                 write!(f, "the {setting} of {} is below the minimum of 1ms", Rounded::down(*given))
             }
+            Self::NotEncrypted { server } => write!(
+                f,
+                "no connection to {server}: TLS is set, but this URL is not encrypted; write `rediss` in place of `redis`, or \
+                 leave TLS out"
+            ),
             Self::Lease(error) => write!(f, "a default lease cannot be used: {error}"),
             Self::KeyPrefix(error) => write!(f, "the key prefix cannot be used: {error}"),
             Self::ClientName => {
@@ -97,6 +109,7 @@ impl fmt::Debug for ConnectError {
             Self::TooShort { setting, given } => {
                 f.debug_struct("TooShort").field("setting", setting).field("given", given).finish()
             }
+            Self::NotEncrypted { server } => f.debug_struct("NotEncrypted").field("server", server).finish(),
             Self::Lease(error) => f.debug_tuple("Lease").field(error).finish(),
             Self::KeyPrefix(error) => f.debug_tuple("KeyPrefix").field(error).finish(),
             Self::ClientName => f.write_str("ClientName"),

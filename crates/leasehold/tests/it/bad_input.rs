@@ -236,3 +236,22 @@ async fn errors_name_their_own_layer_in_lower_case_without_a_full_stop(server: F
         }
     }
 }
+
+#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+#[tokio::test]
+async fn settings_of_tls_and_a_url_without_encryption_are_refused() {
+    let server = RedisServer::start();
+    let at = server.url().replace("redis://", "");
+    let socket = "unix:///nowhere/socket".to_owned();
+    for url in [format!("redis://:{at}@{at}"), format!("redis+sentinel://{at}/m"), format!("redis+cluster://{at}"), socket] {
+        let tls = || leasehold::Tls::new().ca_file("/etc/redis/ca.pem");
+        for builder in [Client::builder().tls(tls()), Client::builder().tls(tls()).lazy()] {
+            let refused = builder.connect(&url).await.unwrap_err();
+            assert!(refused.to_string().contains("is not encrypted"), "{url}: {refused}");
+            assert!(!refused.to_string().contains(&format!(":{at}@")), "{refused}");
+            assert!(!refused.is_retryable() && !refused.is_unavailable(), "{refused}");
+        }
+    }
+    // No bytes travel to a server of this process.
+    assert!(Client::builder().tls(leasehold::Tls::new()).connect("memory://").await.is_ok());
+}

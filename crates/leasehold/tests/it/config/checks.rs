@@ -65,8 +65,36 @@ fn without_folders(text: &str) -> String {
 }
 
 #[test]
+fn a_timeout_that_no_source_sets_fits_the_shortest_lease() {
+    for (text, timeout) in [
+        ("watchdog = '1s'", "654ms"),
+        ("watchdog = '300ms'", "195ms"),
+        ("[rw_lock]\nwatchdog = '1s'", "654ms"),
+        ("[rw_lock]\nwatchdog = '1s'\n[fair_lock]\nwatchdog = '300ms'", "195ms"),
+        ("watchdog = '1s'\n[lock]\nlease = '20ms'", "654ms"),
+        ("watchdog = '1526ms'", "3s"),
+        ("", "3s"),
+    ] {
+        let config = toml(&format!("url = 'memory://'\n{text}")).unwrap().to_string();
+        assert!(config.contains(&format!("\ntimeout = \"{timeout}\" # default\n")), "{text}: {config}");
+    }
+    let quorum = "[quorum]\nurls = ['memory://q1', 'memory://q2', 'memory://q3']";
+    for (text, timeout) in [
+        ("watchdog = '500ms'", "326ms"),
+        ("lock.lease = '400ms'", "393ms"),
+        ("lock.lease = '20s'", "500ms"),
+    ] {
+        let config = toml(&format!("{text}\n{quorum}")).unwrap().to_string();
+        assert!(config.contains(&format!("\nnode_timeout = \"{timeout}\" # default\n")), "{text}: {config}");
+    }
+    // No timeout fits.
+    let told = refused(toml("url = 'memory://'\nwatchdog = '3ms'")).to_string();
+    assert!(told.contains("`timeout` = \"1ms\" (default) conflict"), "{told}");
+}
+
+#[test]
 fn an_unsuitable_watchdog_names_its_primitive() {
-    let (one, other, _) = conflict("url = 'memory://'\n[rw_lock]\nwatchdog = '1s'");
+    let (one, other, _) = conflict("url = 'memory://'\ntimeout = '3s'\n[rw_lock]\nwatchdog = '1s'");
     assert_eq!((one.as_str(), other.as_str()), ("rw_lock.watchdog", "timeout"));
     // A fixed lease has no renewals, so it may be short.
     assert!(toml("url = 'memory://'\n[rw_lock]\nlease = '1s'").is_ok());
@@ -155,6 +183,15 @@ fn inconsistent_server_settings_are_rejected() {
 }
 
 #[test]
+fn a_timeout_that_leaves_nothing_of_the_lease_of_a_quorum_is_rejected() {
+    for (text, key) in [("[lock]\nlease = '500ms'", "lock.lease"), ("watchdog = '700ms'", "watchdog")] {
+        let quorum = "[quorum]\naddresses = ['a', 'b', 'c']\nnode_timeout = '500ms'";
+        let (found, with, _) = conflict(&format!("{text}\n{quorum}"));
+        assert_eq!((found.as_str(), with.as_str()), (key, "quorum.node_timeout"), "{text}");
+    }
+}
+
+#[test]
 fn a_quorum_rejects_unsupported_and_unsafe_settings() {
     let with = |text: &str| conflict(&format!("{text}\n[quorum]\naddresses = ['a', 'b', 'c']"));
     for (text, one, other) in [
@@ -164,8 +201,6 @@ fn a_quorum_rejects_unsupported_and_unsafe_settings() {
         ("[rw_lock]\nlease = '9s'", "rw_lock.lease", "quorum.addresses"),
         ("watchdog = '31s'", "watchdog", "quorum.longest_lease"),
         ("[lock]\nlease = '31s'", "lock.lease", "quorum.longest_lease"),
-        ("[lock]\nlease = '500ms'", "lock.lease", "quorum.node_timeout"),
-        ("watchdog = '700ms'", "watchdog", "quorum.node_timeout"),
     ] {
         let (found, with, _) = with(text);
         assert_eq!((found.as_str(), with.as_str()), (one, other), "{text}");

@@ -189,6 +189,9 @@ async fn a_section_encrypts_its_connections() {
         })
     };
     let builder = || Config::builder().set("standalone.address", address.as_str());
+    let url = Config::builder().url(&format!("rediss://{address}")).set("tls.server_name", "orders.invalid");
+    let url = files.iter().fold(url, |url, (key, value)| url.set(&format!("tls.{key}"), *value));
+    url.build().unwrap().connect().await.unwrap();
     let named = builder().set("standalone.tls.server_name", "orders.invalid");
     let client = section(named, &files).build().unwrap().connect().await.unwrap();
     drop(client.lock("job").lock().await.unwrap());
@@ -206,6 +209,21 @@ async fn a_section_encrypts_its_connections() {
     let urls =
         Config::builder().set("quorum.urls", ["rediss://a", "rediss://b"]).set("quorum.tls.enabled", true);
     assert!(urls.build().unwrap_err().to_string().contains("quorum.tls.enabled"));
+    let with_ca = |urls| Config::builder().set("quorum.urls", urls).set("quorum.tls.ca_file", "ca.pem").build();
+    assert!(refused(with_ca(["redis://a", "redis://b"])).to_string().contains("no URL is encrypted"));
+    assert!(with_ca(["redis://a", "rediss://b"]).is_ok());
+    let with_url = |url: &str| Config::builder().url(url).set("tls.ca_file", "ca.pem");
+    assert_eq!(with_url("rediss://a").build().unwrap().tls_section(), "tls");
+    assert!(refused(with_url("redis://a").build()).to_string().contains("no URL is encrypted"));
+    let enabled = with_url("rediss://a").set("tls.enabled", true);
+    assert!(refused(enabled.build()).to_string().contains("a URL says that itself"));
+    let apart = Config::builder().set("cluster.addresses", ["a"]).set("tls.ca_file", "ca.pem");
+    assert!(refused(apart.build()).to_string().contains("is for `url`"));
+    let variables = [("LEASEHOLD_CLUSTER__ADDRESSES", "a")];
+    let file = Folder::new();
+    let file = file.file("a.toml", "url = 'rediss://a'\ntls.ca_file = 'ca.pem'");
+    let replaced = Config::builder().file(file).variables(variables).build().unwrap();
+    assert_eq!((replaced.tls_section(), replaced.to_string().contains("ca.pem")), ("cluster.tls", false));
 }
 
 #[cfg(not(any(feature = "tls-ring", feature = "tls-aws-lc")))]

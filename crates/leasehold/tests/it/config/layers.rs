@@ -152,3 +152,65 @@ fn variables_set_for_the_wrapped_program_configure_nothing() {
     let set = [("LEASEHOLD_NAME", "a"), ("LEASEHOLD_OWNER", "b:1"), ("LEASEHOLD_TOKEN", "7")];
     assert!(Config::builder().url("memory://").variables(set).build().is_ok());
 }
+
+#[test]
+fn variables_of_a_kubernetes_service_configure_nothing() {
+    for service in ["LEASEHOLD", "LEASEHOLD_REDIS", "LEASEHOLD_REDIS_MASTER", "LEASEHOLD_2"] {
+        let set = [
+            ("SERVICE_HOST", "10.96.0.7"),
+            ("SERVICE_PORT", "6379"),
+            ("SERVICE_PORT_TCP_REDIS", "6379"),
+            ("PORT", "tcp://10.96.0.7:6379"),
+            ("PORT_6379_TCP", "tcp://10.96.0.7:6379"),
+            ("PORT_6379_TCP_ADDR", "10.96.0.7"),
+            ("PORT_6379_TCP_PORT", "6379"),
+            ("PORT_6379_TCP_PROTO", "tcp"),
+            ("PORT_53_UDP", "udp://10.96.0.7:53"),
+        ];
+        let set = set.map(|(name, value)| (format!("{service}_{name}"), value));
+        let config = Config::builder().url("memory://").variables(set.clone()).build().unwrap();
+        let names: Vec<String> = set.map(|(name, _)| name).into();
+        assert_eq!(config.ignored_variables(), names);
+    }
+    // A key that is misspelled is still an error.
+    for (name, value) in [
+        ("LEASEHOLD_PORT", "6379"),
+        ("LEASEHOLD_PORT_TCP", "tcp://a:1"),
+        ("LEASEHOLD_PORT_X_TCP", "tcp://a:1"),
+        ("LEASEHOLD_REDISPORT", "tcp://a:1"),
+        ("LEASEHOLD_SERVICE", "a"),
+        ("LEASEHOLD_STANDALONE__PORT", "tcp://a:1"),
+    ] {
+        let error = refused(Config::builder().url("memory://").variables([(name, value)]).build());
+        assert!(matches!(error, ConfigError::UnknownKey { .. }), "{name}: {error}");
+    }
+}
+
+#[test]
+fn a_variable_has_the_usual_truths_and_its_errors_speak_of_no_quotes() {
+    let with = |name: &'static str, value: &'static str| {
+        Config::builder().variables([("LEASEHOLD_URL", "memory://"), (name, value)]).build()
+    };
+    for (word, is_true) in [
+        ("true", true), ("True", true), ("TRUE", true), ("1", true), ("yes", true), ("on", true), (" yes ", true),
+        ("false", false), ("False", false), ("0", false), ("No", false), ("off", false),
+    ] {
+        let config = with("LEASEHOLD_LAZY", word).unwrap();
+        assert_eq!(printed_line(&config, "lazy"), format!("lazy = {is_true} # LEASEHOLD_LAZY"), "{word}");
+    }
+    let off = [("LEASEHOLD_STANDALONE__ADDRESS", "a"), ("LEASEHOLD_STANDALONE__TLS__ENABLED", "0")];
+    let config = Config::builder().variables(off).build().unwrap().to_string();
+    assert!(!config.contains("tls"), "{config}");
+    for (name, value, expected) in [
+        ("LEASEHOLD_TIMEOUT", "5", "`timeout` must be a duration, such as 30s, 5m or 1h30m, without quotes"),
+        ("LEASEHOLD_TIMEOUT", "\"5s\"", "`timeout` must be a duration, such as 30s, 5m or 1h30m, without quotes"),
+        ("LEASEHOLD_LAZY", "maybe", "`lazy` must be true or false"),
+        ("LEASEHOLD_LOCK__MAX_RENEWALS", "x", "`lock.max_renewals` must be a whole number, such as 3"),
+        ("LEASEHOLD_SHARDED_PUBSUB", "x", "`sharded_pubsub` must be one of auto, on, off, without quotes"),
+        ("LEASEHOLD_REPLICAS", "x", "`replicas` must be a number of replicas from 1, such as 2, or all, majority or none, without quotes"),
+    ] {
+        assert_eq!(refused(with(name, value)).to_string(), format!("{name}: {expected}"));
+    }
+    // A file has types of its own.
+    assert!(super::toml("url = 'memory://'\nlazy = 'True'").is_err());
+}

@@ -23,7 +23,7 @@
 //!
 //! | method | true if | HTTP |
 //! |---|---|---|
-//! | `is_busy` | the lock is held: [`RunError::Busy`], [`AcquireErrorKind::AlreadyHeld`] | 409 Conflict |
+//! | `is_busy` | another owner holds the lock: [`RunError::Busy`] | 409 Conflict |
 //! | `is_unavailable` | the server failed, refused or was silent, or the client is closed | 503 Service Unavailable |
 //! | `is_lost` | the hold of the caller or of its token is gone, and its work may be half done | 503, or 409 if stale |
 //! | none of these | a mistake: a name, a lease, a key of another kind, a deadlock of two holds | 500 |

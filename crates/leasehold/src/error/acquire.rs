@@ -65,7 +65,7 @@ pub enum AcquireErrorKind {
     /// behind. Find its writer, or free the lock with [`Lock::force_unlock`](crate::Lock::force_unlock).
     NoExpiry,
     /// The owner holds the lock already, and the lock is [non-reentrant](crate::Lock::non_reentrant). The hold is
-    /// unchanged.
+    /// unchanged. As with [`Deadlock`](Self::Deadlock), no later attempt succeeds before the caller releases its own hold.
     AlreadyHeld,
     /// The wait would never end, because the holder is this caller, or waits for this caller. Nothing was changed.
     Deadlock,
@@ -120,7 +120,7 @@ impl fmt::Display for AcquireErrorKind {
             Self::NoExpiry => f.write_str(
                 "its key has no expiry and blocks forever; find its writer, or delete the key with force_unlock",
             ),
-            Self::AlreadyHeld => f.write_str("its owner already holds it, and the lock is non-reentrant"),
+            Self::AlreadyHeld => f.write_str("its owner already holds it, and the lock is non-reentrant; release that hold first"),
             Self::Deadlock => {
                 f.write_str("the wait would deadlock; the holder is this caller or waits for this caller")
             }
@@ -145,11 +145,11 @@ impl fmt::Display for AcquireErrorKind {
 }
 
 impl AcquireError {
-    /// Returns true if the caller's own owner holds the lock already ([`AcquireErrorKind::AlreadyHeld`]). Another
-    /// owner's hold is not an error of an acquire.
+    /// Always returns false. Another owner's hold is not an error: the call waits for it, or returns `None`. The caller's own
+    /// hold, which a non-reentrant lock does not re-enter, does not end by waiting.
     #[must_use]
     pub const fn is_busy(&self) -> bool {
-        matches!(self.kind, AcquireErrorKind::AlreadyHeld)
+        false
     }
 
     /// Returns true if the server, or this client, could not do its part.
@@ -184,7 +184,7 @@ impl AcquireErrorKind {
     pub(super) const fn is_retryable(&self) -> bool {
         match self {
             Self::Store(source) | Self::Unknown { source, .. } => source.kind.is_transient(),
-            Self::LeaseTooShort { .. } | Self::Unclaimed | Self::AlreadyHeld => true,
+            Self::LeaseTooShort { .. } | Self::Unclaimed => true,
             _ => false,
         }
     }

@@ -57,8 +57,7 @@ impl RunError {
         }
     }
 
-    /// Returns true if another hold kept the lock: another owner held it for the whole wait, or the caller's owner
-    /// holds it and the lock does not re-enter. The body did not run.
+    /// Returns true if another owner held the lock for the whole wait. The body did not run.
     #[must_use]
     pub const fn is_busy(&self) -> bool {
         match self {

@@ -39,10 +39,10 @@ impl UpgradeError {
         }
     }
 
-    /// Returns true if the reader's own owner writes already ([`AcquireErrorKind::AlreadyHeld`]).
+    /// Always returns false. A writer of another owner is not an error, and the call waits for it.
     #[must_use]
-    pub fn is_busy(&self) -> bool {
-        self.acquire().is_some_and(AcquireError::is_busy)
+    pub const fn is_busy(&self) -> bool {
+        false
     }
 
     /// Returns true if the server, or this client, could not do its part.

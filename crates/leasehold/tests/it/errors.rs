@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::error::NotInstalled;
+use leasehold::error::{AcquireErrorKind, NotInstalled};
 use leasehold::testing::Server;
 use leasehold::{Client, Error, LostReason, MultiLock, RunError};
 use leasehold_testkit::proxy::Proxy;
@@ -234,13 +234,34 @@ async fn an_owner_that_already_holds_the_lock_gets_an_error(server: Fixture) {
     let owner = client.owner();
     let lock = client.lock("order:42").owned_by(&owner).non_reentrant();
     let _guard = lock.lock().await.unwrap();
-    let said = "lock \"order:42\" not acquired: its owner already holds it, and the lock is non-reentrant";
-    assert_message(lock.lock().await.unwrap_err(), said, &BUSY);
+    let said = "lock \"order:42\" not acquired: its owner already holds it, and the lock is non-reentrant; \
+                release that hold first";
+    assert_message(lock.lock().await.unwrap_err(), said, &MISTAKE);
+    assert_message(lock.try_lock().await.unwrap_err(), said, &MISTAKE);
     let prices = client.rw_lock("prices").owned_by(&owner);
     let _reader = prices.read().await.unwrap();
     let said = "write lock \"prices\" not acquired: the wait would deadlock; the holder is this caller or waits for this \
                 caller";
     assert_message(prices.write().await.unwrap_err(), said, &MISTAKE);
+}
+
+#[tokio::test]
+async fn a_short_wait_at_a_server_that_is_down_has_acquired_nothing() {
+    let mut server = RedisServer::start();
+    let client = Client::builder().timeout(3 * SECOND).connect(&server.url()).await.unwrap();
+    server.kill();
+    let lock = client.lock("order:42");
+    // The open connection may take a call with it, whose outcome is unknown then.
+    let refused = async {
+        while !lock.try_lock().await.unwrap_err().to_string().contains("connection refused") {}
+    };
+    soon("a refused connection", refused).await;
+    for wait in [1, 10, 50, 200, 400].map(ms) {
+        let error = lock.try_lock_for(wait).await.unwrap_err();
+        assert!(matches!(error.kind, AcquireErrorKind::Store(_)), "nothing was sent in {wait:?}: {error}");
+        let said = error.to_string();
+        assert!(said.starts_with("lock \"order:42\" not acquired: the server cannot be reached ("), "{said}");
+    }
 }
 
 async fn a_closed_client_is_reported(server: Fixture) {
@@ -270,6 +291,9 @@ async fn a_frozen_server_is_reported() {
     let said = "lock \"order:42\" may or may not be acquired: no reply within the timeout; any effect of this attempt is \
                 gone within 10.2s";
     assert_message(error, said, &DOWN);
+    let error = client.lock("order:43").lease(10 * SECOND).try_lock_for(ms(100)).await.unwrap_err();
+    let said = "lock \"order:43\" may or may not be acquired: no reply within the wait of 100ms;";
+    assert!(error.to_string().starts_with(said), "{error}");
     let error = guard.release().await.unwrap_err().to_string();
     let begin = "release of lock \"held\" not confirmed: no reply within the timeout; the client keeps trying, and the \
                  hold ends within 1h";

@@ -93,7 +93,7 @@ impl Redlock {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn connect<'a>(urls: impl IntoIterator<Item = &'a str>) -> Result<Self, ConnectError> {
+    pub async fn connect<U: AsRef<str>>(urls: impl IntoIterator<Item = U>) -> Result<Self, ConnectError> {
         Self::builder().connect(urls).await
     }
 
@@ -183,8 +183,12 @@ impl RedlockBuilder {
     ///
     /// # Examples
     /// See [`Redlock`].
-    pub async fn connect<'a>(self, urls: impl IntoIterator<Item = &'a str>) -> Result<Redlock, ConnectError> {
-        let clients = try_join_all(urls.into_iter().map(|url| self.client.clone().connect(url))).await?;
+    pub async fn connect<U: AsRef<str>>(
+        self,
+        urls: impl IntoIterator<Item = U>,
+    ) -> Result<Redlock, ConnectError> {
+        let connect = async |url: U| self.client.clone().connect(url.as_ref()).await;
+        let clients = try_join_all(urls.into_iter().map(connect)).await?;
         Ok(self.over(clients))
     }
 

@@ -66,7 +66,7 @@ impl Redlock {
     /// # Panics
     /// Panics in [async code](crate::blocking#in-async-code), or if there are no URLs.
     #[track_caller]
-    pub fn connect<'a>(urls: impl IntoIterator<Item = &'a str>) -> Result<Self, ConnectError> {
+    pub fn connect<U: AsRef<str>>(urls: impl IntoIterator<Item = U>) -> Result<Self, ConnectError> {
         park("Redlock::connect", crate::Redlock::connect(urls)).map(Self)
     }
 
@@ -118,7 +118,10 @@ impl RedlockBuilder {
     /// # Panics
     /// Panics in [async code](crate::blocking#in-async-code), or if there are no URLs.
     #[track_caller]
-    pub fn connect<'a>(self, urls: impl IntoIterator<Item = &'a str>) -> Result<Redlock, ConnectError> {
+    pub fn connect<U: AsRef<str>>(
+        self,
+        urls: impl IntoIterator<Item = U>,
+    ) -> Result<Redlock, ConnectError> {
         park("RedlockBuilder::connect", self.0.connect(urls)).map(Redlock)
     }
 

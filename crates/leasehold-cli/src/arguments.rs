@@ -17,7 +17,7 @@ use crate::{duration, exec, watcher};
 
 /// Distributed locks over Redis or Valkey, for programs and shell scripts.
 #[derive(Debug, Parser)]
-#[command(name = "leasehold", version)]
+#[command(name = "leasehold", version, long_version = VERSION)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) verb: Verb,
@@ -42,9 +42,19 @@ pub(crate) enum Verb {
     Watch,
 }
 
+/// The version, what the program can do and with whom it shares locks, for a report of an incident.
+const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    "\nservers: redis, sentinel, cluster, unix socket, each with TLS (rustls, ring)",
+    "\nwire format: that of Redisson 3.22 to 4.7"
+);
+
+/// The end of the short help.
+pub(crate) const BRIEF: &str = "--help also has the meaning of the words, the exit codes and examples.";
+
 const ABOUT: &str = "\
-The lock is renewed while the command runs and released when it ends. Without -n and --wait the wait has no end. No
-shell is involved: write `sh -c '...'` if you need one.
+The lock is renewed while the command runs and released when it ends. Without -n and --wait the wait has no end. With
+--wait the server may also come up meanwhile. No shell is involved: write `sh -c '...'` if you need one.
 
 When the lock is lost (the server is gone for longer than the lease, the lock was deleted, --max-hold is over, this
 program is stopped or frozen for longer than the lease), the command is stopped. During --grace it still runs, and
@@ -105,14 +115,15 @@ The files of passwords that it names are opened, those of certificates are not; 
 
 Exit codes:
    0  the configuration is valid
-  64  wrong arguments, or the configuration is not valid: stderr says which key of which file, and what to change
+  64  wrong arguments, or the configuration is not valid: each line on stderr names a key and its file, and what to
+      change
 
 Examples:
   leasehold config check /etc/orders/leasehold.toml
   leasehold config check --no-env base.yaml production.yaml";
 
 const RIGHTS: &str = "\
-The line gives the user `leasehold` the commands, keys and channels of the chosen primitives and takes all others away.
+The line gives the user the commands, keys and channels of the chosen primitives and takes all others away.
 Run it on every server (ACL SETUSER is not replicated), with a password in place of PASSWORD, then ACL SAVE or
 CONFIG REWRITE.
 
@@ -127,7 +138,8 @@ Examples:
 const EXAMINED: &str = "\
 Each server of the configuration is asked for its settings and its state: a single server, the masters and replicas behind
 sentinels, the nodes of a cluster, or the servers of a quorum. Each check says what was found, why it matters for locks,
-and what to run. A question that the user may not ask is reported as unknown. The rights of `leasehold acl` are enough to run it.
+and what to run. A question that the user may not ask is reported as unknown. `leasehold acl --doctor` prints the rights for all
+questions.
 
 Nothing is changed. The scripts of a lock are timed on scratch names PREFIXleasehold:doctor:PID:N, which are deleted again.
 
@@ -211,8 +223,16 @@ pub(crate) struct Acl {
     pub(crate) confirmation: Confirmation,
 
     /// The user's URL selects a database above 0
-    #[arg(long, conflicts_with = "cluster")]
+    #[arg(long)]
     pub(crate) select: bool,
+
+    /// Add what `leasehold doctor` asks for
+    #[arg(long)]
+    pub(crate) doctor: bool,
+
+    /// The name of the user
+    #[arg(long, value_name = "NAME", default_value = "leasehold", value_parser = acl::parse_user)]
+    pub(crate) user: String,
 }
 
 #[derive(Debug, Args)]
@@ -223,7 +243,7 @@ pub(crate) struct Config {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigVerb {
-    /// Print the merged configuration, or report its first error
+    /// Print the merged configuration, or report its errors
     #[command(after_help = CHECKED)]
     Check(Check),
 }
@@ -240,6 +260,7 @@ pub(crate) struct Check {
 }
 
 #[derive(Debug, Args)]
+#[command(override_usage = "leasehold run [OPTIONS] <NAME> [--] <CMD>...")]
 pub(crate) struct Run {
     /// The server [default: configured, else redis://127.0.0.1:6379]
     #[arg(long)]
@@ -249,11 +270,15 @@ pub(crate) struct Run {
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Vec<PathBuf>,
 
+    /// Trust this CA in place of the system's, for rediss://
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
+
     /// Do not wait: give up when another holder has the lock
     #[arg(short = 'n', long = "nonblock", visible_alias = "nb", conflicts_with = "wait")]
     pub(crate) nonblock: bool,
 
-    /// Wait for the lock this long at most; 0 is the same as -n
+    /// Wait for server and lock this long at most; 0 is the same as -n
     #[arg(short, long, visible_alias = "timeout", value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) wait: Option<Duration>,
 
@@ -291,9 +316,22 @@ pub(crate) struct Run {
     /// The lock's name: 1 to 512 bytes, no control characters, no braces
     pub(crate) name: String,
 
-    /// The command and its arguments, after `--`
-    #[arg(last = true, required = true, value_name = "CMD")]
+    /// The command and its arguments, behind `--` if one of them is `--` too
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
+}
+
+impl Run {
+    /// Refuses a command with a `--` that may have been meant for this program, because what stands before it would be run:
+    /// `run NAME stray -- CMD`. `words` is the whole command line.
+    pub(crate) fn check(&self, words: &[OsString]) -> Result<(), String> {
+        let dashes = words.iter().position(|word| word == "--");
+        if dashes.is_none_or(|at| words.len() - at - 1 == self.command.len()) {
+            return Ok(());
+        }
+        let stray = self.command[0].to_string_lossy();
+        Err(format!("unexpected {stray:?} before `--`; write `leasehold run NAME -- {stray} ..` if it is the command"))
+    }
 }
 
 /// The kind of lock: one of these or none.

@@ -3,6 +3,7 @@
 //! Invariant: every failure before or during the command has one code, and the help text lists them all.
 
 use anyhow::Error;
+use leasehold::{AcquireError, InspectError, OperationError};
 
 /// Wrong arguments, names or addresses (`EX_USAGE` of sysexits).
 pub(crate) const USAGE: u8 = 64;
@@ -44,5 +45,13 @@ impl Failure {
     /// Returns the failure for a refusal of the operating system.
     pub(crate) fn system(reason: impl Into<Error>) -> Self {
         Self { code: SYSTEM, reason: reason.into() }
+    }
+
+    /// Returns true if a call failed that may succeed a little later.
+    pub(crate) fn is_retryable(&self) -> bool {
+        let of_acquire = self.reason.downcast_ref::<AcquireError>().is_some_and(AcquireError::is_retryable);
+        let of_inspect = self.reason.downcast_ref::<InspectError>().is_some_and(InspectError::is_retryable);
+        let of_change = self.reason.downcast_ref::<OperationError>().is_some_and(OperationError::is_retryable);
+        of_acquire || of_inspect || of_change
     }
 }

@@ -14,9 +14,10 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches};
 
-use arguments::{Arguments, Verb};
+use arguments::{Arguments, BRIEF, Verb};
 
 mod acl;
 mod address;
@@ -33,6 +34,7 @@ mod helper;
 mod kind;
 mod on_lost;
 mod orders;
+mod patience;
 mod report;
 mod settings;
 mod signals;
@@ -44,7 +46,8 @@ mod watcher;
 ///
 /// `leasehold run --help` lists the codes.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let parsed = match Arguments::try_parse_from(arguments) {
+    let words: Vec<OsString> = arguments.into_iter().collect();
+    let parsed = match parse(&words) {
         Ok(parsed) => parsed,
         Err(error) => return refuse(&error),
     };
@@ -56,6 +59,21 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Verb::Exec(exec) => ExitCode::from(exec::exec(&exec)),
         Verb::Watch => watcher::watch(),
     }
+}
+
+/// Parses the command line. `-h` prints the options alone, and `--help` everything.
+fn parse(words: &[OsString]) -> Result<Arguments, clap::Error> {
+    let command = Arguments::command();
+    let mut command = match words.iter().any(|word| word == "-h") {
+        true => command.mut_subcommands(|verb| verb.after_help(BRIEF)),
+        false => command,
+    };
+    let mut matches = command.try_get_matches_from_mut(words)?;
+    let parsed = Arguments::from_arg_matches_mut(&mut matches)?;
+    if let Verb::Run(run) = &parsed.verb {
+        run.check(words).map_err(|why| command.error(ErrorKind::UnknownArgument, why))?;
+    }
+    Ok(parsed)
 }
 
 /// Prints clap's text. Help and version go to stdout with success. All other texts are usage errors.

@@ -3,7 +3,7 @@
 //! Invariant: a command and a service that read the same files and variables lock the same keys of the same server, on
 //! the same terms. The command refuses a setting that it cannot honor.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use leasehold::config::{Config, ConfigBuilder, ConfigError};
@@ -26,18 +26,32 @@ pub(crate) struct Settings {
 
 /// Reads all sources and refuses the settings that no command can use.
 pub(crate) fn read(arguments: &Run) -> Result<Settings, Failure> {
-    let settings = with_default(|| sources(arguments).environment()).map_err(Failure::usage)?;
+    let sources = || sources(arguments).environment();
+    let settings = trusting(arguments.ca_file.as_deref(), sources).map_err(Failure::usage)?;
     check(&settings.config)?;
     Ok(settings)
 }
 
 /// Reads the servers of a configuration: files, the environment, and the URL on top.
-pub(crate) fn servers(files: &[PathBuf], url: Option<&Address>) -> Result<Config, Failure> {
-    let settings = with_default(|| named(files, url).environment()).map_err(Failure::usage)?;
+pub(crate) fn servers(
+    files: &[PathBuf],
+    url: Option<&Address>,
+    ca_file: Option<&Path>,
+) -> Result<Config, Failure> {
+    let sources = || named(files, url).environment();
+    let settings = trusting(ca_file, sources).map_err(Failure::usage)?;
     if settings.config.is_in_process() {
         return Err(Failure::usage(anyhow!("memory:// has no server; name one, such as {DEFAULT}")));
     }
     Ok(settings.config)
+}
+
+/// Builds the configuration, with this CA for whichever section names the servers.
+fn trusting(ca_file: Option<&Path>, sources: impl Fn() -> ConfigBuilder) -> Result<Settings, ConfigError> {
+    let settings = with_default(&sources)?;
+    let Some(file) = ca_file else { return Ok(settings) };
+    let key = format!("{}.ca_file", settings.config.tls_section());
+    with_default(|| sources().argument("--ca-file", &key, file.to_string_lossy().into_owned()))
 }
 
 /// Builds the configuration, with the default server if no source names one.

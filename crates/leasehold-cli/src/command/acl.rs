@@ -2,12 +2,9 @@
 
 use leasehold_proto::recipe::grants::{Names, Place, rules, rules_of_confirmed, rules_on_sentinels};
 
-use crate::acl::chosen_or_all;
+use crate::acl::{chosen_or_all, rules_of_doctor};
 use crate::arguments::{Acl, Confirmation};
 use crate::report::write_to_stdout;
-
-/// The beginning of each line: a user with this one password, and nothing left of an earlier user of that name.
-const USER: &str = "ACL SETUSER leasehold reset on >PASSWORD";
 
 /// Runs the verb and returns the exit code.
 pub(crate) fn run(arguments: &Acl) -> u8 {
@@ -23,15 +20,20 @@ fn lines(arguments: &Acl) -> String {
         (_, true) => Place::BehindSentinels,
         _ => Place::Standalone,
     };
-    let select = if arguments.select { " +select" } else { "" };
     let Confirmation { confirmed, fsync } = arguments.confirmation;
-    let confirmed = match rules_of_confirmed(confirmed, fsync) {
-        "" => String::new(),
-        rules => format!(" {rules}"),
-    };
-    let line = format!("{USER} {}{select}{confirmed}\n", rules(place, &names, &primitives));
-    if !arguments.sentinel {
-        return line;
+    let doctor = if arguments.doctor { rules_of_doctor(arguments.cluster) } else { "" };
+    let select = if arguments.select { "+select" } else { "" };
+    let mut line = rules(place, &names, &primitives);
+    let more = [select, rules_of_confirmed(confirmed, fsync), doctor];
+    for rule in more.iter().flat_map(|rules| rules.split_whitespace()) {
+        if !line.split(' ').any(|known| known == rule) {
+            line = format!("{line} {rule}");
+        }
     }
-    format!("# on the master and its replicas\n{line}# on the sentinels\n{USER} {}\n", rules_on_sentinels())
+    // A user with this one password, and nothing left of an earlier user of that name.
+    let user = format!("ACL SETUSER {} reset on >PASSWORD", arguments.user);
+    if !arguments.sentinel {
+        return format!("{user} {line}\n");
+    }
+    format!("# on the master and its replicas\n{user} {line}\n# on the sentinels\n{user} {}\n", rules_on_sentinels())
 }

@@ -47,15 +47,12 @@ fn examine(arguments: &Doctor) -> Result<Examination, Failure> {
 
 /// Returns the deployments to examine: one, or the servers of a quorum.
 fn targets(arguments: &Doctor) -> Result<Vec<Target>, Failure> {
-    let config = settings::servers(&arguments.config, arguments.url.as_ref())?;
-    let mut tls = config.tls();
-    if let Some(file) = &arguments.ca_file {
-        tls = tls.ca_file(file);
-    }
+    let config =
+        settings::servers(&arguments.config, arguments.url.as_ref(), arguments.ca_file.as_deref())?;
     let access = Access {
         login: config.credentials_file(),
         sentinel_login: config.sentinel_credentials_file(),
-        tls,
+        tls: config.tls(),
         sentinel_tls: config.sentinel_tls(),
         timeout: arguments.timeout,
     };

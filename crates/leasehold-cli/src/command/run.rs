@@ -24,6 +24,7 @@ use crate::exit::{self, Failure};
 use crate::helper::helper;
 use crate::kind::{Acquired, Kind, Wait};
 use crate::on_lost::OnLost;
+use crate::patience::Patience;
 use crate::report::Report;
 use crate::settings::{self, Settings};
 use crate::signals::Signals;
@@ -72,22 +73,34 @@ fn unusable(name: &str, error: NameError) -> Failure {
 /// Connects, and always closes the client. By then the client has undone an acquire that was given up.
 async fn connected(arguments: &Run, settings: &Settings, report: Report) -> Result<u8, Failure> {
     let mut signals = Signals::ending().map_err(Failure::system)?;
+    let mut patience = Patience::new(arguments.wait, report);
     let client = tokio::select! {
         biased;
         signal = signals.next() => return Ok(exit::by_signal(signal as i32)),
-        client = settings.config.connect() => {
-            client.map_err(|error| not_connected(error, settings.is_default_address))?
-        }
+        client = connect(settings, &mut patience) => client?,
     };
-    let code = locked(arguments, &client, &mut signals, report).await;
+    let code = locked(arguments, (&client, &mut patience), &mut signals, report).await;
     client.close().await;
     code
+}
+
+/// Connects, with as much patience as `--wait` gives.
+async fn connect(settings: &Settings, patience: &mut Patience) -> Result<Client, Failure> {
+    loop {
+        let error = match settings.config.connect().await {
+            Ok(client) => return Ok(client),
+            Err(error) => error,
+        };
+        let may_pass = matches!(&error, ConfigConnectError::Connect(error) if error.is_retryable());
+        let failure = not_connected(error, settings.is_default_address);
+        patience.go_on(failure, may_pass).await?;
+    }
 }
 
 /// Acquires the lock, runs the command, releases.
 async fn locked(
     arguments: &Run,
-    client: &Client,
+    (client, patience): (&Client, &mut Patience),
     signals: &mut Signals,
     report: Report,
 ) -> Result<u8, Failure> {
@@ -99,7 +112,7 @@ async fn locked(
             report.verbose(format_args!("{signal} while waiting for the lock {name:?}; the command was not run"));
             return Ok(exit::by_signal(signal as i32));
         }
-        acquired = acquire(arguments, client, report) => acquired?,
+        acquired = acquire(arguments, client, patience, report) => acquired?,
     };
     let Some(acquired) = acquired else {
         let waited = shown(now() - since);
@@ -115,14 +128,27 @@ async fn locked(
     Ok(code(&finished?, released, arguments.on_lost, report))
 }
 
-async fn acquire(arguments: &Run, client: &Client, report: Report) -> Result<Option<Acquired>, Failure> {
-    let wait = match arguments.wait {
-        Some(wait) => Wait::For(wait),
-        None if arguments.nonblock => Wait::None,
-        None => Wait::Endless,
-    };
-    let name = arguments.name.as_str();
-    Kind::of(&arguments.kind).acquire(client, name, wait, report).await
+async fn acquire(
+    arguments: &Run,
+    client: &Client,
+    patience: &mut Patience,
+    report: Report,
+) -> Result<Option<Acquired>, Failure> {
+    loop {
+        let wait = match patience.left() {
+            Some(wait) => Wait::For(wait),
+            None if arguments.nonblock => Wait::None,
+            None => Wait::Endless,
+        };
+        let name = arguments.name.as_str();
+        match Kind::of(&arguments.kind).acquire(client, name, wait, report).await {
+            Err(failure) => {
+                let may_pass = failure.is_retryable();
+                patience.go_on(failure, may_pass).await?;
+            }
+            acquired => return acquired,
+        }
+    }
 }
 
 /// Starts the watcher and the command, and supervises the command until it has ended.

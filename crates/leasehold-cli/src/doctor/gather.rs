@@ -127,7 +127,8 @@ impl Target {
     /// Measures the scripts on each server that has a scratch name.
     async fn measure(&self, nodes: &mut [Facts], scratch: &[Option<String>]) {
         let timeout = self.access.timeout.min(Duration::from_secs(5));
-        let builder = Client::builder().timeout(timeout).tls(self.access.tls.clone());
+        let builder = Client::builder().timeout(timeout);
+        let builder = if self.url.tls() { builder.tls(self.access.tls.clone()) } else { builder };
         let builder = builder.sentinel_tls(self.access.sentinel_tls.clone());
         let builder = match &self.access.login {
             Some(login) => builder.credentials(login.clone()),

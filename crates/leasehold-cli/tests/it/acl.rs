@@ -29,10 +29,17 @@ fn wrong_primitives_and_prefixes_are_usage_errors() {
         (&["--primitives", "lock,mutex"][..], "the primitives are lock, fair, fenced"),
         (&["--prefix", "a b"], "no spaces"),
         (&["--cluster", "--sentinel"], "cannot be used with"),
+        (&["--user", "a b"], "one word"),
     ] {
         let output = acl(arguments);
         assert_eq!(output.status.code(), Some(64), "{arguments:?}");
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(told.contains(reason), "{told}");
     }
+}
+
+#[test]
+fn the_user_has_the_chosen_name_on_every_server() {
+    let printed = String::from_utf8(acl(&["--sentinel", "--user", "orders"]).stdout).unwrap();
+    assert_eq!(printed.matches("ACL SETUSER orders reset on >PASSWORD ").count(), 2, "{printed}");
 }

@@ -3,7 +3,8 @@
 use std::net::TcpListener;
 use std::os::unix::ffi::OsStrExt;
 
-use leasehold_testkit::servers::RedisServer;
+use leasehold_testkit::certificates::Authority;
+use leasehold_testkit::servers::{RedisServer, TlsServer};
 
 use crate::fixture::{
     Folder, NAME, Running, has_no_subscribers, is_locked, leasehold, outcome, run, run_script, shell,
@@ -251,4 +252,88 @@ fn a_closed_stderr_changes_nothing() {
     shell.args(["-c", "\"$0\" run -v \"$1\" -- sh -c 'exit 6' 2>&-"]).arg(program.get_program()).arg(NAME);
     shell.env("LEASEHOLD_URL", server.url());
     assert_eq!(Running::start(&mut shell).outcome().code(), 6);
+}
+
+#[test]
+fn a_command_needs_no_dashes_in_front() {
+    let server = RedisServer::start();
+    for words in [
+        &["-n", NAME, "sh", "-c", "exit 7"][..],
+        &["-n", NAME, "--", "sh", "-c", "exit 7"],
+        &[NAME, "-n", "sh", "-c", "exit 7"],
+        &[NAME, "--", "sh", "-c", "exit 7", "--"],
+    ] {
+        let ended = outcome(leasehold().env("LEASEHOLD_URL", server.url()).arg("run").args(words));
+        assert_eq!(ended.code(), 7, "{words:?}: {ended:?}");
+    }
+    let ended = outcome(leasehold().args(["run", NAME, "sudo", "--", "true"]));
+    assert!(ended.code() == 64 && ended.err.contains("`leasehold run NAME -- sudo ..`"), "{ended:?}");
+}
+
+#[test]
+fn a_given_wait_is_also_for_the_server() {
+    let mut server = RedisServer::start();
+    server.kill();
+    let mut program = run(&server, &["--wait", "60"], &["true"]);
+    let running = Running::start(&mut program);
+    running.wait_for_output("waiting for the server for");
+    server.restart();
+    let ended = running.outcome();
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    assert_eq!(ended.err.lines().count(), 1, "{ended:?}");
+
+    server.kill();
+    let ended = outcome(&mut run(&server, &["--wait", "0.4"], &["true"]));
+    assert_eq!(ended.code(), 69, "{ended:?}");
+    let last = ended.err.lines().last().unwrap_or_default();
+    assert!(last.starts_with("leasehold: no connection to ") && !last.contains("waiting"), "{ended:?}");
+    for options in [&[][..], &["-n"], &["--wait", "0"]] {
+        let ended = outcome(&mut run(&server, options, &["true"]));
+        assert!(ended.code() == 69 && !ended.err.contains("waiting"), "{options:?}: {ended:?}");
+    }
+}
+
+#[test]
+fn a_ca_of_ones_own_is_an_option() {
+    let authority = Authority::new();
+    let server = TlsServer::start(&authority, &authority.server(&["localhost", "127.0.0.1"]), false);
+    let ca = authority.file();
+    let ended = |url: &str, options: &[&str]| {
+        outcome(leasehold().env("LEASEHOLD_URL", url).arg("run").args(options).args([NAME, "--", "true"]))
+    };
+    let (encrypted, plain) = (server.tls_url(), server.tls_url().replace("rediss", "redis"));
+    assert_eq!(ended(&encrypted, &[]).code(), 69);
+    assert_eq!(ended(&encrypted, &["--ca-file", ca]).code(), 0);
+    let refused = ended(&plain, &["--ca-file", ca]);
+    assert!(refused.code() == 64 && refused.err.contains("no URL is encrypted"), "{refused:?}");
+    let mut doctor = leasehold();
+    let examined = outcome(doctor.env("LEASEHOLD_URL", plain).args(["doctor", "--ca-file", ca]));
+    assert!(examined.code() == 64 && examined.err.contains("no URL is encrypted"), "{examined:?}");
+}
+
+#[test]
+fn a_short_lease_adapts_the_timeout_that_nobody_set() {
+    let server = RedisServer::start();
+    assert_eq!(outcome(&mut run(&server, &["--lease", "1s"], &["true"])).code(), 0);
+    let mut program = run(&server, &["--lease", "1s"], &["true"]);
+    let ended = outcome(program.env("LEASEHOLD_TIMEOUT", "3s"));
+    assert!(ended.code() == 64 && ended.err.contains("conflict"), "{ended:?}");
+}
+
+#[test]
+fn the_short_help_is_short_and_the_version_says_what_it_can() {
+    let printed = |arguments: &[&str]| outcome(leasehold().args(arguments)).out;
+    for verb in ["run", "acl", "doctor"] {
+        let (short, long) = (printed(&[verb, "-h"]), printed(&[verb, "--help"]));
+        assert!(short.contains("--help also has") && !short.contains("Examples:"), "{short}");
+        assert!(long.contains("Examples:") && short.lines().count() < long.lines().count(), "{verb}");
+    }
+    let server = RedisServer::start();
+    let ended = outcome(&mut run(&server, &[], &["echo", "-h"]));
+    assert_eq!(ended.out, "-h\n");
+    let (short, long) = (printed(&["-V"]), printed(&["--version"]));
+    assert_eq!(short.lines().count(), 1, "{short}");
+    for part in [env!("CARGO_PKG_VERSION"), "sentinel", "TLS", "wire format"] {
+        assert!(long.contains(part), "{part}: {long}");
+    }
 }

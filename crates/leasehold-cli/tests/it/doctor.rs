@@ -112,10 +112,10 @@ fn a_user_with_the_smallest_rights_learns_what_it_may_not_see() {
     let (server, url) = limited(&arguments);
     let examined = Examined::of(doctor(&url).args(arguments));
     assert_eq!((examined.code, &examined.json["verdict"]), (Some(1), &"unknown".into()), "{}", examined.text);
-    for check in ["scripts", "latency", "transport"] {
+    for check in ["scripts", "latency", "transport", "version"] {
         assert_eq!(examined.verdicts(check), ["pass"], "{check} in {}", examined.text);
     }
-    for check in ["eviction", "persistence", "clock", "maxclients", "rights", "version"] {
+    for check in ["eviction", "persistence", "clock", "maxclients", "rights"] {
         assert_eq!(examined.verdicts(check), ["unknown"], "{check} in {}", examined.text);
         assert!(examined.findings(check)[0]["found"].as_str().unwrap().contains("may not"), "{check}");
     }
@@ -324,5 +324,19 @@ fn an_unreachable_server_fails_and_a_wrong_url_is_a_usage_error() {
     for url in ["nonsense://h", "memory://"] {
         let output = doctor(url).output().unwrap();
         assert_eq!(output.status.code(), Some(64), "{output:?}");
+    }
+}
+
+#[test]
+fn a_user_with_the_rights_that_acl_prints_for_it_leaves_nothing_unknown() {
+    let server = RedisServer::with(&HEALTHY);
+    for (arguments, user, unknown) in [(&[][..], "leasehold", true), (&["--doctor", "--user", "examiner"], "examiner", false)] {
+        let line = outcome(leasehold().args(["acl", "--primitives", "lock", "--prefix", "app:"]).args(arguments)).out;
+        let line = line.replace("PASSWORD", "word");
+        assert_eq!(server.cli(&line.split_whitespace().collect::<Vec<_>>()), "OK", "{line}");
+        let url = server.url().replace("redis://", &format!("redis://{user}:word@"));
+        let mut program = doctor(&url);
+        let examined = Examined::of(program.args(["--primitives", "lock", "--prefix", "app:"]));
+        assert_eq!(examined.json["counts"]["unknown"] != 0, unknown, "{arguments:?}: {}", examined.text);
     }
 }

@@ -14,8 +14,8 @@ use crate::shell::{cargo, run as run_command};
 
 /// The time limit for a server to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// The line before a build, whose own output would cover the demo's.
-const BUILDING: &str = "building; the first build takes a few minutes";
+/// The line before a build, after which cargo shows its progress.
+const BUILDING: &str = "building what is missing";
 /// The default program. It runs long enough to show the second client waiting.
 const WORK: &str = "echo \"  $LEASEHOLD_NAME is mine, as $LEASEHOLD_OWNER\"; sleep 2; echo '  done'";
 
@@ -32,18 +32,17 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     }
 }
 
-/// Runs the library's example on an in-process server.
+/// Runs the two clients of `examples/demo` on an in-process server.
 fn in_one_process() -> Result<()> {
-    println!("{BUILDING}");
-    let example = ["run", "--quiet", "-p", "leasehold", "--features", "embedded", "--example", "contention"];
-    run_command(&mut cargo(&example)?)
+    println!("{BUILDING}; the first build takes about half a minute");
+    run_command(&mut cargo(&["run", "-p", "demo"])?)
 }
 
 /// Starts a private server, then two programs at once that need the lock `nightly-report`.
 fn with_a_server(arguments: &[String]) -> Result<()> {
     let server = Private::start(&server::ensure_installed()?)?;
-    println!("{BUILDING}");
-    run_command(&mut cargo(&["build", "--quiet", "-p", "leasehold-cli"])?)?;
+    println!("{BUILDING}; the first build takes a few minutes");
+    run_command(&mut cargo(&["build", "-p", "leasehold-cli"])?)?;
     println!("two programs want the lock \"nightly-report\" at the same time:\n");
     let program = arguments.strip_prefix(&["--".to_owned()]).unwrap_or(arguments);
     let running = [server.locked(program)?, server.locked(program)?];

@@ -36,6 +36,17 @@ pub struct Call {
     missing: usize,
     wakeups: Option<Wakeups>,
     replicas: Option<Confirm>,
+    effects: Option<&'static dyn Effects>,
+}
+
+/// What the replies to a primitive's calls say of their effects.
+pub(crate) trait Effects: Sync {
+    /// Returns true if a reply says that the call has an effect which a failover must not lose: a grant, a renewal, or the
+    /// return of what no lease returns. A refusal has none.
+    fn must_last(&self, verb: Verb, reply: &Reply) -> bool;
+
+    /// Returns true if what is held does not end by itself, so a lost release would keep it.
+    fn has_no_end(&self) -> bool;
 }
 
 /// The source of the wake-ups of a call's waiter, from which the channels are computed when a store needs them.
@@ -54,7 +65,7 @@ impl Call {
     pub fn of(script: &'static Script) -> Self {
         let header = script.header();
         let missing = header.keys.len() + header.args.len();
-        Self { script, inputs: Bulks::default(), keys: 0, args: 0, missing, wakeups: None, replicas: None }
+        Self { script, inputs: Bulks::default(), keys: 0, args: 0, missing, wakeups: None, replicas: None, effects: None }
     }
 
     /// Creates a call with its inputs in the script's order, for scripts whose header declares no inputs.
@@ -93,6 +104,29 @@ impl Call {
     #[must_use]
     pub const fn replicas(&self) -> Option<Confirm> {
         self.replicas
+    }
+
+    /// Sets what the replies say of the effects of the call. Without it, each reply says that there is one.
+    pub(crate) fn with_effects(mut self, effects: &'static dyn Effects) -> Self {
+        self.effects = Some(effects);
+        self
+    }
+
+    /// Returns true if the call counts only once replicas have acknowledged its effect. A release needs none where what
+    /// comes back after it ends with its lease.
+    #[must_use]
+    pub fn needs_replicas(&self) -> bool {
+        match self.verb() {
+            Verb::Acquire | Verb::Renew | Verb::HandOff | Verb::Adjust => true,
+            Verb::Release => self.effects.is_some_and(Effects::has_no_end),
+            _ => false,
+        }
+    }
+
+    /// Returns true if this reply counts only once replicas have acknowledged the effect of the call.
+    #[must_use]
+    pub fn needs_replicas_for(&self, reply: &Reply) -> bool {
+        self.needs_replicas() && self.effects.is_none_or(|effects| effects.must_last(self.verb(), reply))
     }
 
     /// Gives the next key, which has this name.

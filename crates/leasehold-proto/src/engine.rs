@@ -18,6 +18,7 @@
 //! - `replaced` checks what a server that took over may lack, and `undone` keeps what it may bring back;
 //! - `hand_off` passes a hold to the next waiter of this client, and `question` asks whether other clients wait;
 //! - `subscriptions` keeps one subscription per channel;
+//! - a *withdrawal* (`withdrawals`) takes a call back at the end of a wait, if it was not sent;
 //! - an *operation* (`operation`) is a call that takes no hold, which the engine tries until it is answered.
 //!
 //! `interface` has the events and actions. `table`, `few` and `timers` are the containers.
@@ -62,6 +63,7 @@ mod turns;
 mod undone;
 mod waiter_answer;
 mod waiting;
+mod withdrawals;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -96,6 +98,7 @@ use table::Table;
 use terms::Terms;
 use ticket::Ticket;
 use timers::Timer;
+use withdrawals::Withdrawals;
 
 /// The most timers that one step of a caller fires, so that a caller's thread does little for others.
 const TIMERS_OF_A_CALLER: usize = 8;
@@ -115,6 +118,8 @@ pub struct Engine {
     operations: Operations,
     /// The holds and waiters of a replaced server that are still to be looked at.
     checks: Checks,
+    /// The calls on their way for waits that are over.
+    withdrawals: Withdrawals,
     closing: Option<Closing>,
     /// The terms of the last acquire, which those of the next one mostly equal.
     last_terms: Option<Arc<Terms>>,
@@ -134,6 +139,7 @@ impl Engine {
             subscriptions: Subscriptions::default(),
             operations: Operations::default(),
             checks: Checks::default(),
+            withdrawals: Withdrawals::new(),
             closing: None,
             last_terms: None,
         }
@@ -177,6 +183,7 @@ impl Engine {
             Event::Perform(id, call) => self.perform(now, id, call),
             Event::Close(id) => self.close(now, id),
             Event::Replied(call, result) => self.replied(now, call, result),
+            Event::Kept(call) => self.kept(now, call),
             Event::Listening(channel) => self.listening(now, &channel),
             Event::Message(channel) => self.message(now, &channel),
             Event::Replaced(scope) => self.replaced(now, &scope),
@@ -296,8 +303,10 @@ impl Engine {
     }
 
     fn replied(&mut self, now: Moment, call: CallId, result: Result<Reply, StoreError>) {
+        let withdrawn = self.take_withdrawals(call);
         if result.is_ok() {
             self.cx.answered_at = now;
+            withdrawn.iter().for_each(|id| self.deadline_is_over(now, *id));
         }
         match self.cx.answered(call) {
             Some(Purpose::Attempt(attempt)) => self.attempt_answered(now, call, &attempt, result),
@@ -310,6 +319,8 @@ impl Engine {
             Some(Purpose::Perform(id)) => self.performed(now, id, result),
             None => {}
         }
+        // What a failed call leaves is known now.
+        withdrawn.iter().for_each(|id| self.deadline_due(now, *id));
     }
 
     fn server_hold_of(&self, guard: Id) -> Option<&ServerHold> {

@@ -131,8 +131,10 @@ pub enum StoreErrorKind {
     Misconfigured,
     /// `CLUSTERDOWN`: the cluster has lost a slot.
     ClusterDown,
-    /// `MOVED`, `ASK` or `CROSSSLOT`: the server is a cluster node and the URL does not say so.
+    /// `MOVED` or `ASK`: the server is a cluster node and the URL does not say so.
     WrongNode,
+    /// `CROSSSLOT`, or what a client knows to be one: the keys of the call are in several slots, or on several servers.
+    CrossSlot,
     /// The call ran, and too few replicas acknowledged it, so a failover can lose its effect.
     Unconfirmed,
     /// `TRYAGAIN`: the keys are moving between nodes.
@@ -195,6 +197,7 @@ impl StoreErrorKind {
             Self::Misconfigured => "the server cannot persist its data and refuses writes",
             Self::ClusterDown => "the cluster is down",
             Self::WrongNode => "the server is a cluster node that does not serve this key",
+            Self::CrossSlot => "the keys of this call are in several slots of the servers",
             Self::TryAgain => "the keys are moving between cluster nodes",
             Self::PermissionDenied => "the server's user lacks a permission for this call",
             Self::AuthenticationFailed => "the server refused the user or password",
@@ -218,7 +221,7 @@ impl fmt::Display for StoreErrorKind {
 
 /// A failed call.
 ///
-/// Equality and hashing ignore `source`, which is there for people to read.
+/// Equality and hashing ignore the wait and the source, which are there for people to read.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StoreError {
@@ -230,6 +233,8 @@ pub struct StoreError {
     pub key: Arc<str>,
     /// The effect that the call may have had on the server.
     pub applied: Applied,
+    /// The wait that ended before the timeout of the call.
+    wait: Option<Duration>,
     source: Option<Arc<dyn Error + Send + Sync>>,
 }
 
@@ -237,7 +242,7 @@ impl StoreError {
     /// Creates a failure without a deeper cause.
     #[must_use]
     pub const fn new(kind: StoreErrorKind, during: Verb, key: Arc<str>, applied: Applied) -> Self {
-        Self { kind, during, key, applied, source: None }
+        Self { kind, during, key, applied, wait: None, source: None }
     }
 
     /// Returns the failure and its cause in one line without the purpose of the call, for a message that names the call
@@ -246,13 +251,22 @@ impl StoreError {
         Reason(self)
     }
 
-    /// Returns the text of the failure. After a connect, an answer outside the Redis protocol has a text of its own.
-    const fn text(&self) -> &'static str {
-        match (self.kind, self.during) {
+    /// Writes the text of the failure. After a connect, an answer outside the Redis protocol has a text of its own.
+    fn write_text(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let (StoreErrorKind::Timeout, Some(wait)) = (self.kind, self.wait) {
+            return write!(f, "no reply within the wait of {}", Rounded::down(wait));
+        }
+        f.write_str(match (self.kind, self.during) {
             (StoreErrorKind::Malformed, Verb::Connect) => "the server is neither Redis nor Valkey",
             (StoreErrorKind::WrongNode, Verb::Connect) => "the server serves only some of a cluster's keys",
             (kind, _) => kind.text(),
-        }
+        })
+    }
+
+    /// Returns the same failure for a caller whose wait ended before the timeout of the call.
+    #[must_use]
+    pub fn within_wait(self, wait: Option<Duration>) -> Self {
+        Self { wait, ..self }
     }
 
     /// Returns the same failure for a caller whose own call was not sent.
@@ -281,7 +295,8 @@ impl fmt::Display for StoreError {
         if !self.key.is_empty() {
             write!(f, " of {:?}", self.key)?;
         }
-        write!(f, ": {}", self.text())
+        f.write_str(": ")?;
+        self.write_text(f)
     }
 }
 
@@ -290,7 +305,7 @@ struct Reason<'a>(&'a StoreError);
 
 impl fmt::Display for Reason<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.text())?;
+        self.0.write_text(f)?;
         match &self.0.source {
             Some(source) => write!(f, " ({source})"),
             None => Ok(()),

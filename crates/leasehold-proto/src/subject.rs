@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::call::{Call, Wakeups};
+use crate::confirm::Confirm;
 use crate::lease::Lease;
 use crate::name::{Channel, Name};
 use crate::owner::WireOwner;
@@ -34,6 +35,12 @@ impl Subject {
     #[must_use]
     pub fn channels(&self, owner: WireOwner) -> Vec<Channel> {
         (self.recipe.channels)(&self.name, &self.others, owner)
+    }
+
+    /// Sets the replicas that must acknowledge what a call of this subject leaves on the server.
+    #[must_use]
+    pub fn confirmed(&self, call: Call, replicas: Option<Confirm>) -> Call {
+        call.confirmed_by(replicas).with_effects(self.recipe)
     }
 
     /// Returns the key of equality and order. One name with other rules is another subject.

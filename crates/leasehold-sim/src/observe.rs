@@ -101,6 +101,14 @@ impl Submit for Entrance {
         }
         submitted
     }
+
+    fn withdraw(&self, id: CallId) -> Option<StoreError> {
+        let error = self.submit.withdraw(id)?;
+        if let Some(number) = self.pending.number_of(id) {
+            self.pending.book.returns(number, &Err(error.clone()));
+        }
+        Some(error)
+    }
 }
 
 /// The submitted calls without an outcome, and the recipient of their outcomes.

@@ -61,6 +61,13 @@ pub trait Submit: Send + Sync {
     /// # Errors
     /// Fails if the store refuses the call at once. The call then has no other outcome.
     fn submit(&self, id: CallId, call: Call, timeout: Duration) -> Result<(), StoreError>;
+
+    /// Takes a call back that was not sent, and returns the error by which it fails. The call then has no other outcome.
+    /// Returns `None` for a call that was sent, and for one that the store does not have.
+    fn withdraw(&self, id: CallId) -> Option<StoreError> {
+        let _ = id;
+        None
+    }
 }
 
 /// The recipient of the outcomes of submitted calls.

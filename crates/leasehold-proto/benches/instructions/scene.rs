@@ -187,7 +187,7 @@ impl Scene {
                     }
                     other => panic!("{other:?}"),
                 },
-                Action::Unsubscribe(_) | Action::Trusted(..) => {}
+                Action::Withdraw(_) | Action::Unsubscribe(_) | Action::Trusted(..) => {}
             }
         }
     }

@@ -4,13 +4,14 @@
 //! where the server keeps the order.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::interface::Wait;
 use super::keys::{Number, PlaceId, QueueId};
 use super::terms::Terms;
 use super::timers::{Alarm, Timer, Timers};
 use super::tries::Tries;
-use crate::id::Id;
+use crate::id::{CallId, Id};
 use crate::moment::Moment;
 use crate::owner::Owner;
 use crate::recipe::Recipe;
@@ -52,8 +53,8 @@ pub(super) struct Waiter {
     pub(super) tries: Option<Box<Tries>>,
     /// The waiters before and after it, if it is in a wait queue.
     pub(super) linked: Option<Links>,
-    /// True while an attempt of the queue is on its way for this waiter.
-    pub(super) attempted: bool,
+    /// The attempt of the queue that is on its way for this waiter.
+    pub(super) attempted: Option<CallId>,
     /// The time until which an earlier attempt for this acquire may be on the server.
     pub(super) doubt_until: Option<Moment>,
 }
@@ -85,6 +86,14 @@ impl Acquire {
     /// Returns the wait queue in which this acquire waits, or would wait.
     pub(super) fn queue(&self) -> QueueId {
         QueueId { place: self.place, side: self.recipe().side() }
+    }
+
+    /// Returns the length of the wait, if it has a bound.
+    pub(super) fn bound(&self) -> Option<Duration> {
+        match self.wait {
+            Wait::Until(deadline) => Some(deadline.since(self.since)),
+            Wait::Once | Wait::Forever => None,
+        }
     }
 
     /// Sets the timer of the end of the wait.

@@ -43,7 +43,8 @@ impl Engine {
     /// Makes an attempt for the first waiter of a queue for which none is on its way.
     pub(super) fn attempt_first(&mut self, now: Moment, id: QueueId) {
         let Some(queue) = self.places.queue(id).certain("only an open queue makes attempts") else { return };
-        let unattempted = |acquire: &Acquire| acquire.waiter().is_some_and(|waiter| !waiter.attempted);
+        let unattempted =
+            |acquire: &Acquire| acquire.waiter().is_some_and(|waiter| waiter.attempted.is_none());
         let Some((waiter, acquire)) = queue.waiters(&self.tickets).find(|(_, acquire)| unattempted(acquire))
         else {
             return;
@@ -69,7 +70,7 @@ impl Engine {
         if room == 0 || holding.is_exclusive() || holding.is_event() {
             return;
         }
-        let attempted = |acquire: &Acquire| acquire.waiter().is_none_or(|waiter| waiter.attempted);
+        let attempted = |acquire: &Acquire| acquire.waiter().is_none_or(|waiter| waiter.attempted.is_some());
         let alike = queue.waiters(&self.tickets).take_while(|(_, acquire)| acquire.terms.fit(&first.terms));
         let next: Vec<(Id, Arc<Terms>)> = alike
             .filter(|(_, acquire)| !attempted(acquire))
@@ -155,13 +156,16 @@ impl Engine {
         let context = CallContext { once, refused, granted: false, uncertain: attempt.uncertain };
         let args = CallArgs::new(&subject, wire, attempt.lease).units(terms.units);
         let args = CallArgs { context, companion, uptime: terms.uptime, tokens: attempt.tokens, ..args };
-        let call = (terms.recipe().acquire)(&args).woken_by(&subject, wire).confirmed_by(terms.replicas);
-        if attempt.by == By::Waiter {
-            self.places.add_use(attempt.queue.place);
-        } else if let Some(waiter) = self.acquire_of_mut(attempt.waiter).and_then(Acquire::waiter_mut) {
-            waiter.attempted = true;
+        let call = (terms.recipe().acquire)(&args).woken_by(&subject, wire);
+        let call = subject.confirmed(call, terms.replicas);
+        let (by, waiter, place) = (attempt.by, attempt.waiter, attempt.queue.place);
+        let call = self.cx.send(call, Purpose::Attempt(attempt));
+        if by == By::Waiter {
+            self.places.add_use(place);
+        } else if let Some(waiter) = self.acquire_of_mut(waiter).and_then(Acquire::waiter_mut) {
+            waiter.attempted = Some(call);
         }
-        self.cx.send(call, Purpose::Attempt(attempt))
+        call
     }
 
     /// Handles the answer to an attempt.
@@ -175,10 +179,16 @@ impl Engine {
         let subject = self.subject_of_attempt(attempt);
         let answer =
             result.map_err(|error| subject.mark_unapplied(error)).and_then(|reply| subject.read(&reply));
-        self.deadline_due(now, attempt.waiter);
+        let failed = answer.is_err();
+        if !failed {
+            self.deadline_is_over(now, attempt.waiter);
+        }
         match attempt.by {
             By::Waiter => self.waiter_answered(now, call, attempt, answer),
             By::Queue | By::Extra => self.queue_answered(now, attempt, answer),
+        }
+        if failed {
+            self.deadline_due(now, attempt.waiter);
         }
         self.close_queue_if_over(now, attempt.queue);
         if attempt.by == By::Waiter {

@@ -68,21 +68,37 @@ impl Engine {
         self.deadline_due(now, id);
     }
 
-    /// Ends a caller's wait if its deadline has passed.
+    /// Ends a caller's wait if its deadline has passed. Before it is told that the outcome of a call is unknown, the call
+    /// is taken back, if it was not sent.
     pub(super) fn deadline_due(&mut self, now: Moment, id: Id) {
-        let Some(Ticket::Acquire(acquire)) = self.tickets.get(id) else { return };
-        let Wait::Until(deadline) = acquire.wait else { return };
-        if now < deadline {
-            return;
+        let Some(failure) = self.failure_by_deadline(now, id) else { return };
+        let is_unknown = matches!(failure, AcquireFailure::Unknown { .. });
+        if !(is_unknown && self.withdraw(id)) {
+            self.fail(now, id, failure);
         }
-        let failure = match acquire.stage {
-            Stage::Waiting(_) => self.verdict(now, id),
-            Stage::Entering { hold, .. } => self.entering_verdict(now, id, hold),
-            Stage::Expired(_) => AcquireFailure::Unclaimed,
+    }
+
+    /// Ends a caller's wait at once if its deadline has passed.
+    pub(super) fn deadline_is_over(&mut self, now: Moment, id: Id) {
+        if let Some(failure) = self.failure_by_deadline(now, id) {
+            self.fail(now, id, failure);
+        }
+    }
+
+    /// Returns the failure of an acquire whose deadline has passed without a grant.
+    fn failure_by_deadline(&self, now: Moment, id: Id) -> Option<AcquireFailure> {
+        let acquire = self.acquire_of(id)?;
+        let Wait::Until(deadline) = acquire.wait else { return None };
+        if now < deadline {
+            return None;
+        }
+        match acquire.stage {
+            Stage::Waiting(_) => Some(self.verdict(now, id)),
+            Stage::Entering { hold, .. } => Some(self.entering_verdict(now, id, hold)),
+            Stage::Expired(_) => Some(AcquireFailure::Unclaimed),
             // The ticket was granted in time. The hold bounds the claim.
-            Stage::Granted(_) => return,
-        };
-        self.fail(now, id, failure);
+            Stage::Granted(_) => None,
+        }
     }
 
     /// Ends an acquire without a hold.
@@ -122,6 +138,7 @@ impl Engine {
     /// on the server.
     fn leave(&mut self, now: Moment, id: Id, mut acquire: Acquire) {
         acquire.deadline.clear(&mut self.cx.timers, super::timers::Timer::Deadline(id));
+        self.withdrawals.retain(|(_, asking)| *asking != id);
         self.forget_waiter_of_owner(id, &acquire);
         let place = acquire.place;
         match acquire.stage {

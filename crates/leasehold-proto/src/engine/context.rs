@@ -114,6 +114,10 @@ impl Context {
         self.calls.remove(call)
     }
 
+    pub(super) fn is_on_its_way(&self, call: CallId) -> bool {
+        self.calls.contains(call)
+    }
+
     pub(super) fn is_calling(&self) -> bool {
         !self.calls.is_empty()
     }

@@ -50,6 +50,8 @@ pub enum Event {
     Close(Id),
     /// A store call returned.
     Replied(CallId, Result<Reply, StoreError>),
+    /// A call that was to be withdrawn was sent already, or has its outcome. If it has none yet, that follows.
+    Kept(CallId),
     /// The server confirmed a subscription, for the first time or after a reconnect.
     Listening(Channel),
     /// A wake-up arrived.
@@ -135,6 +137,9 @@ pub enum Wait {
 pub enum Action {
     /// Sends a call. The reply comes back as [`Event::Replied`]. The duration is the call's timeout.
     Run(CallId, Call, Duration),
+    /// Takes a call back that was not sent. The outcome comes back as [`Event::Replied`], with an error that says that the
+    /// call was not applied, or else at once as [`Event::Kept`].
+    Withdraw(CallId),
     /// Subscribes to a channel.
     Subscribe(Channel),
     /// Unsubscribes from a channel.

@@ -62,7 +62,7 @@ impl Engine {
         let Some(hold) = self.holds.get(number) else { return };
         let subject = self.subject_of(hold);
         let args = CallArgs::new(&subject, self.cx.wire(number), lease).count(0).units(units);
-        let call = (subject.recipe.renew)(&args).confirmed_by(hold.replicas);
+        let call = subject.confirmed((subject.recipe.renew)(&args), hold.replicas);
         let call = self.cx.send(call, Purpose::Change(number));
         if let Some(hold) = self.holds.get_mut(number) {
             (hold.call, hold.again_at) = (Some(call), until);

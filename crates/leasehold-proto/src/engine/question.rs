@@ -87,8 +87,7 @@ impl Engine {
         let (subject, id, lease) = (self.subject_of(hold), hold.queue(), hold.lease());
         let until = hold.hand_off_until;
         let Some(hand_off) = subject.recipe.hand_off else { return };
-        let call =
-            hand_off(&CallArgs::new(&subject, self.cx.wire(number), lease));
+        let call = hand_off(&CallArgs::new(&subject, self.cx.wire(number), lease));
         let call = subject.confirmed(call, hold.replicas);
         let asked = Asked { sent_at: now, lease, listened: self.subscriptions.hears(Listener::Queue(id)) };
         let timeout = lease.renewal_waits(self.cx.settings.timeout);

@@ -31,7 +31,7 @@ impl Engine {
         answer: Result<Answer, StoreError>,
     ) {
         if let Some(waiter) = self.acquire_of_mut(attempt.waiter).and_then(Acquire::waiter_mut) {
-            waiter.attempted = false;
+            waiter.attempted = None;
         }
         let Some(queue) = self.places.queue_mut(attempt.queue).certain(OPEN) else { return };
         let outdated = if attempt.by == By::Extra {
@@ -122,7 +122,7 @@ impl Engine {
         }
         loop {
             let first = self.places.queue(attempt.queue)?.first()?;
-            self.deadline_due(now, first);
+            self.deadline_is_over(now, first);
             if waits(self, first) {
                 return self
                     .acquire_of(first)

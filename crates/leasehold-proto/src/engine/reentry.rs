@@ -11,7 +11,7 @@
 
 use std::collections::VecDeque;
 
-use super::acquire::Stage;
+use super::acquire::{Acquire, Stage};
 use super::context::Purpose;
 use super::hold::{Count, Guard, Phase, ServerHold};
 use super::keys::Number;
@@ -38,6 +38,7 @@ impl Engine {
         number: Number,
     ) {
         for id in self.waiters_of(place, side, owner) {
+            self.deadline_is_over(now, id);
             let Some(acquire) = self.acquire_of(id).filter(|acquire| acquire.waiter().is_some()) else {
                 continue;
             };
@@ -89,7 +90,7 @@ impl Engine {
         let args = CallArgs::new(&subject, self.cx.wire(number), lease).count(wanted);
         let recipe = subject.recipe;
         let call = if reentries.is_empty() { (recipe.release)(&args) } else { (recipe.renew)(&args) };
-        let call = call.confirmed_by(self.replicas_to_enter(hold, &reentries));
+        let call = subject.confirmed(call, self.replicas_to_enter(hold, &reentries));
         let call = self.cx.send(call, Purpose::Change(number));
         if let Some(hold) = self.holds.get_mut(number) {
             hold.longest = hold.longest.max(lease);
@@ -240,7 +241,11 @@ impl Engine {
         let sent = reentry.and_then(|reentry| reentry.sent.as_ref());
         let under_way = sent.is_some_and(|sent| sent.reentries.contains(&id));
         let uncounted = reentry.is_some_and(|reentry| reentry.on_server.is_none());
-        let error = hold.last_error.as_deref().cloned().unwrap_or_else(|| subject.timed_out(Verb::Acquire));
+        let timed_out = || {
+            let bound = self.acquire_of(id).and_then(Acquire::bound);
+            subject.timed_out(Verb::Acquire).within_wait(bound)
+        };
+        let error = hold.last_error.as_deref().cloned().unwrap_or_else(timed_out);
         if under_way || uncounted {
             let free_within = FreeWithin::until(self.gone_by(now, number, hold.has_call_on_its_way()), now);
             AcquireFailure::Unknown { free_within, error }

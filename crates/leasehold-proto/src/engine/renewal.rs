@@ -95,7 +95,7 @@ impl Engine {
         let timeout = hold.lease().renewal_waits(self.cx.settings.timeout);
         let subject = self.subject_of(hold);
         let args = CallArgs::new(&subject, self.cx.wire(number), lease).count(0).units(units);
-        let call = (subject.recipe.renew)(&args).confirmed_by(replicas);
+        let call = subject.confirmed((subject.recipe.renew)(&args), replicas);
         let purpose = Purpose::Renew(number, renewing);
         let call = self.cx.send_within(call, purpose, timeout);
         if let Some(hold) = self.holds.get_mut(number) {

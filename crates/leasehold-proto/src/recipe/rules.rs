@@ -5,9 +5,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::call::{Call, Reply};
+use crate::call::{Call, Effects, Reply};
 use crate::lease::Lease;
 use crate::name::{Channel, Name};
+use crate::outcome::Verb;
 use crate::owner::{ClientId, WireOwner};
 
 /// The arguments from which a recipe builds a call.
@@ -216,6 +217,23 @@ pub struct KeptAlive {
     /// alive by its acquires only. A client that has no waiter of that number releases it, since the server would pass
     /// it by only after five seconds.
     pub next: Option<u64>,
+}
+
+/// A reply that the script cannot give counts as an effect.
+impl Effects for Recipe {
+    fn must_last(&self, verb: Verb, reply: &Reply) -> bool {
+        match verb {
+            Verb::Acquire => matches!((self.read_acquire)(reply), None | Some(Answer::Granted { .. })),
+            Verb::Renew => matches!((self.read_renew)(reply), None | Some(Renewal::Renewed)),
+            Verb::HandOff => matches!(read_hand_off(reply), None | Some(HandOffAnswer::Renewed { .. })),
+            // A repeated release finds nothing, and may be the one that the replicas acknowledge.
+            _ => true,
+        }
+    }
+
+    fn has_no_end(&self) -> bool {
+        self.holding == Holding::Permits
+    }
 }
 
 impl fmt::Debug for Recipe {

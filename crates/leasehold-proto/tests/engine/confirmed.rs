@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold_proto::engine::{Event, Id, Outcome, Request};
-use leasehold_proto::{Confirm, Reply, Verb};
+use leasehold_proto::engine::{Event, Id, Outcome, Request, Subject};
+use leasehold_proto::recipe::semaphore::SEMAPHORE;
+use leasehold_proto::{Applied, Confirm, Name, Reply, StoreError, StoreErrorKind, Verb};
 
 use crate::harness::{Harness, millis, next_timer, request, unknown};
 
@@ -108,4 +109,37 @@ fn a_re_entry_that_failed_leaves_the_policy_of_its_hold() {
     assert_eq!(entry.replicas(), ONE);
     harness.step(12, Event::Cancel(Id(2)));
     assert_eq!(harness.engine.replicas_of(Id(1)), None);
+}
+
+#[test]
+fn replicas_confirm_grants_and_renewals_and_no_refusals() {
+    let mut harness = Harness::new();
+    let acquire = harness.hold(0, 1, confirmed(1, ONE));
+    let (granted, refused) = (Reply::Nil, Reply::Int(20_000));
+    assert!(acquire.needs_replicas_for(&granted) && !acquire.needs_replicas_for(&refused));
+    harness.step(10_000, Event::Tick);
+    let renewal = harness.answer(10_000, Ok(Reply::Int(1)));
+    assert!(renewal.needs_replicas_for(&Reply::Int(1)) && !renewal.needs_replicas_for(&Reply::Int(0)));
+    harness.release(11_000, 1, 9);
+    let release = harness.answer(11_000, Ok(Reply::Int(1)));
+    assert!(!release.needs_replicas(), "what a failover brings back ends with its lease");
+}
+
+#[test]
+fn replicas_confirm_the_release_of_what_does_not_end_by_itself() {
+    let mut harness = Harness::new();
+    let subject = Subject::new(&Name::new("x").unwrap(), &SEMAPHORE);
+    harness.step(0, Event::Acquire(Id(1), Request { subject, ..confirmed(1, ONE) }));
+    let acquire = harness.answer(0, Ok(Reply::Int(1)));
+    assert!(!acquire.needs_replicas_for(&Reply::Int(0)), "too few permits");
+    assert!(matches!(harness.claim(0, 1), Some(Outcome::Acquired(Ok(_)))));
+    harness.release(1, 1, 9);
+    let unconfirmed = StoreError::new(StoreErrorKind::Unconfirmed, Verb::Release, "x".into(), Applied::Unknown);
+    let release = harness.answer(2, Err(unconfirmed));
+    assert!(release.needs_replicas_for(&Reply::Int(1)));
+    let at = millis(next_timer(&mut harness.engine));
+    harness.step(at, Event::Tick);
+    let again = harness.answer(at, Ok(Reply::Int(0)));
+    assert!(again.needs_replicas_for(&Reply::Int(0)), "it finds nothing, and the replicas may lack the first one");
+    assert_eq!(harness.claim(at, 9), Some(Outcome::Released(Ok(true))));
 }

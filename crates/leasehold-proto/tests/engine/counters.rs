@@ -37,7 +37,11 @@ impl Harness {
             match action {
                 Action::Run(id, call, _) => self.sent.push((id, call)),
                 Action::Complete(_, outcome) => settled = Some(outcome),
-                Action::Subscribe(_) | Action::Unsubscribe(_) | Action::Wake(_) | Action::Trusted(..) => {}
+                Action::Subscribe(_)
+                | Action::Withdraw(_)
+                | Action::Unsubscribe(_)
+                | Action::Wake(_)
+                | Action::Trusted(..) => {}
             }
         }
         settled

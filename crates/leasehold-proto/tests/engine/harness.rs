@@ -16,6 +16,8 @@ use leasehold_proto::{
 pub(crate) struct Harness {
     pub(crate) engine: Engine,
     pub(crate) sent: Vec<(CallId, Call)>,
+    /// True while there is no connection, so that no call was sent.
+    pub(crate) unsent: bool,
     /// The channels to which the engine subscribes.
     pub(crate) listening: BTreeSet<Channel>,
     /// The tickets and holds that the last event woke.
@@ -34,6 +36,7 @@ impl Harness {
         Self {
             engine,
             sent: Vec::new(),
+            unsent: false,
             listening: BTreeSet::new(),
             woken: Vec::new(),
             trusted: BTreeMap::new(),
@@ -49,9 +52,11 @@ impl Harness {
         let mut settled = None;
         self.woken.clear();
         let asked = event.clone();
+        let mut withdrawn = Vec::new();
         for action in self.engine.step(now, event) {
             match action {
                 Action::Run(id, call, _) => self.sent.push((id, call)),
+                Action::Withdraw(id) => withdrawn.push(id),
                 Action::Complete(_, outcome) => settled = Some(outcome),
                 Action::Subscribe(channel) => assert!(self.listening.insert(channel), "it listens already"),
                 Action::Unsubscribe(channel) => {
@@ -65,7 +70,21 @@ impl Harness {
             assert!(self.trusted.contains_key(id), "{id:?} is claimed, and its validity is not published");
         }
         check_trust(&self.engine, &self.trusted, now);
+        for id in withdrawn {
+            let answer = if self.unsent { self.take_back(id) } else { Event::Kept(id) };
+            let woken = std::mem::take(&mut self.woken);
+            self.step_at(now, answer);
+            self.woken.splice(0..0, woken);
+        }
         settled
+    }
+
+    /// Takes a call back that was not sent.
+    fn take_back(&mut self, id: CallId) -> Event {
+        let index = self.sent.iter().position(|(sent, _)| *sent == id);
+        let (_, call) = self.sent.remove(index.expect("the call has no answer yet"));
+        let error = StoreError::new(StoreErrorKind::Unreachable, call.verb(), "x".into(), Applied::No);
+        Event::Replied(id, Err(error))
     }
 
     /// Returns the verbs of the calls without an answer.

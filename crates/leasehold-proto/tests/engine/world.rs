@@ -451,7 +451,7 @@ impl World {
         let now = self.clock(index);
         let mut settled = None;
         let mut released = Vec::new();
-        let mut asked = Vec::new();
+        let (mut asked, mut withdrawn) = (Vec::new(), Vec::new());
         let (claimed, mut woken_up) = (self.claimed(index), Vec::new());
         for action in self.clients[index].engine.step(now, event) {
             match action {
@@ -467,6 +467,7 @@ impl World {
                     let place = self.transits.partition_point(|other| (other.client, other.id) < (index, id));
                     self.transits.insert(place, transit);
                 }
+                Action::Withdraw(id) => withdrawn.push(id),
                 Action::Subscribe(_) if self.budget.terse => {}
                 Action::Subscribe(channel) => {
                     self.clients[index].channels.insert(channel.clone());
@@ -493,6 +494,9 @@ impl World {
             self.broken = self.broken.or(broken).or(stale);
         }
         check_trust(&client.engine, &client.trusted, now);
+        for id in withdrawn {
+            self.step(index, Event::Kept(id));
+        }
         settled
     }
 

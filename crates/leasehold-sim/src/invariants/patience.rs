@@ -84,9 +84,10 @@ impl Invariant for Patience {
 
 impl Patience {
     fn note_failure(&mut self, of: (usize, Arc<str>), view: &View) {
+        let process = of.0;
         let failures = self.failures.entry(of).or_default();
-        let oldest = view.now.saturating_sub(view.plan.timeout * 4);
-        while failures.front().is_some_and(|at| *at < oldest) {
+        let age = |at: &Duration| (view.now - *at).saturating_sub(view.paused_since(process, *at));
+        while failures.front().is_some_and(|at| age(at) > view.plan.timeout * 4) {
             failures.pop_front();
         }
         failures.push_back(view.now);

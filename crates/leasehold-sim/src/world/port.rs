@@ -190,6 +190,15 @@ impl Submit for Port {
             }
         })
     }
+
+    fn withdraw(&self, id: engine::CallId) -> Option<StoreError> {
+        let mut state = self.state();
+        let is_it = |recipient: &Recipient| matches!(recipient, Recipient::Submitter(other) if *other == id);
+        let on_wire = *state.calls.iter().find(|(_, recipient)| is_it(recipient))?.0;
+        let error = state.wire.withdraw(on_wire)?;
+        state.calls.remove(&on_wire);
+        Some(error)
+    }
 }
 
 impl Drop for SimStore {

@@ -4,6 +4,7 @@
 //! dropped future of the application can delay or stop it.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -108,8 +109,8 @@ fn reply(shared: &Shared, caller: Caller, result: Result<Reply, StoreError>) {
         Caller::Engine(id) => {
             shared.step_awake(Event::Replied(id, result));
         }
-        // The recipient may have dropped its future.
-        Caller::Query(reply_to) => drop(reply_to.send(result)),
+        // The recipient may have dropped its future. Its waker is foreign code, whose panic must not end the client.
+        Caller::Query(reply_to) => drop(catch_unwind(AssertUnwindSafe(|| reply_to.send(result)))),
     }
 }
 
@@ -124,7 +125,7 @@ fn listen<S: Store>(
             subscriptions.insert(channel.clone(), store.subscribe(channel, hear.clone()));
         }
         Action::Unsubscribe(channel) => drop(subscriptions.remove(&channel)),
-        Action::Run(..) | Action::Wake(_) | Action::Trusted(..) | Action::Complete(..) => {}
+        Action::Run(..) | Action::Withdraw(_) | Action::Wake(_) | Action::Trusted(..) | Action::Complete(..) => {}
     }
 }
 

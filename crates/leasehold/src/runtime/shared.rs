@@ -85,6 +85,8 @@ struct State {
     commands: Vec<Command>,
     /// The calls to submit at the store's entrance, in the order of their steps.
     calls_to_submit: Vec<(CallId, Call, Duration)>,
+    /// The calls to take back from the store, after those that are to be submitted.
+    calls_to_withdraw: Vec<CallId>,
     /// True if the store has an entrance.
     has_entrance: bool,
     /// The calls that the driver has taken and not answered, each with its error if the driver ends.
@@ -120,6 +122,7 @@ impl Shared {
             engine,
             commands: Vec::new(),
             calls_to_submit: Vec::new(),
+            calls_to_withdraw: Vec::new(),
             has_entrance: false,
             calls: BTreeMap::new(),
             ended: false,
@@ -325,7 +328,7 @@ impl Shared {
     /// listeners.
     fn leave(&self, mut state: MutexGuard<'_, State>, mut effects: Effects) {
         let mut notify = state.wakes_driver();
-        if state.calls_to_submit.is_empty() {
+        if state.calls_to_submit.is_empty() && state.calls_to_withdraw.is_empty() {
             drop(state);
         } else {
             notify |= self.submit(state, &mut effects);
@@ -516,6 +519,12 @@ impl State {
         }
         actions.shrink_to(BUFFERED);
         self.actions = actions;
+        // A store without an entrance takes a call with its future, and does not tell whether it has sent it.
+        while !self.has_entrance
+            && let Some(id) = self.calls_to_withdraw.pop()
+        {
+            self.step_engine(now, Event::Kept(id), effects);
+        }
     }
 
     /// Answers the commands and calls after the driver has ended. No call is sent, and no channel is subscribed.
@@ -528,6 +537,8 @@ impl State {
                     self.refuse(now, *id, call, effects);
                 }
                 effects.refused.push(command);
+            } else if let Some(id) = self.calls_to_withdraw.pop() {
+                self.step_engine(now, Event::Kept(id), effects);
             } else {
                 return;
             }
@@ -605,6 +616,7 @@ impl State {
             Action::Trusted(hold, until) => self.trust(hold, until, effects),
             Action::Complete(_, outcome) => effects.outcome = Some(outcome),
             Action::Run(id, call, limit) if self.has_entrance => self.calls_to_submit.push((id, call, limit)),
+            Action::Withdraw(id) => self.calls_to_withdraw.push(id),
             command => self.commands.push(Command::Act(command)),
         }
     }

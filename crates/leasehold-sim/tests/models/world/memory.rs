@@ -52,7 +52,11 @@ impl Shared<Engine> {
         let known = STEPS.with_borrow(|steps| steps.get(&key).cloned());
         let (engine, effects) = known.unwrap_or_else(|| {
             let mut engine = (*self.0).clone();
-            let actions = engine.step(now, event);
+            let mut actions = engine.step(now, event);
+            let withdrawn: Vec<_> = actions.iter().filter_map(withdrawn).collect();
+            for id in withdrawn {
+                actions.extend(engine.step(now, Event::Kept(id)));
+            }
             let stepped: Stepped = (Self::new(engine), actions.into_iter().filter_map(effect).collect());
             STEPS.with_borrow_mut(|steps| steps.insert(key, stepped.clone()));
             stepped
@@ -62,12 +66,20 @@ impl Shared<Engine> {
     }
 }
 
+/// Returns the call that the action takes back. No network of a model keeps one back.
+const fn withdrawn(action: &Action) -> Option<CallId> {
+    match action {
+        Action::Withdraw(id) => Some(*id),
+        _ => None,
+    }
+}
+
 fn effect(action: Action) -> Option<Effect> {
     match action {
         Action::Run(id, call, _) => Some(Effect::Run(id, Shared::new(call))),
         Action::Wake(id) => Some(Effect::Wake(id)),
         Action::Complete(_, outcome) => Some(Effect::Complete(outcome)),
-        Action::Subscribe(_) | Action::Unsubscribe(_) | Action::Trusted(..) => None,
+        Action::Withdraw(_) | Action::Subscribe(_) | Action::Unsubscribe(_) | Action::Trusted(..) => None,
     }
 }
 

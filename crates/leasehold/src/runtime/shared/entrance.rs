@@ -36,21 +36,24 @@ impl Shared {
         };
         loop {
             let calls = std::mem::take(&mut state.calls_to_submit);
+            let withdrawn = std::mem::take(&mut state.calls_to_withdraw);
             drop(state);
-            let refused: Vec<_> = calls
-                .into_iter()
-                .filter_map(|(id, call, limit)| {
-                    let submitted = entrance.submit(id, call, limit);
-                    submitted.err().map(|error| (id, error))
-                })
-                .collect();
-            if refused.is_empty() {
+            let refused = calls.into_iter().filter_map(|(id, call, limit)| {
+                let submitted = entrance.submit(id, call, limit);
+                submitted.err().map(|error| Event::Replied(id, Err(error)))
+            });
+            let mut answers: Vec<Event> = refused.collect();
+            answers.extend(withdrawn.into_iter().map(|id| match entrance.withdraw(id) {
+                Some(error) => Event::Replied(id, Err(error)),
+                None => Event::Kept(id),
+            }));
+            if answers.is_empty() {
                 return notify;
             }
             state = self.lock();
             let now = self.now();
-            for (id, error) in refused {
-                state.step(now, Event::Replied(id, Err(error)), effects);
+            for answer in answers {
+                state.step(now, answer, effects);
             }
             notify |= state.wakes_driver();
         }

@@ -208,7 +208,7 @@ impl StoreErrorKind {
             Self::WrongType => "a key of another type has this name; that key is unchanged",
             Self::Malformed => "the reply has an unexpected form",
             Self::Server => "the server replied with an error",
-            Self::Closed => "the connection was closed by this client",
+            Self::Closed => "the connections of this client have ended; connect a new client",
         }
     }
 }

@@ -66,9 +66,9 @@ impl Script {
         self.path.file_name().is_some_and(|name| LIBRARIES.iter().any(|library| name == *library))
     }
 
-    /// Returns true if the script checks the rights of the server's user, and so reads no key.
-    fn is_about_rights(&self) -> bool {
-        self.path.ends_with("check/subscribe.lua")
+    /// Returns true if the script is about the server or its user, and so reads no key.
+    fn is_about_the_server(&self) -> bool {
+        ["check/subscribe.lua", "check/run_id.lua"].iter().any(|path| self.path.ends_with(path))
     }
 
     /// Returns the scripts that are sent as they are, or behind their folder's library.
@@ -168,6 +168,8 @@ fn there_are_scripts_and_each_is_one_that_a_recipe_sends() {
     let checked = checked_acquire();
     let mut sent: Vec<&str> = recipe::scripts().map(leasehold_proto::Script::source).collect();
     sent.extend([with_check, &*checked, recipe::rights::may_subscribe("").script().source()]);
+    sent.push(recipe::one_server::run_id([""]).script().source());
+    sent.push(recipe::foreign::kind(&leasehold_proto::Name::new("job").unwrap()).script().source());
     let (first, last) = (recipe::scripts().next().unwrap(), recipe::scripts().last());
     let batch = Batch::of(first, last);
     sent.push(batch.source());
@@ -223,7 +225,7 @@ fn every_input_is_declared_with_name_type_and_meaning_in_order() {
                 assert!(names.insert(name.clone()), "{}: {name} twice", script.at());
             }
         }
-        let has_no_key = script.is_library() || script.is_about_rights();
+        let has_no_key = script.is_library() || script.is_about_the_server();
         assert_eq!(script.inputs("KEYS").is_empty(), has_no_key, "{}: is about a key", script.at());
     }
 }

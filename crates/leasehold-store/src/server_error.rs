@@ -5,7 +5,7 @@
 
 use leasehold_proto::{Applied, StoreErrorKind};
 
-/// The maximum length of a stored error text, in characters. The rest is cut.
+/// The maximum length of a stored error text, in characters. The words behind it are cut.
 const TEXT_MAX: usize = 300;
 
 use Applied::{No, Unknown};
@@ -25,7 +25,7 @@ const CODES: [(&str, Kind, Applied); 20] = [
     ("CLUSTERDOWN", Kind::ClusterDown, No),
     ("MOVED", Kind::WrongNode, No),
     ("ASK", Kind::WrongNode, No),
-    ("CROSSSLOT", Kind::WrongNode, No),
+    ("CROSSSLOT", Kind::CrossSlot, No),
     ("TRYAGAIN", Kind::TryAgain, No),
     ("NOPERM", Kind::PermissionDenied, No),
     // A server in protected mode lets no client connect from another host until it has a password.
@@ -39,7 +39,7 @@ const CODES: [(&str, Kind, Applied); 20] = [
 ];
 
 /// Errors without a code of their own, by the beginning of the text behind `ERR `.
-const TEXTS: [(&str, Kind, Applied); 18] = [
+const TEXTS: [(&str, Kind, Applied); 19] = [
     ("max number of clients reached", Kind::TooManyClients, No),
     ("invalid password", Kind::AuthenticationFailed, No),
     ("AUTH <password> called without any password configured", Kind::AuthenticationFailed, No),
@@ -50,6 +50,7 @@ const TEXTS: [(&str, Kind, Applied); 18] = [
     ("Error compiling script", Kind::Server, No),
     ("DB index is out of range", Kind::Server, No),
     ("invalid DB index", Kind::Server, No),
+    ("SELECT is not allowed in cluster mode", Kind::Server, No),
     // The text is about a command of a script, so the writes before it stay.
     ("The user executing the script can't run this command", Kind::PermissionDenied, Unknown),
     ("The user executing the script can't access at least one of the keys", Kind::PermissionDenied, Unknown),
@@ -69,13 +70,11 @@ pub(crate) struct ServerText(String);
 
 impl ServerText {
     pub(crate) fn new(text: &str) -> Self {
-        Self(text.chars().take(TEXT_MAX).collect())
-    }
-
-    #[cfg(feature = "redis")]
-    /// Returns true if the text is in the table and known not to repeat the client's bytes.
-    pub(crate) fn is_known(&self) -> bool {
-        find(&self.0).is_some() && !self.0.starts_with("ERR unknown command")
+        let Some((end, _)) = text.char_indices().nth(TEXT_MAX) else { return Self(text.to_owned()) };
+        let (cut, rest) = text.split_at(end);
+        // A text ends with a whole word, unless it has none.
+        let whole = if rest.starts_with(char::is_whitespace) { None } else { cut.rfind(char::is_whitespace) };
+        Self(format!("{} ..", whole.map_or(cut, |end| &cut[..end]).trim_end()))
     }
 }
 
@@ -120,7 +119,7 @@ mod tests {
     use super::*;
 
     /// Texts of redis-server 7.0.15, except where a comment names another version.
-    const SAID: [(&str, Kind, Applied); 45] = [
+    const SAID: [(&str, Kind, Applied); 46] = [
         ("NOSCRIPT No matching script. Please use EVAL.", Kind::Server, No),
         (
             "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
@@ -154,7 +153,7 @@ mod tests {
         ("MOVED 866 127.0.0.1:7001", Kind::WrongNode, No),
         ("ASK 866 127.0.0.1:7001", Kind::WrongNode, No),
         ("TRYAGAIN Multiple keys request during rehashing of slot", Kind::TryAgain, No),
-        ("CROSSSLOT Keys in request don't hash to the same slot", Kind::WrongNode, No),
+        ("CROSSSLOT Keys in request don't hash to the same slot", Kind::CrossSlot, No),
         ("NOPERM this user has no permissions to run the 'evalsha' command", Kind::PermissionDenied, No),
         (
             "DENIED Redis is running in protected mode because protected mode is enabled",
@@ -251,6 +250,7 @@ mod tests {
             Unknown,
         ),
         ("ERR WAIT cannot be used with replica instances. Please also note", Kind::Server, Unknown),
+        ("ERR SELECT is not allowed in cluster mode", Kind::Server, No),
         ("ERR", Kind::Server, Unknown),
         ("", Kind::Server, Unknown),
     ];
@@ -260,6 +260,19 @@ mod tests {
         for (text, kind, applied) in SAID {
             assert_eq!(classify(text), (kind, applied), "{text}");
         }
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_words() {
+        let text = format!("MISCONF {}", "unable to persist ".repeat(40));
+        let ServerText(cut) = ServerText::new(&text);
+        assert!(cut.ends_with(" ..") && cut.len() <= TEXT_MAX + 3, "{cut}");
+        assert!(
+            cut.trim_end_matches(" ..").split(' ').all(|word| text.contains(&format!("{word} "))),
+            "{cut}"
+        );
+        assert_eq!(ServerText::new("ERR short").0, "ERR short");
+        assert_eq!(ServerText::new(&"x".repeat(TEXT_MAX + 9)).0.len(), TEXT_MAX + 3);
     }
 
     #[test]

@@ -25,6 +25,9 @@ const LISTENING: [&str; 2] = ["subscribe", "unsubscribe"];
 const SHARDED_LISTENING: [&str; 2] = ["ssubscribe", "sunsubscribe"];
 /// The commands with which a client finds its way in a cluster.
 const CLUSTER: [&str; 3] = ["asking", "cluster|info", "cluster|shards"];
+/// The command with which a client asks an address that is not a cluster's whether one server is behind it. Without the
+/// right, calls on different names share no command, and a lock of several names is refused.
+const ONE_SERVER: [&str; 1] = ["info"];
 /// The command with which a client asks a server that a sentinel named for its role.
 const BEHIND_SENTINELS: [&str; 1] = ["role"];
 /// The rights on the sentinels themselves.
@@ -235,8 +238,8 @@ pub fn rules(place: Place, names: &[Names], primitives: &[&Primitive]) -> String
     let mut commands: BTreeSet<&str> = CONNECTION.into();
     let listens = primitives.iter().any(|primitive| !primitive.channels.is_empty());
     match place {
-        Place::Standalone => {}
-        Place::BehindSentinels => commands.extend(BEHIND_SENTINELS),
+        Place::Standalone => commands.extend(ONE_SERVER),
+        Place::BehindSentinels => commands.extend([ONE_SERVER, BEHIND_SENTINELS].concat()),
         Place::Cluster => commands.extend(CLUSTER),
     }
     let is_sharded = place == Place::Cluster;

@@ -15,6 +15,7 @@ mod connect;
 mod credentials_provider;
 mod driver;
 mod error;
+mod foreign;
 mod peer;
 mod plain_text;
 mod query;

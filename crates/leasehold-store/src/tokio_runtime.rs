@@ -17,6 +17,10 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::runtime::{Alarm, Runtime};
 
+/// The most threads for name lookups, certificates and password files, which a client keeps for its life.
+const BLOCKING_MAX: usize = 8;
+const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 /// The longest nap on a timer that may stop in suspend.
 const NAP_MAX: Duration = Duration::from_secs(1);
 
@@ -64,7 +68,13 @@ impl Runtime for TokioRuntime {
         M: FnOnce() -> D + Send + 'static,
         D: Future<Output = ()> + 'static,
     {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        // A thread for name lookups is kept once there is one. At the system's limit of threads a new one cannot be had,
+        // and without a name the client could not connect again.
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(BLOCKING_MAX)
+            .thread_keep_alive(FOREVER)
+            .build()?;
         // The driver is also made inside the runtime, because its constructor may need the reactor.
         let run = move || runtime.block_on(async move { driver().await });
         thread::Builder::new().name("leasehold".into()).spawn(run)?;

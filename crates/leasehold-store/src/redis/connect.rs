@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::credentials_provider::{CredentialsProvider, CredentialsSource};
+use super::foreign::guarded_value;
 use super::peer::Peer;
 use super::plain_text::PlainTextNotice;
 use super::socket::{Dial, RealSockets};
@@ -77,7 +78,8 @@ pub struct ConnectOptions {
 pub struct AddressMap(Arc<dyn Fn(Address) -> Address + Send + Sync>);
 
 impl AddressMap {
-    /// Creates a translation. It is called under the lock of the store, so it must neither block nor call the store.
+    /// Creates a translation. It is called under the lock of the store, so it must neither block nor call the store. An
+    /// address for which it panics stays as it is.
     pub fn new(map: impl Fn(Address) -> Address + Send + Sync + 'static) -> Self {
         Self(Arc::new(map))
     }
@@ -118,7 +120,8 @@ impl ConnectOptions {
     /// Returns the address under which the client reaches the server of an announced address.
     pub(super) fn mapped(&self, address: Address) -> Address {
         match &self.address_map {
-            Some(AddressMap(map)) => map(address),
+            // An announced address is that of the right server, though the client may not reach it.
+            Some(AddressMap(map)) => guarded_value(|| map(address.clone())).unwrap_or(address),
             None => address,
         }
     }
@@ -164,6 +167,16 @@ impl ConnectOptions {
             (Peer::Sentinel, SentinelTls::Own(tls)) => Some(tls),
             _ => url.tls().then_some(&self.tls),
         }
+    }
+
+    /// Returns true if whoever answers for a sentinel chooses the name that the certificate of a server must have: the
+    /// sentinels are asked in plain text, and what the operating system trusts has a certificate for any name.
+    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+    #[must_use]
+    pub fn trusts_names_in_plain_text(&self, url: &ServerUrl) -> bool {
+        url.is_sentinel()
+            && self.tls_to(url, Peer::Sentinel).is_none()
+            && self.tls_to(url, Peer::Server).is_some_and(Tls::accepts_any_name)
     }
 
     /// Returns true if the connections to such a peer of a URL log in.

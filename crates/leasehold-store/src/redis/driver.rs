@@ -35,6 +35,7 @@ use self::deliveries::{Deliveries, Outcome};
 use self::state::{Dialed, Recipient, State};
 use super::connect::{ConnectOptions, MissingNotice};
 use super::credentials_provider::CredentialsSource;
+use super::foreign::guarded;
 use super::peer::Peer;
 use super::plain_text::PlainTextNotice;
 use super::socket::{Dial, Socket};
@@ -192,12 +193,16 @@ impl Submit for Link {
     fn submit(&self, id: engine::CallId, call: Call, timeout: Duration) -> Result<(), StoreError> {
         self.change(|state, now, deliveries| {
             state.submit(now, Recipient::Submitter(id), (call, timeout), deliveries);
-            // The step that submits a call has no outcome but a refusal of this call.
-            match deliveries.outcomes.pop() {
-                Some((_, outcome)) => outcome.map(drop),
+            match state.take_own(id, deliveries) {
+                Some(outcome) => outcome.map(drop),
                 None => Ok(()),
             }
         })
+    }
+
+    fn withdraw(&self, id: engine::CallId) -> Option<StoreError> {
+        // Nothing is sent, so there is nothing to deliver, and no work for a task.
+        self.state().withdraw(id)
     }
 }
 
@@ -314,6 +319,7 @@ impl Link {
             Poll::Pending => true,
         });
         self.change(|state, now, deliveries| {
+            state.take_left(deliveries);
             if let Some(credentials) = credentials {
                 state.step(now, Input::Login(credentials), deliveries);
             }
@@ -352,7 +358,8 @@ impl Link {
                 Some(asking) => Some(asking.await?),
                 None => None,
             };
-            let socket = dialer.dial(&address, limit).await?;
+            let dialing = async { dialer.dial(&address, limit).await };
+            let socket = guarded(dialing).await?;
             if let (Some(notice), Some(peer)) = (notice, socket.plain_peer()) {
                 notice.connected(&address, peer);
             }

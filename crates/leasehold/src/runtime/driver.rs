@@ -125,7 +125,11 @@ fn listen<S: Store>(
             subscriptions.insert(channel.clone(), store.subscribe(channel, hear.clone()));
         }
         Action::Unsubscribe(channel) => drop(subscriptions.remove(&channel)),
-        Action::Run(..) | Action::Withdraw(_) | Action::Wake(_) | Action::Trusted(..) | Action::Complete(..) => {}
+        Action::Run(..)
+        | Action::Withdraw(_)
+        | Action::Wake(_)
+        | Action::Trusted(..)
+        | Action::Complete(..) => {}
     }
 }
 

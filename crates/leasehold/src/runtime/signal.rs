@@ -4,6 +4,7 @@
 //! Invariant: no foreign code runs under the engine's lock. A future registers its waker here before it takes the lock.
 //! The holder of the lock collects signals, and wakes them after it has unlocked.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
@@ -34,9 +35,10 @@ impl Signal {
         self.waker.register(waker);
     }
 
-    /// Wakes the future's task, unless it was woken since it registered its waker.
+    /// Wakes the future's task, unless it was woken since it registered its waker. The waker is foreign code, and this can
+    /// be the thread of the client or of another caller, so a panic of the waker stays here. The panic hook has reported it.
     pub(crate) fn wake(&self) {
-        self.waker.wake();
+        drop(catch_unwind(AssertUnwindSafe(|| self.waker.wake())));
     }
 
     /// Drops the waker of a future that has completed.

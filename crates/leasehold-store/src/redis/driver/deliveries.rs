@@ -8,6 +8,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
 use super::super::connect::MissingNotice;
+use super::super::foreign::guarded_value;
 use super::super::socket::Socket;
 use crate::store::{Heard, Outcomes};
 
@@ -35,7 +36,9 @@ pub(super) struct Deliveries {
 
 impl Deliveries {
     pub(super) fn deliver(self) {
-        drop(self.closed);
+        for socket in self.closed {
+            let _ = guarded_value(|| drop(socket));
+        }
         if let Some(to) = self.to.as_ref().and_then(Weak::upgrade) {
             for scope in self.replaced {
                 to.replaced(scope);

@@ -8,13 +8,14 @@ use std::sync::Weak;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use leasehold_proto::{Call, Moment, StoreError, engine};
+use leasehold_proto::{Call, Moment, Scope, StoreError, engine};
 use tokio::io::ReadBuf;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
 use super::super::connect::MissingNotice;
+use super::super::foreign::guarded_poll;
 use super::super::peer::Peer;
 use super::super::socket::Socket;
 use super::super::url::{Address, Credentials};
@@ -72,6 +73,9 @@ pub(super) struct State {
     pub(super) carrier: Option<Carrier>,
     /// The time until which the task sleeps.
     pub(super) alarm: Moment,
+    /// The outcomes of other calls that a submitter's step met, and the names of other servers, which the own task
+    /// delivers.
+    left: (Vec<(engine::CallId, Outcome)>, Vec<Scope>),
 }
 
 pub(super) struct Stream {
@@ -104,6 +108,7 @@ impl State {
             runtime,
             carrier: None,
             alarm: Moment::NEVER,
+            left: Default::default(),
         }
     }
 
@@ -123,6 +128,34 @@ impl State {
         self.calls.insert(id, recipient);
         self.step(now, Input::Submit(id, call, timeout), deliveries);
         id
+    }
+
+    /// Takes the outcome of a call out of the deliveries of its own step, and leaves the outcomes of other calls to the
+    /// link's own task. A submitter holds a lock that their delivery takes, so its thread must not deliver them.
+    pub(super) fn take_own(&mut self, id: engine::CallId, deliveries: &mut Deliveries) -> Option<Outcome> {
+        let own = deliveries.outcomes.iter().position(|(other, _)| *other == id);
+        let own = own.map(|index| deliveries.outcomes.remove(index).1);
+        if !deliveries.outcomes.is_empty() || !deliveries.replaced.is_empty() {
+            self.left.0.append(&mut deliveries.outcomes);
+            self.left.1.append(&mut deliveries.replaced);
+            self.own.wake(deliveries);
+        }
+        own
+    }
+
+    /// Takes a submitted call back that was not sent, and returns the error by which it fails.
+    pub(super) fn withdraw(&mut self, id: engine::CallId) -> Option<StoreError> {
+        let is_it = |recipient: &Recipient| matches!(recipient, Recipient::Submitter(other) if *other == id);
+        let on_wire = *self.calls.iter().find(|(_, recipient)| is_it(recipient))?.0;
+        let error = self.wire.withdraw(on_wire)?;
+        self.calls.remove(&on_wire);
+        Some(error)
+    }
+
+    /// Takes the outcomes that submitters have left to the link's own task.
+    pub(super) fn take_left(&mut self, deliveries: &mut Deliveries) {
+        deliveries.outcomes.append(&mut self.left.0);
+        deliveries.replaced.append(&mut self.left.1);
     }
 
     /// Steps the wire, and carries out what it says.
@@ -214,11 +247,7 @@ impl State {
         match outcome {
             Ok((socket, login)) => {
                 if let Some(login) = login {
-                    let input = match self.wire.peer_of(id) {
-                        Peer::Server => Input::Login(Ok(login)),
-                        Peer::Sentinel => Input::SentinelLogin(login),
-                    };
-                    self.step(now, input, deliveries);
+                    self.step(now, Input::DialLogin(id, login), deliveries);
                 }
                 self.streams
                     .insert(id, Stream { socket, is_broken: false, is_unflushed: false, is_heard: false });
@@ -237,12 +266,12 @@ impl State {
         while let Some(stream) = self.streams.get_mut(&id).filter(|stream| !stream.is_broken) {
             let bytes = self.wire.unwritten(id);
             if bytes.is_empty() {
-                let flushed = stream.socket.stream().poll_flush(&mut cx);
+                let flushed = guarded_poll(|| stream.socket.stream().poll_flush(&mut cx));
                 stream.is_unflushed = flushed.is_pending();
                 stream.is_broken = matches!(flushed, Poll::Ready(Err(_)));
                 return;
             }
-            match stream.socket.stream().poll_write(&mut cx, bytes) {
+            match guarded_poll(|| stream.socket.stream().poll_write(&mut cx, bytes)) {
                 Poll::Ready(Ok(0) | Err(_)) => stream.is_broken = true,
                 Poll::Ready(Ok(count)) => self.step(now, Input::Wrote(id, count), deliveries),
                 Poll::Pending => return,
@@ -267,7 +296,7 @@ impl State {
             }
             reads += 1;
             let mut read = ReadBuf::new(buffer);
-            match stream.socket.stream().poll_read(cx, &mut read) {
+            match guarded_poll(|| stream.socket.stream().poll_read(cx, &mut read)) {
                 Poll::Ready(Ok(())) if !read.filled().is_empty() => {
                     stream.is_heard = true;
                     self.step(now, Input::Bytes(id, read.filled()), deliveries);
@@ -286,5 +315,33 @@ impl State {
         if is_unflushed || !self.wire.unwritten(id).is_empty() {
             self.write(now, id, deliveries);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU64;
+
+    use leasehold_proto::Reply;
+
+    use super::super::super::connect::ConnectOptions;
+    use super::super::super::url::ServerUrl;
+    use super::*;
+
+    #[tokio::test]
+    async fn the_outcomes_of_others_are_left_to_the_links_own_task() {
+        let url = ServerUrl::parse("redis://nowhere.invalid").unwrap();
+        let mut state = State::new(Wire::new(url, ConnectOptions::default(), 7), Handle::current());
+        let [other, own] = [1, 2].map(|id| engine::CallId::new(NonZeroU64::new(id).unwrap()));
+        let mut deliveries = Deliveries::default();
+        deliveries.outcomes.extend([other, own].map(|id| (id, Ok(Reply::Nil))));
+        deliveries.replaced.push(Scope::All);
+        state.own.is_awake = false;
+        assert_eq!(state.take_own(own, &mut deliveries), Some(Ok(Reply::Nil)));
+        assert!(deliveries.outcomes.is_empty() && deliveries.replaced.is_empty());
+        assert!(deliveries.wakers.len() == 1 && state.own.is_awake, "the task takes them");
+        state.take_left(&mut deliveries);
+        assert_eq!((deliveries.outcomes[0].0, deliveries.replaced.len()), (other, 1));
+        assert_eq!(state.take_own(own, &mut Deliveries::default()), None);
     }
 }

@@ -66,9 +66,6 @@ pub enum UrlError {
     /// The port is not a number from 1 to 65535.
     #[error("the URL's port is not a number from 1 to 65535")]
     BadPort,
-    /// The URL of a cluster names a database other than 0, and a cluster has no other.
-    #[error("the URL of a cluster names a database other than 0, and a cluster has no other")]
-    ClusterDatabase,
     /// A `redis+sentinel://` URL has no service name between the Sentinels and the database or the end.
     #[error("the URL has no service name behind its Sentinels, as `redis+sentinel://host/service` has")]
     NoService,

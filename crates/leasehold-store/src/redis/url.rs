@@ -100,12 +100,14 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_has_seeds_and_no_other_database() {
-        for text in ["redis-cluster://:word@a,b:7000", "valkey+cluster://:word@a:6379,b:7000/0"] {
+    fn a_cluster_has_seeds_and_a_database() {
+        for (text, db) in
+            [("redis-cluster://:word@a,b:7000", 0), ("valkey+cluster://:word@a:6379,b:7000/3", 3)]
+        {
             let url = ServerUrl::parse(text).unwrap();
             let at = |host: &str, port| Address::Tcp { host: host.into(), port };
             assert_eq!(url.servers, Servers::Cluster { seeds: vec![at("a", 6379), at("b", 7000)] });
-            assert_eq!((url.tls, url.credentials, url.db), (false, login(None, "word"), 0));
+            assert_eq!((url.tls, url.credentials, url.db), (false, login(None, "word"), db));
         }
     }
 
@@ -142,7 +144,7 @@ mod tests {
             ("redis://:%ff@h", UrlError::BadEscape),
             ("redis://h?protocol=resp3", UrlError::UnknownParameter),
             ("redis://h/0#x", UrlError::UnknownParameter),
-            ("redis+cluster://a,b/1", UrlError::ClusterDatabase),
+            ("redis+cluster://a,b/x", UrlError::BadDatabase),
             ("redis+cluster://a,b/x", UrlError::BadDatabase),
             ("redis+cluster://a,,b", UrlError::NoHost),
             ("redis+cluster://a,", UrlError::NoHost),
@@ -233,7 +235,7 @@ mod tests {
                     let login = format!("?sentinel_username={user}&sentinel_password={CANARY}");
                     (hosts.join(","), format!("/{service}/{db}{login}"))
                 }
-                scheme if scheme.ends_with("cluster") => (hosts.join(","), String::new()),
+                scheme if scheme.ends_with("cluster") => (hosts.join(","), format!("/{db}")),
                 _ => (hosts[0].clone(), format!("/{db}")),
             };
             let url = ServerUrl::parse(&format!("{scheme}://{user}:{CANARY}@{hosts}{tail}")).unwrap();

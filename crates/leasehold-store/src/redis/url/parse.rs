@@ -85,10 +85,8 @@ fn cluster(tls: bool, rest: &str) -> Result<ServerUrl, UrlError> {
     let credentials = read_login(parts.login)?;
     let servers = Servers::Cluster { seeds: parts.addresses(SERVER_PORT)? };
     parts.no_query()?;
-    match read_db(parts.path)? {
-        0 => Ok(ServerUrl { servers, tls, credentials, db: 0 }),
-        _ => Err(UrlError::ClusterDatabase),
-    }
+    // A cluster of Valkey 9 has numbered databases. Other clusters refuse one when the client connects.
+    Ok(ServerUrl { servers, tls, credentials, db: read_db(parts.path)? })
 }
 
 fn unix(rest: &str) -> Result<ServerUrl, UrlError> {

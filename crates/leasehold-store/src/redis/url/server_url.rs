@@ -14,7 +14,7 @@ use crate::url::{Scheme, UrlError};
 /// ```text
 /// redis://[[user]:password@]host[:6379][/db]
 /// redis+sentinel://[[user]:password@]host[:26379][,host..]/service[/db][?sentinel_username=name&sentinel_password=word]
-/// redis+cluster://[[user]:password@]host[:6379][,host..]
+/// redis+cluster://[[user]:password@]host[:6379][,host..][/db]
 /// unix:///path/to.sock[?db=n&user=name&pass=word]
 /// ```
 ///
@@ -52,6 +52,11 @@ impl ServerUrl {
     #[must_use]
     pub const fn tls(&self) -> bool {
         self.tls
+    }
+
+    /// Returns true if sentinels name the server.
+    pub(crate) const fn is_sentinel(&self) -> bool {
+        matches!(self.servers, Servers::Sentinel { .. })
     }
 
     /// Returns the login at a peer.

@@ -315,7 +315,7 @@ async fn each_cluster_refusal_has_its_error() {
     run(&store, call(&SET, "k", 1)).await.unwrap();
     assert_failed(run(&store, call(&SET, "other", 1)).await, Kind::WrongNode, No);
     let both = |first, second| Call::of(&TWO_KEYS).key("key", first).key("other", second);
-    assert_failed(run(&store, both("k", "other")).await, Kind::WrongNode, No);
+    assert_failed(run(&store, both("k", "other")).await, Kind::CrossSlot, No);
     assert_failed(run(&store, call(&SET_OTHER, "k", "other")).await, Kind::WrongNode, Unknown);
 
     let away = other.cli(&["CLUSTER", "MYID"]);

@@ -4,6 +4,9 @@
 
 /// The largest reply or message, in bytes. A lock's replies have less than a hundred.
 pub(super) const REPLY_MAX: usize = 1 << 20;
+/// The largest reply to a query of the topology. A map of 16,384 ranges, each with a master and two replicas, announces 32
+/// MiB.
+pub(super) const MAP_MAX: usize = 64 << 20;
 /// The size of an announced array item before its first byte has come, because the parser reserves memory for the item.
 pub(super) const ITEM: usize = 64;
 /// The longest line of text, in bytes: errors and simple strings.
@@ -22,7 +25,10 @@ pub(super) enum Breach {
     Tls,
     #[error("the reply does not follow the Redis protocol")]
     Protocol,
-    #[error("the reply exceeds {REPLY_MAX} bytes, a line of {LINE_MAX} bytes or a depth of {DEPTH_MAX}")]
+    #[error(
+        "the reply exceeds {REPLY_MAX} bytes ({MAP_MAX} for the map of a cluster), a line of {LINE_MAX} bytes or a depth \
+         of {DEPTH_MAX}"
+    )]
     TooLarge,
     #[error("the server sent a reply without a command")]
     Unasked,

@@ -81,24 +81,38 @@ enum Cause {
          `Name::with_hash_tag(\"order:42\", \":stock\")`, or lock them one by one"
     )]
     TwoSlots(String, String),
+    #[error(
+        "the keys {0:?} and {1:?} can be on two servers, because the address does not say which server is behind it; \
+         give the user the right to `INFO`, give the names one hash tag, or lock them one by one"
+    )]
+    UnknownServers(String, String),
     #[error("the servers directed the call on in turn, to {0:?}; check that they know each other")]
     Redirections(String),
     #[error("the sentinels know no service {0:?}")]
     Service(String),
     #[error("{acknowledged} of {wanted} replicas acknowledged the call, so a failover can lose its effect")]
     Unconfirmed { acknowledged: u32, wanted: u32 },
+    #[error("the server did not count the replicas: {0}")]
+    NotCounted(ServerText),
     #[error("the server has not written the call to its disk in time, so a power loss can lose its effect")]
     NotOnDisk,
     #[error("{0}")]
     Lacks(&'static str),
 }
 
-/// Returns the text of an I/O error, without the system's number and wording: `connection refused`.
+/// Returns the text of an I/O error, without the system's number: `connection refused`.
 fn io_text(error: &io::Error) -> String {
     match error.raw_os_error() {
         // The standard library writes "entity not found". Only the path of a socket can be missing here.
         Some(_) if error.kind() == io::ErrorKind::NotFound => "no such file".to_owned(),
-        Some(_) => error.kind().to_string(),
+        Some(number) => match error.kind().to_string() {
+            // The standard library has no kind for the limit of open files and for others. The system has words for each.
+            nothing if nothing == "uncategorized error" => {
+                let text = error.to_string();
+                text.trim_end_matches(&format!(" (os error {number})")).to_lowercase()
+            }
+            kind => kind,
+        },
         None => error.to_string(),
     }
 }
@@ -106,6 +120,15 @@ fn io_text(error: &io::Error) -> String {
 impl Failure {
     pub(super) const fn new(kind: Kind, applied: Applied) -> Self {
         Self { kind, applied, cause: None, redirection: None }
+    }
+
+    /// Returns the failure of a call that was taken back before it was sent, because its caller waits no longer.
+    pub(super) fn unsent(is_connected: bool) -> Self {
+        let (kind, text) = match is_connected {
+            true => (Kind::Timeout, "not sent by the end of the wait"),
+            false => (Kind::Unreachable, "no connection by the end of the wait"),
+        };
+        Self { cause: Some(Cause::Io(Arc::new(io::Error::other(text)))), ..Self::new(kind, No) }
     }
 
     /// Returns the failure of an attempt that made no connection.
@@ -128,10 +151,16 @@ impl Failure {
         Self { cause: Some(Cause::Masters(masters)), ..Self::new(Kind::WrongNode, No) }
     }
 
-    /// Returns the failure of a call whose keys no node of a cluster has together.
+    /// Returns the failure of a call whose keys no server has together.
     pub(super) fn of_two_slots(one: &str, other: &str) -> Self {
         let cause = Cause::TwoSlots(one.to_owned(), other.to_owned());
-        Self { cause: Some(cause), ..Self::new(Kind::WrongNode, No) }
+        Self { cause: Some(cause), ..Self::new(Kind::CrossSlot, No) }
+    }
+
+    /// Returns the failure of a call whose keys may be on two servers, of which the client knows nothing.
+    pub(super) fn of_unknown_servers(one: &str, other: &str) -> Self {
+        let cause = Cause::UnknownServers(one.to_owned(), other.to_owned());
+        Self { cause: Some(cause), ..Self::new(Kind::CrossSlot, No) }
     }
 
     /// Returns the same failure of a call that servers directed on too often, to these addresses.
@@ -153,9 +182,27 @@ impl Failure {
         Self { cause: Some(cause), ..Self::new(Kind::Unconfirmed, Applied::Unknown) }
     }
 
+    /// Returns the failure of a call that was executed, and for which the server refused to wait with this error.
+    pub(super) fn not_counted(text: &str) -> Self {
+        let cause = Cause::NotCounted(ServerText::new(text));
+        Self { cause: Some(cause), ..Self::new(Kind::Unconfirmed, Applied::Unknown) }
+    }
+
     /// Returns the failure of a call that was executed, and that the server has not written to its disk.
     pub(super) fn not_on_disk() -> Self {
         Self { cause: Some(Cause::NotOnDisk), ..Self::new(Kind::Unconfirmed, Applied::Unknown) }
+    }
+
+    /// Returns the failure of a server that closed a connection without an answer, as a port for TLS does to plain text.
+    pub(super) fn hung_up(is_plain: bool) -> Self {
+        let cause = match is_plain {
+            true => {
+                "the server closed the connection before its first answer; if the port is its TLS port, use a URL that \
+                 begins with `rediss`"
+            }
+            false => "the server closed the connection before its first answer",
+        };
+        Self { cause: Some(Cause::Lacks(cause)), ..Self::new(Kind::ConnectionLost, No) }
     }
 
     /// Returns the failure of a server that lacks what the client's settings need.
@@ -174,15 +221,9 @@ impl Failure {
         }
     }
 
-    /// Turns the failure into that of a connect, where no script was sent. Drops the server's text, which may repeat
-    /// the password (the answer to an unknown command does), unless the text is known not to.
-    pub(super) fn of_connect(mut self) -> Self {
+    /// Turns the failure of another command, or of a connect, into that of a call that was not sent.
+    pub(super) const fn of_unsent(mut self) -> Self {
         self.applied = No;
-        if let Some(Cause::ServerText(text)) = &self.cause
-            && !text.is_known()
-        {
-            self.cause = None;
-        }
         self
     }
 
@@ -226,16 +267,6 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn connect_errors_quote_only_known_server_errors() {
-        let unknown = "ERR unknown command 'AUTH', with args beginning with: 'hunter2' ";
-        let error = Failure::server_error(unknown).of_connect().during(Verb::Connect, "".into());
-        assert_eq!((error.kind, error.applied), (Kind::Server, No));
-        assert!(error.source().is_none());
-        let known = Failure::server_error("ERR DB index is out of range").of_connect();
-        assert!(known.during(Verb::Connect, "".into()).source().is_some());
-    }
-
-    #[test]
     fn server_messages_are_escaped_and_truncated() {
         let failure = Failure::server_error(&format!("ERR \x1b[31m{}", "x".repeat(10_000)));
         let error = failure.during(Verb::Acquire, "k".into());
@@ -244,10 +275,18 @@ mod tests {
         assert!(source.len() < 350);
     }
 
+    #[test]
+    fn an_io_error_without_a_kind_has_the_words_of_the_system() {
+        let text = |error: rustix::io::Errno| io_text(&error.into());
+        assert_eq!(text(rustix::io::Errno::MFILE), "too many open files");
+        assert_eq!(text(rustix::io::Errno::CONNREFUSED), "connection refused");
+        assert_eq!(text(rustix::io::Errno::NOENT), "no such file");
+    }
+
     proptest! {
         #[test]
         fn classifying_any_text_never_panics(text in ".{0,400}") {
-            let _ = Failure::server_error(&text).of_connect().during(Verb::Connect, "".into());
+            let _ = Failure::server_error(&text).of_unsent().during(Verb::Connect, "".into());
         }
     }
 }

@@ -38,6 +38,7 @@ mod io;
 mod login;
 mod node;
 mod nodes;
+mod one_server;
 mod opening;
 mod outgoing;
 mod part;
@@ -47,6 +48,7 @@ mod queue;
 mod report;
 mod round_trip;
 mod scripts;
+mod secret;
 mod server;
 mod subscriptions;
 mod topology;
@@ -54,7 +56,7 @@ mod value;
 
 use std::sync::Arc;
 
-use leasehold_proto::Moment;
+use leasehold_proto::{Moment, StoreError};
 
 pub use self::conversation::Answer;
 pub(super) use self::conversation::Conversation;
@@ -63,6 +65,7 @@ pub use self::io::{Input, Output};
 use self::login::Renewal;
 use self::node::Node;
 use self::nodes::{Nodes, Turn};
+use self::part::Part;
 pub use self::pipeline::IN_FLIGHT_MAX;
 pub use self::queue::QUEUE_MAX;
 use self::report::Report;
@@ -92,6 +95,10 @@ impl Wire {
     /// Takes an input at a time, which never goes back, and appends the outputs in the order in which the driver carries
     /// them out.
     pub fn step(&mut self, now: Moment, input: Input<'_>, outputs: &mut Vec<Output>) {
+        let submitted = match &input {
+            Input::Submit(id, ..) => Some((*id, outputs.len())),
+            _ => None,
+        };
         let Self { nodes, topology, renewal } = self;
         let turn = &mut Turn { now, nodes, outputs };
         match input {
@@ -109,7 +116,12 @@ impl Wire {
                 }
             }
             Input::Login(Err(_)) => renewal.failed(now),
-            Input::SentinelLogin(credentials) => turn.nodes.set_sentinel_login(credentials),
+            Input::DialLogin(id, credentials) => {
+                if turn.nodes.of(id).is_some_and(|node| node.server.part() != Part::Sentinel) {
+                    renewal.dialed(now, &credentials);
+                }
+                turn.with(id.node, |parts| parts.set_dial_login(id, credentials));
+            }
             Input::Connected(id) => drop(turn.with(id.node, |parts| parts.connected(id))),
             Input::Refused(id, error) => drop(turn.with(id.node, |parts| parts.refused(id, error))),
             Input::Bytes(id, bytes) => drop(turn.with(id.node, |parts| parts.receive(id, bytes))),
@@ -141,6 +153,20 @@ impl Wire {
                 report => topology.reported(turn, node, report),
             }
         }
+        if let Some((id, before)) = submitted {
+            debug_assert!(
+                outputs[before..].iter().all(|output| output.may_follow(id)),
+                "the step of a call ends no other call"
+            );
+        }
+    }
+
+    /// Takes a call back that was not sent, and returns the error by which it fails. Returns `None` for a call that was
+    /// sent, and for one that is not here.
+    pub fn withdraw(&mut self, id: CallId) -> Option<StoreError> {
+        let Self { nodes, topology, .. } = self;
+        let (call, failure) = topology.withdraw(id).or_else(|| nodes.withdraw(id))?;
+        Some(failure.during(call.call.verb(), call.call.subject()))
     }
 
     /// Returns the earliest time at which an [`Input::Tick`] may have an effect.

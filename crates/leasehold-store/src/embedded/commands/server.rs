@@ -58,8 +58,9 @@ fn info(context: &mut CommandContext, args: Args<'_>) -> Answer {
     let seconds = |ms: u64| i128::from(ms / 1000);
     let uptime = seconds(context.keyspace.now_ms) - seconds(context.started_ms);
     Ok(Frame::bulk(format!(
-        "# Server\r\nredis_version:{VERSION}\r\nredis_mode:standalone\r\nuptime_in_seconds:{uptime}\r\n\
-         uptime_in_days:{}\r\n",
+        "# Server\r\nredis_version:{VERSION}\r\nredis_mode:standalone\r\nrun_id:{:040x}\r\n\
+         uptime_in_seconds:{uptime}\r\nuptime_in_days:{}\r\n",
+        context.started_ms,
         uptime / (24 * 3600)
     )))
 }

@@ -8,7 +8,7 @@
 //! inputs. An acquire and a release make two scripts. The script of a batch contains theirs as functions
 //! (docs/protocol.md#194-batches), so no recipe knows of batches.
 
-use leasehold_proto::{Call, Reply, Script, Verb};
+use leasehold_proto::{Call, Reply, Script};
 
 use super::deadline::Deadline;
 use super::ids::CallId;
@@ -31,17 +31,20 @@ pub(super) struct PendingCall {
     pub(super) directed_to: Vec<String>,
     /// True if the call needs ASKING, because its slot is on its way to the server.
     pub(super) asks: bool,
+    /// True if a server has refused a batch with the call for its slots.
+    pub(super) goes_alone: bool,
 }
 
 impl PendingCall {
-    /// Returns true if the call counts only once replicas have acknowledged its effect. A release needs none: what comes
-    /// back after it ends with its lease.
+    /// Returns true if the call counts only once replicas have acknowledged its effect.
     pub(super) fn needs_replicas(&self) -> bool {
-        matches!(self.call.verb(), Verb::Acquire | Verb::Renew | Verb::HandOff | Verb::Adjust)
+        self.call.needs_replicas()
     }
 
     pub(super) fn new(id: CallId, call: Call, deadline: Deadline) -> Self {
-        Self { id, call: Box::new(call), deadline, is_abandoned: false, directed_to: Vec::new(), asks: false }
+        let call = Box::new(call);
+        let directed_to = Vec::new();
+        Self { id, call, deadline, is_abandoned: false, directed_to, asks: false, goes_alone: false }
     }
 }
 

@@ -8,7 +8,7 @@ use resp_rs::resp3::{Frame, parse_frame};
 
 use super::framing::Framing;
 use super::value::Value;
-use crate::redis::breach::Breach;
+use crate::redis::breach::{Breach, MAP_MAX};
 
 /// The capacity above which an empty buffer is given back.
 const KEPT_MAX: usize = 64 << 10;
@@ -25,6 +25,11 @@ impl Decoder {
     /// Accepts values of RESP3, or refuses them, from now on.
     pub(super) const fn accept_resp3(&mut self, resp3: bool) {
         self.framing.accept_resp3(resp3);
+    }
+
+    /// Accepts the map of any cluster from now on, which is larger than all other replies.
+    pub(super) const fn accept_maps(&mut self) {
+        self.framing.accept_up_to(MAP_MAX);
     }
 
     /// Returns true if a reply has begun, and no push.

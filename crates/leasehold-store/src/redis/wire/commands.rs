@@ -14,16 +14,19 @@
 //! next connection. A connection that was of use and ends is made anew without a call, because what was granted over it
 //! may be gone.
 
+use std::cell::Cell;
+
 use leasehold_proto::{Applied, Moment, Reply, StoreErrorKind, Verb};
 
-use super::batch::PendingCall;
+use super::batch::{PendingCall, Rows};
 use super::connection::{CommandConnection, Outcome};
 use super::connections::Connections;
 use super::dialing::Dialing;
 use super::facts::ServerFacts;
-use super::group::Group;
+use super::group::{Group, Round};
 use super::ids::{CallId, ConnId};
 use super::io::Output;
+use super::one_server::Fate;
 use super::opening::Opened;
 use super::queue::Queue;
 use super::report::Report;
@@ -136,20 +139,15 @@ impl Commands {
             connection.send_own(Form::Count, &["INFO", "replication"], step.now + step.server.limit());
             return connection.outgoing.announce(step, connection.id);
         }
-        if let Some(group) = &mut self.group {
-            group.begin();
-        }
+        let mut round = Round::default();
         let (facts, publish) = (step.server.facts(), step.server.channels().publish());
-        loop {
-            let room = connection.pipeline.room();
-            let join = |one: &PendingCall, other: &PendingCall| connection.join(one, other, facts);
-            let Some(mut rows) = self.queue.next(room, self.rows_max, join) else { break };
+        while let Some(mut rows) = next_rows(&mut self.queue, self.rows_max, connection, step) {
             // Recipes do not know the kind of the server, so a script that publishes, or counts the listeners, receives the
             // command to use by an argument of this name.
             for row in rows.as_mut_slice() {
                 row.call.set_arg("publish", publish);
-                if let Some(group) = &mut self.group {
-                    group.expect(step.now, row);
+                if let Some(group) = &self.group {
+                    group.expect(step.now, row, &mut round);
                 }
                 if row.call.verb() == Verb::HandOff {
                     row.call.set_arg("numsub", facts.map_or("", ServerFacts::numsub));
@@ -157,20 +155,16 @@ impl Commands {
             }
             connection.send(step.now, rows, facts);
         }
-        if let Some(group) = self.group.as_ref().filter(|group| group.needs_replicas()) {
-            connection.send_wait(&group.wait(), group.until());
-            if let Some((connected, wanted)) = group.warns_of()
-                && step.server.note_missing(connected, wanted)
-            {
-                step.output(Output::Missing { connected, wanted });
-            }
+        if let Some(group) = &self.group {
+            connection.round = round;
+            wait_for_replicas(group, connection, step);
         }
         connection.outgoing.announce(step, connection.id);
     }
 
     /// Notes that the submitter of a call has left. Returns true if the call is here.
     pub(super) fn abandon(&mut self, step: &mut Step<'_>, id: CallId) -> bool {
-        if self.queue.abandon(id) || self.group.as_mut().is_some_and(|group| group.abandon(id)) {
+        if self.queue.abandon(id) {
             return true;
         }
         let is_in_flight = self.connections.abandon(id);
@@ -180,10 +174,23 @@ impl Commands {
         is_in_flight
     }
 
+    /// Takes a call back that was not sent, with the reason.
+    pub(super) fn withdraw(&mut self, id: CallId) -> Option<(PendingCall, Failure)> {
+        let call = self.queue.withdraw(id)?;
+        let is_open = self.connections.current().is_some();
+        let failure = self.last_failure.clone().unwrap_or_else(|| Failure::unsent(is_open));
+        Some((call, failure))
+    }
+
     fn connect(&mut self, step: &mut Step<'_>) {
         if self.dialing.begin(step) {
             self.last_failure = None;
         }
+    }
+
+    /// Returns the attempts to connect.
+    pub(super) const fn dialing_mut(&mut self) -> &mut Dialing {
+        &mut self.dialing
     }
 
     pub(super) fn connected(&mut self, step: &mut Step<'_>, id: ConnId) {
@@ -192,11 +199,11 @@ impl Commands {
 
     /// Notes that an attempt got no stream, or that a stream has ended.
     pub(super) fn closed(&mut self, step: &mut Step<'_>, id: ConnId, failure: Failure) {
-        if self.dialing.is_over(step, id) {
+        if let Some(failure) = self.dialing.ended(step, id, &failure) {
             // Nobody is asked again and again without a call for credentials that he does not have.
             self.is_missed &=
                 !matches!(failure.kind, StoreErrorKind::Credentials | StoreErrorKind::Certificate);
-            self.failed(step, failure.of_connect());
+            self.failed(step, failure.of_unsent());
         } else {
             self.end(step, id, &failure);
         }
@@ -250,8 +257,7 @@ impl Commands {
 
     /// Returns true if the server has neither calls nor an attempt to connect.
     pub(super) fn is_idle(&self) -> bool {
-        let has_group = self.group.as_ref().is_some_and(|group| !group.is_empty());
-        self.queue.is_empty() && !self.reports && !has_group && self.connections.are_idle()
+        self.queue.is_empty() && !self.reports && self.connections.are_idle()
     }
 
     fn report(&mut self, step: &mut Step<'_>, outcome: Result<(), Failure>) {
@@ -297,12 +303,10 @@ impl Commands {
         let mut outcomes = Vec::new();
         let received = connection.receive(step.now, bytes, &mut outcomes);
         connection.outgoing.announce(step, id);
-        let answers = connection.take_own_answers();
-        let outcomes = match &mut self.group {
-            Some(group) => group.keep(outcomes),
-            None => outcomes,
-        };
+        let (answers, refused) = (connection.take_own_answers(), connection.take_refused());
+        let outcomes = if self.group.is_some() { connection.round.keep(outcomes) } else { outcomes };
         self.deliver(step, id, outcomes);
+        refused.into_iter().for_each(|call| self.put_back(step, call));
         for (form, answer) in answers {
             match form {
                 Form::Login => step.report(Report::LoggedIn(answer.is_text("OK"))),
@@ -313,6 +317,14 @@ impl Commands {
             self.end(step, id, &Failure::breach(breach));
         }
         self.connections.close_idle(step);
+    }
+
+    /// Lets a call go out again, which a server has certainly not run.
+    fn put_back(&mut self, step: &mut Step<'_>, call: PendingCall) {
+        if self.queue.is_full() {
+            return reply(step, call, Err(timed_out(Applied::No)));
+        }
+        self.queue.push(call);
     }
 
     /// Takes the answer to a command for a group.
@@ -328,10 +340,10 @@ impl Commands {
         }
         if connection.pipeline.has_calls() {
             // A script that the server had forgotten is executed behind the WAIT that was to cover it.
-            connection.send_wait(&group.wait(), group.until());
+            connection.send_wait(&group.wait(&connection.round), connection.round.until());
             return connection.outgoing.announce(step, id);
         }
-        let (outcomes, is_short) = group.answered(answer);
+        let (outcomes, is_short) = group.answered(answer, &mut connection.round);
         if is_short {
             step.report(Report::Unconfirmed);
         }
@@ -354,9 +366,15 @@ impl Commands {
                 is_spoiled = true;
             } else if let Some(current) = self.connections.current_mut()
                 && current.id == id
+                && step.server.facts().is_some()
                 && current.proves_useful()
             {
                 self.dialing.was_useful();
+            }
+            if step.server.facts().is_none() && outcome.is_ok() {
+                // A server that was busy when the connection opened serves now, and says on the next one what it is. Its
+                // cluster needs to know, and another call may never come.
+                (is_spoiled, self.is_missed) = (true, true);
             }
             reply(step, call, outcome);
         }
@@ -372,15 +390,18 @@ impl Commands {
     fn end(&mut self, step: &mut Step<'_>, id: ConnId, failure: &Failure) {
         let is_useful = |current: &CommandConnection| current.id == id && current.was_useful();
         self.is_missed |= self.connections.current().is_some_and(is_useful);
-        let Some(calls) = self.connections.remove(step.now, id) else { return };
+        let Some(mut connection) = self.connections.remove(id) else { return };
         step.output(Output::Reset(id));
-        for (call, is_over) in calls {
+        let executed = connection.round.end();
+        for (call, is_over) in connection.pipeline.end(step.now) {
             let failure = if is_over { timed_out(Applied::Unknown) } else { failure.clone() };
             reply(step, call, Err(failure));
         }
-        let executed = self.group.as_mut().map(Group::end).unwrap_or_default();
         for call in executed {
             reply(step, call, Err(failure.clone().of_executed()));
+        }
+        if let Some(group) = &mut self.group {
+            group.forget_count();
         }
     }
 
@@ -436,6 +457,54 @@ impl Commands {
     pub(super) fn unwritten(&self, id: ConnId) -> Option<&[u8]> {
         let connection = || self.connections.get(id).map(|connection| connection.outgoing.unwritten());
         self.dialing.unwritten(id).or_else(connection)
+    }
+}
+
+/// Takes the next calls that travel as one command. A call with keys of several slots goes out, or is refused, once it is
+/// known whether one server is behind the connection.
+fn next_rows(
+    queue: &mut Queue,
+    rows_max: usize,
+    connection: &mut CommandConnection,
+    step: &mut Step<'_>,
+) -> Option<Rows> {
+    let (facts, until) = (step.server.facts(), step.now + step.server.limit());
+    loop {
+        let first = queue.iter().next()?;
+        let fate = connection.fate(first, facts);
+        if !matches!(fate, Fate::Runs) {
+            connection.ask_if_one(first, until);
+        }
+        match fate {
+            Fate::Runs => break,
+            Fate::Waits => return None,
+            Fate::Fails(failure) => reply(step, queue.pop()?, Err(failure)),
+        }
+    }
+    let parts_slots = Cell::new(false);
+    let join = |one: &PendingCall, other: &PendingCall| {
+        let may_join = connection.may_join(one, other, facts);
+        let joins = may_join && connection.slots_join(one, other, facts);
+        parts_slots.set(parts_slots.get() || (may_join && !joins));
+        joins
+    };
+    let rows = queue.next(connection.pipeline.room(), rows_max, join)?;
+    if parts_slots.get() && connection.lacks_proof(facts) {
+        connection.ask_if_one(&rows.as_slice()[0], until);
+    }
+    Some(rows)
+}
+
+/// Waits for the replicas of the group that was written, and warns of missing ones.
+fn wait_for_replicas(group: &Group, connection: &mut CommandConnection, step: &mut Step<'_>) {
+    if !connection.round.needs_replicas() {
+        return;
+    }
+    connection.send_wait(&group.wait(&connection.round), connection.round.until());
+    if let Some((connected, wanted)) = group.warns_of(&connection.round)
+        && step.server.note_missing(connected, wanted)
+    {
+        step.output(Output::Missing { connected, wanted });
     }
 }
 

@@ -1,8 +1,9 @@
 //! One command connection, from its opening to its end.
 //!
-//! Invariant: commands are written in the order in which they were given to [`CommandConnection::send`]. There is one
-//! exception. A command whose script the server has forgotten (`SCRIPT FLUSH`) was not executed, and is written again
-//! behind the commands that came after it, once.
+//! Invariant: commands are written in the order in which they were given to [`CommandConnection::send`]. There are two
+//! exceptions. A command whose script the server has forgotten (`SCRIPT FLUSH`) was not executed, and is written again
+//! behind the commands that came after it, once. A batch that the server refused for its slots was not executed either,
+//! and its calls go out again, each alone.
 
 use leasehold_proto::{Call, Moment, Reply, StoreErrorKind};
 
@@ -10,7 +11,9 @@ use super::batch::{PendingCall, Rows};
 use super::codec::Decoder;
 use super::encode;
 use super::facts::ServerFacts;
+use super::group::Round;
 use super::ids::ConnId;
+use super::one_server::{Fate, Proof};
 use super::opening::Opened;
 use super::outgoing::Outgoing;
 use super::pipeline::{Pipeline, Sent};
@@ -33,6 +36,11 @@ pub(super) struct CommandConnection {
     decoder: Decoder,
     scripts: Scripts,
     round_trip: RoundTrip,
+    /// The group of confirmed calls under way. `WAIT` answers for its own connection alone.
+    pub(super) round: Round,
+    proof: Proof,
+    /// The calls of batches that the server refused for their slots, since the last look.
+    refused: Vec<PendingCall>,
     /// The answers to commands of the wire itself, since the last look.
     own_answers: Vec<(Form, Value)>,
     /// The number of the login.
@@ -49,6 +57,9 @@ impl CommandConnection {
             decoder: opened.decoder,
             scripts: Scripts::default(),
             round_trip: RoundTrip::default(),
+            round: Round::default(),
+            proof: Proof::default(),
+            refused: Vec::new(),
             own_answers: Vec::new(),
             login: opened.login,
             was_useful: false,
@@ -111,15 +122,55 @@ impl CommandConnection {
         self.pipeline.commands() < self.round_trip.commands(most)
     }
 
-    /// Returns true if the two calls may share a command, as far as the server goes.
-    pub(super) fn join(&self, one: &PendingCall, other: &PendingCall, facts: Option<ServerFacts>) -> bool {
-        let Some(facts) = facts else { return false };
-        if one.asks || other.asks {
-            return false;
+    /// Returns true if the two calls may share a command, as far as the server goes and but for their slots.
+    pub(super) fn may_join(
+        &self,
+        one: &PendingCall,
+        other: &PendingCall,
+        facts: Option<ServerFacts>,
+    ) -> bool {
+        let is_certain = |call: &PendingCall| {
+            let is_known = |facts| !self.scripts.doubts(call.call.script().sha1(), facts);
+            !call.asks && !call.goes_alone && facts.is_some_and(is_known)
+        };
+        is_certain(one) && is_certain(other)
+    }
+
+    /// Returns true if the slots of the two calls may share a command.
+    pub(super) fn slots_join(
+        &self,
+        one: &PendingCall,
+        other: &PendingCall,
+        facts: Option<ServerFacts>,
+    ) -> bool {
+        facts.is_some_and(|facts| self.proof.joins(&one.call, &other.call, facts))
+    }
+
+    /// Returns the fate of a call that may have keys of several slots.
+    pub(super) fn fate(&self, call: &PendingCall, facts: Option<ServerFacts>) -> Fate {
+        self.proof.fate(&call.call, facts)
+    }
+
+    /// Returns true if the connection does not know whether one server is behind it, and has not asked.
+    pub(super) fn lacks_proof(&self, facts: Option<ServerFacts>) -> bool {
+        self.proof.is_wanted() && facts.is_none_or(|facts| !facts.is_node)
+    }
+
+    /// Asks whether one server is behind the connection, unless it was asked. It must be answered until then.
+    pub(super) fn ask_if_one(&mut self, like: &PendingCall, until: Moment) {
+        if let Some(question) = self.proof.ask(&like.call, until) {
+            self.send_question(&question, until);
         }
-        let (one, other) = (&one.call, &other.call);
-        let is_certain = |call: &Call| !self.scripts.doubts(call.script().sha1(), facts);
-        is_certain(one) && is_certain(other) && (!facts.is_node || one.slot() == other.slot())
+    }
+
+    fn send_question(&mut self, question: &Call, until: Moment) {
+        encode::call(self.outgoing.buffer(), ("EVAL", question.script().source()), question);
+        self.pipeline.push_own(Form::Proof, self.outgoing.end(), until);
+    }
+
+    /// Takes the calls of batches that the server refused for their slots. None of them has run.
+    pub(super) fn take_refused(&mut self) -> Vec<PendingCall> {
+        std::mem::take(&mut self.refused)
     }
 
     /// Takes bytes, and adds the outcomes that they bring. A breach ends the connection.
@@ -157,10 +208,30 @@ impl CommandConnection {
             }
             Form::Checked if !is_denied(&value) => self.scripts.allow(&rows),
             Form::Wait | Form::Count | Form::Login => return self.own_answers.push((form, value)),
+            Form::Proof => {
+                let (questions, until) = self.proof.answered(value);
+                return questions.iter().for_each(|question| self.send_question(question, until));
+            }
             Form::Checked | Form::Text | Form::Hash | Form::Own => {}
+        }
+        if matches!(rows, Rows::Many(..))
+            && let Some(kind) = refusal_of_slots(&value)
+        {
+            if kind == StoreErrorKind::CrossSlot {
+                self.proof = Proof::Several;
+            }
+            let calls = rows.into_calls().into_iter().filter(|call| !call.is_abandoned);
+            return self.refused.extend(calls.map(|call| PendingCall { goes_alone: true, ..call }));
         }
         outcomes.extend(rows.answer(value));
     }
+}
+
+/// Returns the kind of an error that refuses a command for the slots of its keys. The server says it before the script.
+fn refusal_of_slots(value: &Value) -> Option<StoreErrorKind> {
+    let Value::Error(text) = value else { return None };
+    let kind = server_error(text).kind;
+    matches!(kind, StoreErrorKind::CrossSlot | StoreErrorKind::TryAgain).then_some(kind)
 }
 
 fn is_denied(value: &Value) -> bool {

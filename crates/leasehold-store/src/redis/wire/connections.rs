@@ -5,7 +5,6 @@
 
 use leasehold_proto::Moment;
 
-use super::batch::PendingCall;
 use super::connection::CommandConnection;
 use super::ids::{CallId, ConnId};
 use super::io::Output;
@@ -65,23 +64,17 @@ impl Connections {
         });
     }
 
-    /// Removes a connection. Returns its calls, each with true if its time is over.
-    pub(super) fn remove(
-        &mut self,
-        now: Moment,
-        id: ConnId,
-    ) -> Option<impl Iterator<Item = (PendingCall, bool)>> {
-        let replaced = self.replaced.iter().position(|replaced| replaced.id == id);
-        let connection = match replaced {
-            Some(index) => self.replaced.remove(index),
-            None => self.current.take_if(|current| current.id == id)?,
-        };
-        Some(connection.pipeline.end(now))
+    /// Removes a connection.
+    pub(super) fn remove(&mut self, id: ConnId) -> Option<CommandConnection> {
+        match self.replaced.iter().position(|replaced| replaced.id == id) {
+            Some(index) => Some(self.replaced.remove(index)),
+            None => self.current.take_if(|current| current.id == id),
+        }
     }
 
-    /// Notes that the submitter of a call has left. Returns true if the call is in flight.
+    /// Notes that the submitter of a call has left. Returns true if the call is in flight, or waits for replicas.
     pub(super) fn abandon(&mut self, id: CallId) -> bool {
-        self.all_mut().any(|connection| connection.pipeline.abandon(id))
+        self.all_mut().any(|connection| connection.pipeline.abandon(id) || connection.round.abandon(id))
     }
 
     /// Returns the connections with a call whose time is over.

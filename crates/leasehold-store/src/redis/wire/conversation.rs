@@ -6,6 +6,7 @@ use std::fmt;
 
 use super::codec::Decoder;
 use super::encode;
+use super::secret::Secret;
 use super::value::{Value, malformed, server_error};
 use crate::redis::error::Failure;
 use crate::redis::url::Credentials;
@@ -45,6 +46,7 @@ pub(crate) struct Conversation {
     decoder: Decoder,
     /// True if the first answer is that to the login.
     logs_in: bool,
+    secret: Secret,
     count: usize,
     answers: Vec<Answer>,
 }
@@ -63,8 +65,10 @@ impl Conversation {
             encode::command(&mut bytes, &login.command());
         }
         commands.iter().for_each(|words| encode::command(&mut bytes, words));
-        let (decoder, answers) = (Decoder::default(), Vec::new());
-        Self { bytes, decoder, logs_in: login.is_some(), count: commands.len(), answers }
+        let (mut decoder, answers) = (Decoder::default(), Vec::new());
+        decoder.accept_maps();
+        let secret = Secret::new(login.map(Credentials::secret));
+        Self { bytes, decoder, logs_in: login.is_some(), secret, count: commands.len(), answers }
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -74,7 +78,7 @@ impl Conversation {
     /// Takes bytes of the server. Returns the answers once all are there.
     pub(crate) fn receive(&mut self, mut bytes: &[u8]) -> Result<Option<Vec<Answer>>, Failure> {
         while let Some(value) = self.decoder.next(&mut bytes).map_err(Failure::breach)? {
-            match value {
+            match self.secret.masked(value) {
                 Value::Error(text) if self.logs_in => return Err(server_error(&text)),
                 value if self.logs_in && value.is_text("OK") => self.logs_in = false,
                 _ if self.logs_in => return Err(malformed()),

@@ -2,11 +2,12 @@
 //!
 //! Invariant: at most one attempt is under way, and attempts keep the pace of `backoff`.
 
-use leasehold_proto::Moment;
+use leasehold_proto::{Moment, StoreErrorKind};
 
 use super::backoff::Backoff;
 use super::ids::ConnId;
 use super::io::Output;
+use super::login::Login;
 use super::opening::{Opened, Opening};
 use super::outgoing::Outgoing;
 use super::report::Report;
@@ -54,6 +55,18 @@ impl Dialing {
         true
     }
 
+    /// Returns true if this connection is being opened here.
+    pub(super) fn is_opening(&self, id: ConnId) -> bool {
+        matches!(&self.state, State::Opening(opening) if opening.id == id)
+    }
+
+    /// Gives the attempt credentials of its own.
+    pub(super) fn set_login(&mut self, id: ConnId, login: Login) {
+        if let Some(opening) = self.opening(id) {
+            opening.set_login(login);
+        }
+    }
+
     /// Greets the server over a new stream.
     pub(super) fn connected(&mut self, step: &mut Step<'_>, id: ConnId) {
         if let Some(opening) = self.opening(id) {
@@ -87,9 +100,13 @@ impl Dialing {
         }
     }
 
-    /// Notes that the attempt got no stream, or that its stream has ended. Returns false if it is another connection's.
-    pub(super) fn is_over(&mut self, step: &mut Step<'_>, id: ConnId) -> bool {
-        self.opening(id).is_some() && self.end(step).is_some()
+    /// Notes that the attempt got no stream, or that its stream has ended. Returns its failure, or `None` if it is another
+    /// connection's.
+    pub(super) fn ended(&mut self, step: &mut Step<'_>, id: ConnId, failure: &Failure) -> Option<Failure> {
+        let is_mute = self.opening(id)?.is_mute() && failure.kind == StoreErrorKind::ConnectionLost;
+        let is_plain = !step.server.terms().url.tls;
+        self.end(step)?;
+        Some(if is_mute { Failure::hung_up(is_plain) } else { failure.clone() })
     }
 
     /// Ends a pause, or an attempt whose time is over, which then has failed.

@@ -10,7 +10,7 @@
 use crate::redis::breach::{Breach, DEPTH_MAX, ITEM, LINE_MAX, NUMBER_MAX, REPLY_MAX};
 
 /// The position in a stream of values.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Framing {
     place: Place,
     /// The number of items that each open aggregate still lacks, of which the first `depth` count.
@@ -18,8 +18,23 @@ pub(super) struct Framing {
     depth: usize,
     /// The size that the current value has announced so far.
     size: usize,
+    /// The size that a value may have.
+    size_max: usize,
     /// True if the stream may contain values of RESP3.
     resp3: bool,
+}
+
+impl Default for Framing {
+    fn default() -> Self {
+        Self {
+            place: Place::default(),
+            open: [0; DEPTH_MAX],
+            depth: 0,
+            size: 0,
+            size_max: REPLY_MAX,
+            resp3: false,
+        }
+    }
 }
 
 /// The next byte's place in a value.
@@ -51,6 +66,11 @@ impl Framing {
     /// Accepts values of RESP3, or refuses them, from now on.
     pub(super) const fn accept_resp3(&mut self, resp3: bool) {
         self.resp3 = resp3;
+    }
+
+    /// Accepts values up to this size from now on.
+    pub(super) const fn accept_up_to(&mut self, size_max: usize) {
+        self.size_max = size_max;
     }
 
     /// Returns true if the last value is complete and the next value has not begun.
@@ -118,7 +138,7 @@ impl Framing {
 
     fn grow(&mut self, by: usize) -> Result<(), Breach> {
         self.size = self.size.saturating_add(by);
-        if self.size > REPLY_MAX { Err(Breach::TooLarge) } else { Ok(()) }
+        if self.size > self.size_max { Err(Breach::TooLarge) } else { Ok(()) }
     }
 
     /// Ends a line. Returns true if a whole value ends with it.

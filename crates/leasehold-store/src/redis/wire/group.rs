@@ -1,7 +1,8 @@
 //! A group of calls whose effects replicas confirm together.
 //!
 //! Invariant: a call of a group has an outcome only after enough replicas have acknowledged its effect, or with an error
-//! that says that they have not.
+//! that says that they have not. An acknowledgment counts for the calls of the connection that brought it, and for no
+//! others: a replaced connection can have a group under way beside that of the next one.
 //!
 //! # How it works
 //! `WAIT` answers for everything that its own connection has written before it, and keeps the connection until then. So
@@ -27,10 +28,17 @@ use crate::redis::error::Failure;
 /// The time for which a count of the replicas holds.
 const COUNT_HOLDS: Duration = Duration::from_secs(1);
 
-/// The group under way, and what is known of the replicas.
+/// What is known of the replicas of one part's calls.
 #[derive(Debug)]
 pub(super) struct Group {
     terms: Confirmation,
+    /// The number of connected replicas, and the time until which it holds.
+    connected: (u32, Moment),
+}
+
+/// The group under way on one connection.
+#[derive(Debug)]
+pub(super) struct Round {
     /// The calls that were executed, until the replicas have answered.
     executed: Vec<(PendingCall, Reply)>,
     /// The most acknowledgments that a call of the group needs, or `None` if no call needs replicas.
@@ -38,20 +46,53 @@ pub(super) struct Group {
     /// The most replicas that the policy of a call asks for.
     asked: u32,
     until: Moment,
-    /// The number of connected replicas, and the time until which it holds.
-    connected: (u32, Moment),
+}
+
+impl Default for Round {
+    fn default() -> Self {
+        Self { executed: Vec::new(), wanted: None, asked: 0, until: Moment::NEVER }
+    }
+}
+
+impl Round {
+    /// Returns true if a call of the group needs replicas.
+    pub(super) const fn needs_replicas(&self) -> bool {
+        self.wanted.is_some()
+    }
+
+    /// Returns the time at which the group ends without an answer.
+    pub(super) const fn until(&self) -> Moment {
+        self.until
+    }
+
+    /// Keeps the calls that were executed and whose effect needs replicas. Returns the outcomes of the others. A refusal
+    /// has no effect, so it does not wait for replicas that are away.
+    pub(super) fn keep(&mut self, outcomes: Vec<Outcome>) -> Vec<Outcome> {
+        let mut others = Vec::new();
+        for (call, outcome) in outcomes {
+            match outcome {
+                Ok(reply) if call.call.needs_replicas_for(&reply) => self.executed.push((call, reply)),
+                _ => others.push((call, outcome)),
+            }
+        }
+        others
+    }
+
+    /// Ends the group with its connection. Returns the calls, whose outcomes are unknown.
+    pub(super) fn end(&mut self) -> Vec<PendingCall> {
+        self.executed.drain(..).map(|(call, _)| call).collect()
+    }
+
+    /// Notes that the submitter of a call has left. Returns true if the call is here.
+    pub(super) fn abandon(&mut self, id: CallId) -> bool {
+        let call = self.executed.iter_mut().find(|(call, _)| call.id == id);
+        call.map(|(call, _)| call.is_abandoned = true).is_some()
+    }
 }
 
 impl Group {
     pub(super) fn new(terms: Confirmation) -> Self {
-        Self {
-            terms,
-            executed: Vec::new(),
-            wanted: None,
-            asked: 0,
-            until: Moment::NEVER,
-            connected: (0, Moment::default()),
-        }
+        Self { terms, connected: (0, Moment::default()) }
     }
 
     /// Returns true if the replicas must be counted before these calls, which are the next group.
@@ -75,7 +116,7 @@ impl Group {
     /// Takes the answer to `INFO replication`. Fails if the server did not say how many replicas it has.
     pub(super) fn counted(&mut self, now: Moment, info: &Value) -> Result<(), Failure> {
         let text = match info {
-            Value::Error(text) => return Err(server_error(text).of_connect()),
+            Value::Error(text) => return Err(server_error(text).of_unsent()),
             _ => info.text().filter(|text| text.contains("role:")),
         };
         let text = text.ok_or_else(|| Failure::new(StoreErrorKind::Malformed, Applied::No))?;
@@ -91,51 +132,32 @@ impl Group {
         Ok(())
     }
 
-    /// Begins a group.
-    pub(super) const fn begin(&mut self) {
-        (self.wanted, self.asked, self.until) = (None, 0, Moment::NEVER);
-    }
-
     /// Adds a call to the group that has begun.
-    pub(super) fn expect(&mut self, now: Moment, call: &PendingCall) {
+    pub(super) fn expect(&self, now: Moment, call: &PendingCall, round: &mut Round) {
         // The group before has just been answered, so the server works.
-        self.until = self.until.min(call.deadline.sent(Some(now)));
+        round.until = round.until.min(call.deadline.sent(Some(now)));
         if call.needs_replicas() {
             let (wanted, asked) = self.terms_of(call).wanted(self.connected.0);
-            self.wanted = self.wanted.max(Some(wanted));
-            self.asked = self.asked.max(asked.unwrap_or(wanted));
+            round.wanted = round.wanted.max(Some(wanted));
+            round.asked = round.asked.max(asked.unwrap_or(wanted));
         }
-    }
-
-    /// Returns true if a call of the group needs replicas.
-    pub(super) const fn needs_replicas(&self) -> bool {
-        self.wanted.is_some()
     }
 
     /// Returns the numbers of connected replicas and of those that the group asks for, if the client wants to know that
     /// some are missing.
-    pub(super) fn warns_of(&self) -> Option<(u32, u32)> {
-        (self.terms.on_missing == OnMissing::Warn).then_some((self.connected.0, self.asked))
-    }
-
-    /// Returns the time at which the group ends without an answer.
-    pub(super) const fn until(&self) -> Moment {
-        self.until
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.executed.is_empty()
+    pub(super) fn warns_of(&self, round: &Round) -> Option<(u32, u32)> {
+        (self.terms.on_missing == OnMissing::Warn).then_some((self.connected.0, round.asked))
     }
 
     /// Returns the command that waits for the replicas of the group.
-    pub(super) fn wait(&self) -> Vec<String> {
+    pub(super) fn wait(&self, round: &Round) -> Vec<String> {
         let within = self.terms.within.as_millis().max(1).to_string();
         let command = if self.terms.fsync {
             vec!["WAITAOF".to_owned(), "1".to_owned()]
         } else {
             vec!["WAIT".to_owned()]
         };
-        command.into_iter().chain([self.wanted.unwrap_or_default().to_string(), within]).collect()
+        command.into_iter().chain([round.wanted.unwrap_or_default().to_string(), within]).collect()
     }
 
     /// Returns the number of replicas that have acknowledged, or `None` if the server has not said it. Fails if the server
@@ -149,29 +171,19 @@ impl Group {
                 _ => Ok(Some(count(&counts[1]))),
             },
             Value::Int(_) if !self.terms.fsync => Ok(Some(count(answer))),
+            // A user without the right to `WAIT`, for example. Nothing is known of the replicas then.
+            Value::Error(text) => Err(Failure::not_counted(&String::from_utf8_lossy(text))),
             _ => Ok(None),
         }
     }
 
-    /// Keeps the calls that were executed and need replicas. Returns the outcomes of the others.
-    pub(super) fn keep(&mut self, outcomes: Vec<Outcome>) -> Vec<Outcome> {
-        let mut others = Vec::new();
-        for (call, outcome) in outcomes {
-            match outcome {
-                Ok(reply) if call.needs_replicas() => self.executed.push((call, reply)),
-                _ => others.push((call, outcome)),
-            }
-        }
-        others
-    }
-
     /// Takes the answer to `WAIT`. Returns the outcomes of the executed calls, and true if a call has too few replicas.
-    pub(super) fn answered(&mut self, answer: &Value) -> (Vec<Outcome>, bool) {
+    pub(super) fn answered(&mut self, answer: &Value, round: &mut Round) -> (Vec<Outcome>, bool) {
         let acknowledged = self.acknowledged(answer);
-        let is_short = acknowledged.as_ref().ok().copied().flatten() < self.wanted;
+        let is_short = acknowledged.as_ref().ok().copied().flatten() < round.wanted;
         if is_short {
             // Fewer replicas may be connected now than were counted.
-            self.connected.1 = Moment::default();
+            self.forget_count();
         }
         let (terms, connected) = (self.terms, self.connected.0);
         let judge = |(call, reply): (PendingCall, Reply)| {
@@ -183,18 +195,11 @@ impl Group {
             };
             (call, outcome)
         };
-        (self.executed.drain(..).map(judge).collect(), is_short)
+        (round.executed.drain(..).map(judge).collect(), is_short)
     }
 
-    /// Ends the group with its connection. Returns the calls, whose outcomes are unknown.
-    pub(super) fn end(&mut self) -> Vec<PendingCall> {
+    /// Forgets the number of connected replicas, for example with a connection.
+    pub(super) fn forget_count(&mut self) {
         self.connected.1 = Moment::default();
-        self.executed.drain(..).map(|(call, _)| call).collect()
-    }
-
-    /// Notes that the submitter of a call has left. Returns true if the call is here.
-    pub(super) fn abandon(&mut self, id: CallId) -> bool {
-        let call = self.executed.iter_mut().find(|(call, _)| call.id == id);
-        call.map(|(call, _)| call.is_abandoned = true).is_some()
     }
 }

@@ -15,7 +15,7 @@ pub enum Input<'a> {
     /// Connects without a call, and reports the outcome as [`Output::Opened`].
     Open,
     /// Runs a call once, within the timeout, and reports the outcome as [`Output::Reply`]. Its step reports no outcome of
-    /// another call, and this call's only if the wire refuses it.
+    /// another call, and this call's only if the wire refuses it. It reports no other server either.
     Submit(CallId, Call, Duration),
     /// The submitter of a call has left. An unsent call is not sent. A call on its way is read to its end, and its reply
     /// is not reported.
@@ -24,12 +24,12 @@ pub enum Input<'a> {
     Subscribe(SubscriberId, Channel),
     /// Ends a subscription.
     Unsubscribe(SubscriberId, Channel),
-    /// The provider of the credentials has answered [`Output::Login`], or the driver has asked it for a dial
-    /// ([`Wire::wants_login`](super::Wire::wants_login)), whose [`Connected`](Self::Connected) follows.
+    /// The provider of the credentials has answered [`Output::Login`].
     Login(io::Result<Credentials>),
-    /// The driver has asked the provider of the sentinels' credentials for a dial, whose [`Connected`](Self::Connected)
-    /// follows.
-    SentinelLogin(Credentials),
+    /// The driver has asked the provider of the credentials for this dial
+    /// ([`Wire::wants_login`](super::Wire::wants_login)), whose [`Connected`](Self::Connected) follows. No other connection
+    /// logs in with them.
+    DialLogin(ConnId, Credentials),
     /// The driver has a stream for the connection.
     Connected(ConnId),
     /// The driver got no stream for the connection, or the server refused the stream before it sent a byte.
@@ -78,4 +78,16 @@ pub enum Output {
     /// Another server answers for these names now, or the same one over a new connection, so it may not have what was
     /// granted.
     Replaced(Scope),
+}
+
+impl Output {
+    /// Returns true if the step that submits this call may have this output. The driver carries the step out on the
+    /// caller's thread, which must not meet the outcomes of others: their callers may submit calls of their own.
+    pub(super) fn may_follow(&self, submitted: CallId) -> bool {
+        match self {
+            Self::Reply(id, _) => *id == submitted,
+            Self::Opened(_) | Self::Heard(..) | Self::Replaced(_) => false,
+            Self::Dial(..) | Self::Login | Self::Missing { .. } | Self::Write(_) | Self::Reset(_) => true,
+        }
+    }
 }

@@ -1,7 +1,8 @@
 //! The login of the connections, as the provider of credentials has given it, and the time of the next.
 //!
 //! Invariant: the wire asks for credentials only while a connection is open, at most one time at once, and at least
-//! [`PAUSE_MIN`] after the last answer. A dial brings credentials of its own.
+//! [`PAUSE_MIN`] after the last answer. A dial brings credentials of its own, with which no other connection logs in: each
+//! dial of a provider that signs a token per call has another one, so that n connections would log in n times each.
 
 use std::time::Duration;
 
@@ -16,8 +17,8 @@ const PAUSE_MIN: Duration = Duration::from_millis(250);
 const REFUSED_MIN: Duration = Duration::from_secs(1);
 const REFUSED_MAX: Duration = Duration::from_secs(30);
 
-/// Credentials with their number. Later credentials of servers have a higher one. Those of sentinels have none, because a
-/// connection to a sentinel does not repeat its login.
+/// Credentials with their number. Credentials for all connections have a higher one than all before them, and those of a
+/// dial have that of the last ones for all. A connection to a sentinel does not repeat its login.
 #[derive(Debug)]
 pub(super) struct Login {
     pub(super) credentials: Credentials,
@@ -43,9 +44,15 @@ impl Renewal {
     /// credentials are the same as before.
     pub(super) fn arrived(&mut self, now: Moment, credentials: &Credentials) -> bool {
         self.is_asked = false;
-        let due = |lifetime: Duration| now + (lifetime - lifetime / 4).max(PAUSE_MIN);
-        self.due = credentials.lifetime.map_or(Moment::NEVER, due);
+        self.due = due(now, credentials);
         std::mem::take(&mut self.was_refused)
+    }
+
+    /// Notes that a dial has credentials of its own. The next request is due before the first ones expire.
+    pub(super) fn dialed(&mut self, now: Moment, credentials: &Credentials) {
+        if !self.is_asked {
+            self.due = self.due.min(due(now, credentials));
+        }
     }
 
     /// Notes that a server refused a login on an open connection.
@@ -86,6 +93,12 @@ impl Renewal {
     pub(super) const fn timer(&self) -> Moment {
         self.due
     }
+}
+
+/// Returns the time at which credentials are replaced.
+fn due(now: Moment, credentials: &Credentials) -> Moment {
+    let after = |lifetime: Duration| now + (lifetime - lifetime / 4).max(PAUSE_MIN);
+    credentials.lifetime.map_or(Moment::NEVER, after)
 }
 
 #[cfg(test)]

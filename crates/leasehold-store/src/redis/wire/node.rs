@@ -11,6 +11,7 @@ use super::commands::Commands;
 use super::deadline::Deadline;
 use super::ids::{CallId, ConnId, NodeId};
 use super::io::Output;
+use super::login::Login;
 use super::part::Part;
 use super::query::Query;
 use super::report::Report;
@@ -18,6 +19,7 @@ use super::server::{Server, Step};
 use super::subscriptions::Subscriptions;
 use crate::redis::connect::ConnectOptions;
 use crate::redis::error::Failure;
+use crate::redis::url::Credentials;
 
 /// A server and its connections.
 #[derive(Debug)]
@@ -100,6 +102,12 @@ impl Node {
         self.all_commands().all(Commands::is_idle) && self.subscriptions.is_idle() && self.query.is_idle()
     }
 
+    /// Takes a call back that was not sent, with the reason.
+    pub(super) fn withdraw(&mut self, id: CallId) -> Option<(PendingCall, Failure)> {
+        let Self { commands, confirmed, .. } = self;
+        std::iter::once(commands).chain(confirmed).find_map(|commands| commands.withdraw(id))
+    }
+
     /// Returns true if no query is under way.
     pub(super) const fn may_be_asked(&self) -> bool {
         self.query.is_idle()
@@ -169,6 +177,17 @@ impl Parts<'_> {
         self.subscriptions.log_in(&mut self.step);
     }
 
+    /// Gives a dialed connection credentials of its own.
+    pub(super) fn set_dial_login(&mut self, id: ConnId, credentials: Credentials) {
+        let login = Login { credentials, number: self.step.server.login_number() };
+        let commands = std::iter::once(&mut *self.commands).chain(&mut *self.confirmed);
+        let dialings = commands.map(Commands::dialing_mut);
+        let others = [self.subscriptions.dialing_mut(), self.query.dialing_mut()];
+        if let Some(dialing) = dialings.chain(others).find(|dialing| dialing.is_opening(id)) {
+            dialing.set_login(id, login);
+        }
+    }
+
     pub(super) fn flush(&mut self) {
         self.each_commands(Commands::flush);
     }
@@ -198,7 +217,7 @@ impl Parts<'_> {
 
     fn ended(&mut self, id: ConnId, failure: &Failure) {
         self.each_commands(|commands, step| commands.closed(step, id, failure.clone()));
-        self.subscriptions.closed(&mut self.step, id);
+        self.subscriptions.closed(&mut self.step, id, failure);
         self.query.closed(&mut self.step, id, failure);
     }
 

@@ -7,13 +7,15 @@ use std::sync::Arc;
 
 use leasehold_proto::Moment;
 
-use super::ids::{ConnId, NodeId};
+use super::batch::PendingCall;
+use super::ids::{CallId, ConnId, NodeId};
 use super::io::Output;
 use super::login::Login;
 use super::node::{Node, Parts};
 use super::part::Part;
 use super::report::Report;
 use super::server::{Server, Settings};
+use crate::redis::error::Failure;
 use crate::redis::url::{Address, Credentials};
 
 /// The servers to which the wire connects.
@@ -25,7 +27,6 @@ pub(super) struct Nodes {
     last: u32,
     reports: Vec<(NodeId, Report)>,
     login: Option<Arc<Login>>,
-    sentinel_login: Option<Arc<Login>>,
 }
 
 /// A step of the topology: its time, the servers, and the outputs so far.
@@ -37,15 +38,7 @@ pub(super) struct Turn<'a> {
 
 impl Nodes {
     pub(super) const fn new(settings: Arc<Settings>, seed: u64) -> Self {
-        Self {
-            nodes: BTreeMap::new(),
-            settings,
-            seed,
-            last: 0,
-            reports: Vec::new(),
-            login: None,
-            sentinel_login: None,
-        }
+        Self { nodes: BTreeMap::new(), settings, seed, last: 0, reports: Vec::new(), login: None }
     }
 
     /// Adds a server.
@@ -55,8 +48,9 @@ impl Nodes {
         // Each server has jitter of its own.
         let seed = self.seed.wrapping_add(u64::from(self.last - 1) << 16);
         let mut server = Server::new(id, part, address, Arc::clone(&self.settings));
-        let login = if part == Part::Sentinel { &self.sentinel_login } else { &self.login };
-        server.set_login(login.clone());
+        if part != Part::Sentinel {
+            server.set_login(self.login.clone());
+        }
         self.nodes.insert(id, Node::new(server, seed, &self.settings.options));
         id
     }
@@ -80,14 +74,6 @@ impl Nodes {
         is_new
     }
 
-    /// Keeps credentials of the provider for all sentinels. A connection that is open goes on with its login.
-    pub(super) fn set_sentinel_login(&mut self, credentials: Credentials) {
-        self.sentinel_login = Some(Arc::new(Login { credentials, number: 0 }));
-        for node in self.nodes.values_mut().filter(|node| node.server.part() == Part::Sentinel) {
-            node.server.set_login(self.sentinel_login.clone());
-        }
-    }
-
     pub(super) fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -99,6 +85,11 @@ impl Nodes {
     /// Returns the servers in the order of their numbers.
     pub(super) fn all(&self) -> impl Iterator<Item = &Node> {
         self.nodes.values()
+    }
+
+    /// Takes a call back that was not sent, with the reason.
+    pub(super) fn withdraw(&mut self, id: CallId) -> Option<(PendingCall, Failure)> {
+        self.nodes.values_mut().find_map(|node| node.withdraw(id))
     }
 
     pub(super) fn ids(&self) -> Vec<NodeId> {

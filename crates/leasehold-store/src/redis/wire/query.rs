@@ -17,6 +17,7 @@ use super::io::Output;
 use super::opening::Opened;
 use super::outgoing::Outgoing;
 use super::report::Report;
+use super::secret::Secret;
 use super::server::Step;
 use super::value::Value;
 use crate::redis::breach::Breach;
@@ -40,6 +41,7 @@ struct Asked {
     id: ConnId,
     outgoing: Outgoing,
     decoder: Decoder,
+    secret: Secret,
     count: usize,
     answers: Vec<Value>,
     until: Moment,
@@ -72,14 +74,19 @@ impl Query {
         }
     }
 
+    /// Returns the attempts to connect.
+    pub(super) const fn dialing_mut(&mut self) -> &mut Dialing {
+        &mut self.dialing
+    }
+
     pub(super) fn connected(&mut self, step: &mut Step<'_>, id: ConnId) {
         self.dialing.connected(step, id);
     }
 
     pub(super) fn closed(&mut self, step: &mut Step<'_>, id: ConnId, failure: &Failure) {
-        let is_asked = self.asked.as_ref().is_some_and(|asked| asked.id == id);
-        if self.dialing.is_over(step, id) || is_asked {
-            self.asked = None;
+        if let Some(failure) = self.dialing.ended(step, id, failure) {
+            self.fail(step, failure);
+        } else if self.asked.take_if(|asked| asked.id == id).is_some() {
             self.fail(step, failure.clone());
         }
     }
@@ -99,14 +106,16 @@ impl Query {
             step.output(Output::Reset(opened.id));
             return self.fail(step, failure);
         }
-        let Opened { id, mut outgoing, decoder, .. } = opened;
+        let Opened { id, mut outgoing, mut decoder, secret, .. } = opened;
+        decoder.accept_maps();
         for command in &commands {
             let words: Vec<&str> = command.iter().map(String::as_str).collect();
             encode::command(outgoing.buffer(), &words);
         }
         outgoing.announce(step, id);
         let until = step.now + step.server.limit();
-        self.asked = Some(Asked { id, outgoing, decoder, count: commands.len(), answers: Vec::new(), until });
+        let (count, answers) = (commands.len(), Vec::new());
+        self.asked = Some(Asked { id, outgoing, decoder, secret, count, answers, until });
     }
 
     fn receive_answers(&mut self, step: &mut Step<'_>, id: ConnId, mut bytes: &[u8]) {
@@ -114,7 +123,7 @@ impl Query {
         let outcome = loop {
             match asked.decoder.next(&mut bytes) {
                 Ok(Some(Value::Push(_))) => {}
-                Ok(Some(value)) => asked.answers.push(value),
+                Ok(Some(value)) => asked.answers.push(asked.secret.masked(value)),
                 Ok(None) => break Ok(()),
                 Err(breach) => break Err(Failure::breach(breach)),
             }
@@ -145,7 +154,7 @@ impl Query {
 
     fn fail(&mut self, step: &mut Step<'_>, failure: Failure) {
         self.wanted = None;
-        step.report(Report::Answered(Err(failure.of_connect())));
+        step.report(Report::Answered(Err(failure.of_unsent())));
     }
 
     pub(super) fn wrote(&mut self, id: ConnId, count: usize) {

@@ -76,13 +76,16 @@ impl Queue {
 
     /// Removes a call. Returns false if the call is not here.
     pub(super) fn abandon(&mut self, id: CallId) -> bool {
-        let Ok(index) = self.places.binary_search_by_key(&id, |place| place.id) else { return false };
-        if self.places[index].call.take().is_none() {
-            return false;
-        }
+        self.withdraw(id).is_some()
+    }
+
+    /// Takes a call back, if it is here.
+    pub(super) fn withdraw(&mut self, id: CallId) -> Option<PendingCall> {
+        let index = self.places.binary_search_by_key(&id, |place| place.id).ok()?;
+        let call = self.places[index].call.take()?;
         self.calls -= 1;
         self.drop_empty();
-        true
+        Some(call)
     }
 
     /// Takes the next calls that can travel as one command, at most `room`. `join` tells whether two calls may share one.
@@ -97,8 +100,8 @@ impl Queue {
         }
         let mut rows = Rows::One(self.pop()?);
         while let Some(Place { call: Some(next), .. }) = self.places.front()
-            && join(&rows.as_slice()[0], next)
             && let Some(kinds) = rows.kinds_with(&next.call, rows_max.min(room))
+            && join(&rows.as_slice()[0], next)
             && let Some(next) = self.pop()
         {
             rows.push(kinds, next);
@@ -141,7 +144,8 @@ impl Queue {
         std::mem::replace(self, Self::new()).places.into_iter().filter_map(|place| place.call)
     }
 
-    fn pop(&mut self) -> Option<PendingCall> {
+    /// Takes the first call.
+    pub(super) fn pop(&mut self) -> Option<PendingCall> {
         self.drop_empty();
         let call = self.places.pop_front()?.call;
         self.calls -= usize::from(call.is_some());

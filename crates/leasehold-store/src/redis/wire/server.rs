@@ -137,6 +137,11 @@ impl Server {
         self.login = login;
     }
 
+    /// Returns the number of the present login, or zero before the first.
+    pub(super) fn login_number(&self) -> u64 {
+        self.login.as_ref().map_or(0, |login| login.number)
+    }
+
     /// Returns the login to repeat on a connection that has used the login of this number: later credentials that
     /// replace some that expire.
     pub(super) fn login_after(&self, number: u64) -> Option<&Arc<Login>> {

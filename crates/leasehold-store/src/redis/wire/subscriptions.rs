@@ -22,6 +22,7 @@ use super::ids::{ConnId, SubscriberId};
 use super::io::Output;
 use super::report::Report;
 use super::server::Step;
+use crate::redis::error::Failure;
 
 /// The subscriptions of one server.
 #[derive(Debug)]
@@ -69,14 +70,19 @@ impl Subscriptions {
         }
     }
 
+    /// Returns the attempts to connect.
+    pub(super) const fn dialing_mut(&mut self) -> &mut Dialing {
+        &mut self.dialing
+    }
+
     pub(super) fn connected(&mut self, step: &mut Step<'_>, id: ConnId) {
         self.dialing.connected(step, id);
     }
 
-    pub(super) fn closed(&mut self, step: &mut Step<'_>, id: ConnId) {
+    pub(super) fn closed(&mut self, step: &mut Step<'_>, id: ConnId, failure: &Failure) {
         if self.is_of_session(id) {
             self.end_session(step);
-        } else if self.dialing.is_over(step, id) {
+        } else if self.dialing.ended(step, id, failure).is_some() {
             self.failed(step);
         }
     }
@@ -120,7 +126,7 @@ impl Subscriptions {
     pub(super) fn log_in(&mut self, step: &mut Step<'_>) {
         let Some(session) = &mut self.session else { return };
         let Some(login) = step.server.login_after(session.login()) else { return };
-        if session.log_in(step.now, login, &self.table) {
+        if session.log_in(step.now, login) {
             session.outgoing.announce(step, session.id);
         } else {
             self.end_session(step);

@@ -17,12 +17,14 @@ use leasehold_proto::{Call, Channel, Moment, Scope};
 
 use self::cluster::Cluster;
 use self::sentinel::Sentinel;
+use super::batch::PendingCall;
 use super::ids::{CallId, NodeId, SubscriberId};
 use super::io::Output;
 use super::node::Parts;
 use super::nodes::{Nodes, Turn};
 use super::part::Part;
 use super::report::Report;
+use crate::redis::error::Failure;
 use crate::redis::url::Servers;
 
 /// The servers of a client, by their parts.
@@ -72,6 +74,14 @@ impl Topology {
             single => single.with_master(turn, |parts| {
                 parts.abandon(id);
             }),
+        }
+    }
+
+    /// Takes a call back that waits for a server, with the reason.
+    pub(super) fn withdraw(&mut self, id: CallId) -> Option<(PendingCall, Failure)> {
+        match self {
+            Self::Cluster(cluster) => cluster.withdraw(id),
+            Self::One(_) | Self::Sentinel(_) => None,
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::redis::connect::ConnectOptions;
 use crate::redis::url::Credentials;
-use crate::redis::wire::harness::{Driver, GREETING, SHORT};
+use crate::redis::wire::harness::{Driver, GREETING, SHORT, set};
 use crate::redis::wire::{ConnId, Input};
 
 /// The answers to the first commands with a login, in RESP2 and in RESP3.
@@ -26,7 +26,7 @@ fn driver() -> Driver {
 /// Gives the dialed connection credentials and a stream.
 fn accept(driver: &mut Driver, credentials: Credentials, greeting: &str) -> ConnId {
     assert!(driver.wire.wants_login(*driver.dialed.last().unwrap()));
-    driver.input(Input::Login(Ok(credentials)));
+    driver.input(Input::DialLogin(*driver.dialed.last().unwrap(), credentials));
     let id = driver.accept();
     driver.says(id, greeting);
     id
@@ -128,6 +128,35 @@ fn a_connection_that_opens_with_an_earlier_login_gets_the_later_one() {
 }
 
 #[test]
+fn the_credentials_of_a_dial_are_for_that_dial() {
+    for greeting in [LOGGED_IN, LOGGED_IN_3] {
+        let (mut driver, commands, session) = live(greeting);
+        let waits = Some(leasehold_proto::Confirm::AtLeast(1));
+        driver.submit(set(1).confirmed_by(waits), LIFE);
+        // A provider that signs gives another token at each call.
+        let third = accept(&mut driver, token("third"), "");
+        assert_eq!(driver.commands(third)[0], "AUTH app third");
+        assert!(driver.commands(commands).is_empty() && driver.commands(session).is_empty());
+        assert!(driver.reset.is_empty(), "a session of RESP2 goes on");
+        driver.input(Input::Login(Ok(token("for all"))));
+        assert_eq!(driver.commands(commands), ["AUTH app for all"]);
+    }
+}
+
+#[test]
+fn the_credentials_that_expire_first_decide_when_all_are_replaced() {
+    let mut driver = driver();
+    driver.input(Input::Open);
+    let commands = accept(&mut driver, token("one").expires_in(LIFE / 2), LOGGED_IN);
+    driver.taken(commands);
+    driver.subscribe(1, "c");
+    let session = accept(&mut driver, token("two"), "+OK\r\n+PONG\r\n");
+    driver.taken(session);
+    driver.says(session, "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n");
+    asked(&mut driver, LIFE / 2 * 3 / 4);
+}
+
+#[test]
 fn a_provider_that_fails_is_asked_again_after_growing_pauses() {
     let (mut driver, ..) = live(LOGGED_IN);
     asked(&mut driver, LIFE * 3 / 4);
@@ -198,7 +227,7 @@ fn sentinels_have_a_provider_of_their_own() {
     let mut driver = Driver::at(url, options);
     driver.input(Input::Open);
     assert!(driver.wire.wants_login(driver.dialed[0]));
-    driver.input(Input::SentinelLogin(Credentials::new("eye", "three")));
+    driver.input(Input::DialLogin(driver.dialed[0], Credentials::new("eye", "three")));
     let id = driver.accept_at("s1");
     assert_eq!(driver.commands(id)[0], "AUTH eye three");
     driver.pass(LIFE);

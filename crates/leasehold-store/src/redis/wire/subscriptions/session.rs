@@ -51,6 +51,8 @@ pub(super) struct Session {
     silent_at: Moment,
     /// The time at which idle subscriptions age, or [`Moment::NEVER`].
     age_at: Moment,
+    /// The time at which the refused channels are requested again, or [`Moment::NEVER`]. Other traffic does not move it.
+    retry_at: Moment,
     /// The servers to which this one has directed channels since the last look.
     redirections: Vec<Redirection>,
     /// The number of the login.
@@ -78,6 +80,7 @@ impl Session {
             outstanding: 0,
             silent_at: Moment::NEVER,
             age_at: Moment::NEVER,
+            retry_at: Moment::NEVER,
             redirections: Vec::new(),
             login: opened.login,
             resp3: opened.greeted.resp3,
@@ -85,7 +88,7 @@ impl Session {
             was_useful: false,
         };
         session.advance(now, table);
-        session.silent_at = now + session.longest_silence(table);
+        session.silent_at = now + session.longest_silence();
         session
     }
 
@@ -110,20 +113,20 @@ impl Session {
     }
 
     /// Logs in again. Returns false if the connection takes no login.
-    pub(super) fn log_in(&mut self, now: Moment, login: &Arc<Login>, table: &SubscriptionTable) -> bool {
+    pub(super) fn log_in(&mut self, now: Moment, login: &Arc<Login>) -> bool {
         if self.resp3 {
             self.login = login.number;
             let was_idle = self.pending.is_empty();
             self.send([Pending::Login(Arc::clone(login))]);
             if was_idle {
-                self.silent_at = now + self.longest_silence(table);
+                self.silent_at = now + self.longest_silence();
             }
         }
         self.resp3
     }
 
     pub(super) fn timer(&self) -> Moment {
-        self.silent_at.min(self.age_at)
+        self.silent_at.min(self.age_at).min(self.retry_at)
     }
 
     /// Takes bytes. A failure ends the session.
@@ -149,15 +152,15 @@ impl Session {
             table.age();
             self.age_at = Moment::NEVER;
         }
+        if self.retry_at <= now {
+            table.retry_refused();
+            self.retry_at = Moment::NEVER;
+        }
         if self.silent_at <= now {
             if !self.pending.is_empty() {
                 return Err(malformed());
             }
-            if table.has_refused() {
-                table.retry_refused();
-            } else {
-                self.send([Pending::Ping]);
-            }
+            self.send([Pending::Ping]);
             self.silent_at = now + ANSWER_WITHIN;
         }
         self.act(now, before, table);
@@ -169,9 +172,12 @@ impl Session {
     fn act(&mut self, now: Moment, before: usize, table: &mut SubscriptionTable) {
         let was_answered = self.outstanding < before;
         self.advance(now, table);
+        if self.retry_at == Moment::NEVER && table.has_refused() {
+            self.retry_at = now + RETRY_REFUSED_AFTER;
+        }
         // The clock starts anew with the first command and with every answer. Messages do not touch it.
         if was_answered || (before == 0 && !self.pending.is_empty()) {
-            self.silent_at = now + self.longest_silence(table);
+            self.silent_at = now + self.longest_silence();
         }
     }
 
@@ -187,14 +193,8 @@ impl Session {
     }
 
     /// Returns the longest silence before the session must act.
-    fn longest_silence(&self, table: &SubscriptionTable) -> Duration {
-        if !self.pending.is_empty() {
-            ANSWER_WITHIN
-        } else if table.has_refused() {
-            RETRY_REFUSED_AFTER
-        } else {
-            PING_EVERY
-        }
+    fn longest_silence(&self) -> Duration {
+        if self.pending.is_empty() { PING_EVERY } else { ANSWER_WITHIN }
     }
 
     fn send(&mut self, commands: impl IntoIterator<Item = Pending>) {

@@ -117,8 +117,10 @@ impl Cluster {
                 refuse(turn.outputs, call, Failure::new(StoreErrorKind::Timeout, Applied::No));
             }
             None => {
+                // The step of a call takes no map, because a map can end other calls, and move what was granted.
                 self.parked.push(call);
-                self.look_up(turn);
+                self.lookup.want();
+                self.ask(turn);
             }
         }
     }
@@ -136,6 +138,11 @@ impl Cluster {
                 return;
             }
         }
+    }
+
+    /// Takes a call back that waits for a map, with the reason.
+    pub(super) fn withdraw(&mut self, id: CallId) -> Option<(PendingCall, Failure)> {
+        self.parked.withdraw(id).map(|call| (call, Failure::unsent(false)))
     }
 
     pub(super) fn subscribe(&mut self, turn: &mut Turn<'_>, id: SubscriberId, channel: Channel) {
@@ -323,11 +330,16 @@ impl Cluster {
         self.advance(turn);
     }
 
-    /// Ends a round that is overdue, begins one that is due, and asks the next server of a round.
+    /// Ends a round that is overdue, begins one that is due, and asks the next server.
     fn advance(&mut self, turn: &mut Turn<'_>) {
         if let Some(map) = self.lookup.overdue(turn.now) {
             self.take_map(turn, map);
         }
+        self.ask(turn);
+    }
+
+    /// Begins a round that is due, and asks the next server of a round.
+    fn ask(&mut self, turn: &mut Turn<'_>) {
         if self.lookup.is_due(turn.now) {
             let candidates = self.candidates(turn);
             self.lookup.begin(turn.now, candidates);
@@ -380,7 +392,14 @@ impl Cluster {
     fn read(&self, turn: &Turn<'_>, node: NodeId, values: &[Value]) -> Result<Map, Failure> {
         let malformed = Failure::new(StoreErrorKind::Malformed, Applied::No);
         match values {
-            [Value::Error(text), ..] => Err(server_error(text).of_connect()),
+            [Value::Error(text), ..]
+                if text.starts_with(b"ERR This instance has cluster support disabled") =>
+            {
+                Err(Failure::lacks(
+                    "the server is no node of a cluster; use a URL that begins with `redis://`",
+                ))
+            }
+            [Value::Error(text), ..] => Err(server_error(text).of_unsent()),
             [map, rest @ ..] => {
                 let host = host_of(turn.nodes, node).unwrap_or_default();
                 Map::read(map, rest.first(), &host, turn.nodes.settings().url.tls).ok_or(malformed)
@@ -457,7 +476,7 @@ impl Cluster {
 
     /// Fails what waits for a map.
     fn not_found(&mut self, turn: &mut Turn<'_>, failure: Option<Failure>) {
-        let failure = failure.unwrap_or(Failure::new(StoreErrorKind::Unreachable, Applied::No)).of_connect();
+        let failure = failure.unwrap_or(Failure::new(StoreErrorKind::Unreachable, Applied::No)).of_unsent();
         let parked: Vec<PendingCall> = self.parked.drain().collect();
         for call in parked {
             refuse(turn.outputs, call, failure.clone());

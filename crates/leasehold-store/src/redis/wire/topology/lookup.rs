@@ -79,9 +79,10 @@ impl Lookup {
         self.round = Some(Round { candidates, asked, next_at: now, fallback, failure });
     }
 
-    /// Returns the next server to ask now, if its time has come.
+    /// Returns the next server to ask now, if its time has come. Leaves a round that has a map to [`Self::overdue`].
     pub(super) fn next(&mut self, now: Moment) -> Option<NodeId> {
-        let round = self.round.as_mut().filter(|round| round.next_at <= now)?;
+        let is_left = |round: &Round| round.candidates.is_empty() && round.fallback.is_some();
+        let round = self.round.as_mut().filter(|round| round.next_at <= now && !is_left(round))?;
         let next = round.candidates.pop_front();
         round.next_at = if next.is_some() { now + HEDGE } else { Moment::NEVER };
         round.asked.extend(next);

@@ -69,8 +69,8 @@ struct Round {
     began: Moment,
     waiting: BTreeSet<NodeId>,
     best: Option<Answer>,
-    /// The number of sentinels that named a master.
-    answers: usize,
+    /// The sentinels that named a master.
+    answered: BTreeSet<NodeId>,
     /// The sentinels that were named.
     named: BTreeSet<Address>,
     failure: Option<Failure>,
@@ -154,7 +154,7 @@ impl Sentinel {
     /// Begins a round of the sentinels that still owe no answer. A round under way ends.
     fn ask(&mut self, turn: &mut Turn<'_>) {
         if let Some(round) = self.round.take() {
-            self.learn(turn, round.named);
+            self.learn(turn, round);
         }
         self.pace.attempted(turn.now);
         self.next_round = Moment::NEVER;
@@ -172,8 +172,9 @@ impl Sentinel {
                 parts.subscriptions.keep(&mut parts.step, WATCHER, Channel::new(SWITCH));
             });
         }
-        let (began, best, answers, named, failure) = (turn.now, None, 0, BTreeSet::new(), None);
-        self.round = Some(Round { began, waiting, best, answers, named, failure });
+        let (began, best, answered, named, failure) =
+            (turn.now, None, BTreeSet::new(), BTreeSet::new(), None);
+        self.round = Some(Round { began, waiting, best, answered, named, failure });
     }
 
     fn answered(&mut self, turn: &mut Turn<'_>, node: NodeId, outcome: Result<Vec<Value>, Failure>) {
@@ -185,7 +186,7 @@ impl Sentinel {
             round.named.extend(addresses(others.as_ref()));
             read_master(master, &self.service)
         });
-        round.answers += usize::from(answer.is_ok());
+        round.answered.extend(answer.is_ok().then_some(node));
         match answer {
             Ok(answer) if round.best.as_ref().is_none_or(|best| answer.rank > best.rank) => {
                 round.best = Some(answer);
@@ -195,7 +196,7 @@ impl Sentinel {
         }
         let is_over = round.waiting.is_empty();
         let best = round.best.clone();
-        let leads_back = is_over && (!self.is_fit || 2 * round.answers > self.sentinels.len());
+        let leads_back = is_over && (!self.is_fit || 2 * round.answered.len() > self.sentinels.len());
         if let Some(answer) = best.filter(|answer| leads_back || answer.rank >= self.rank) {
             self.adopt(turn, answer);
         }
@@ -232,7 +233,7 @@ impl Sentinel {
         let Some(round) = self.round.take() else { return };
         self.next_round = self.next_round.min(turn.now + POLL);
         match round.best {
-            Some(_) => self.learn(turn, round.named),
+            Some(_) => self.learn(turn, round),
             None => {
                 let failure = round.failure.unwrap_or(Failure::new(StoreErrorKind::Unreachable, Applied::No));
                 turn.with(self.master, |parts| parts.not_found(&failure));
@@ -241,12 +242,13 @@ impl Sentinel {
         self.ask_if_due(turn);
     }
 
-    /// Adds the sentinels that were named, and drops those that neither the URL nor a sentinel names.
-    fn learn(&mut self, turn: &mut Turn<'_>, named: BTreeSet<Address>) {
+    /// Adds the sentinels that were named, and drops those that have not answered and that neither the URL nor a sentinel
+    /// names. (No sentinel names itself.)
+    fn learn(&mut self, turn: &mut Turn<'_>, Round { named, answered, .. }: Round) {
         let named: BTreeSet<Address> =
             named.into_iter().map(|address| turn.nodes.settings().options.mapped(address)).collect();
         self.sentinels.retain(|address, node| {
-            let stays = self.seeds.contains(address) || named.contains(address);
+            let stays = self.seeds.contains(address) || named.contains(address) || answered.contains(node);
             if !stays {
                 turn.remove(*node);
             }
@@ -290,7 +292,10 @@ fn read_master(value: Option<Value>, service: &str) -> Result<Answer, Failure> {
         Some(Value::Error(text)) if text.starts_with(b"ERR No such master") => {
             Err(Failure::of_service(service))
         }
-        Some(Value::Error(text)) => Err(server_error(&text).of_connect()),
+        Some(Value::Error(text)) if text.starts_with(b"ERR unknown command") => Err(Failure::lacks(
+            "the server is no sentinel; name the sentinels, whose port is 26379 by default, or use `redis://`",
+        )),
+        Some(Value::Error(text)) => Err(server_error(&text).of_unsent()),
         Some(value) => {
             let epoch = value.field("config-epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or_default();
             let address = address(&value).ok_or_else(malformed)?;

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use leasehold_proto::engine::Subject;
 use leasehold_proto::recipe::fence;
+use leasehold_proto::recipe::reentrant::REENTRANT;
+use leasehold_proto::recipe::semaphore::SEMAPHORE;
 use leasehold_proto::{
     Applied, Call, Channel, Confirm, Name, Reply, Scope, Script, StoreErrorKind as Kind, Verb,
 };
@@ -74,6 +77,84 @@ fn a_call_that_too_few_replicas_acknowledged_is_unconfirmed() {
     assert_eq!((call, error.kind, error.applied), (1, Kind::Unconfirmed, Applied::Unknown));
     let text = std::error::Error::source(&error).unwrap().to_string();
     assert!(text.starts_with("1 of 2 replicas acknowledged"), "{text}");
+}
+
+#[test]
+fn a_refused_wait_is_told_in_the_words_of_the_server() {
+    let (mut driver, id) = driver(Confirm::AtLeast(1));
+    driver.says(id, ":7\r\n-NOPERM this user has no permissions to run the 'wait' command\r\n");
+    let (call, outcome) = driver.replies.pop().unwrap();
+    let error = outcome.unwrap_err();
+    assert_eq!((call, error.kind, error.applied), (1, Kind::Unconfirmed, Applied::Unknown));
+    let text = std::error::Error::source(&error).unwrap().to_string();
+    assert!(text.contains("did not count the replicas") && text.contains("run the 'wait' command"), "{text}");
+}
+
+#[test]
+fn an_acknowledgment_counts_for_the_calls_of_its_own_connection_alone() {
+    let (mut driver, id) = driver(Confirm::AtLeast(1));
+    driver.says(id, ":1\r\n:1\r\n");
+    driver.outcomes();
+    driver.taken(id);
+    // The second call of a group is refused, and no replica has acknowledged the first one yet.
+    driver.set(1, LONG);
+    driver.set(2, LONG);
+    let refused = driver.set(3, LONG);
+    driver.says(id, ":1\r\n:1\r\n");
+    driver.outcomes();
+    assert_eq!(driver.commands(id)[2..], ["EVAL 2 k k 11 1 0 2 3", "WAIT 1 500"]);
+    driver.says(id, "*2\r\n:1\r\n-READONLY You can't write against a read only replica.\r\n");
+    assert_eq!(driver.outcomes(), [(refused, Err((Kind::ReadOnly, Applied::No)))]);
+    // The next call goes over the next connection, and runs.
+    let late = driver.set(4, LONG);
+    let next = driver.accept();
+    driver.says(next, "+PONG\r\n:1\r\n".split_at(7).0);
+    assert_eq!(driver.commands(next)[1..], ["EVAL 1 k 4", "WAIT 1 500"]);
+    driver.says(next, ":1\r\n");
+    driver.says(id, ":1\r\n");
+    let confirmed: Vec<u64> = driver.outcomes().into_iter().map(|(id, _)| id).collect();
+    assert_eq!(confirmed, [refused - 1], "the answer is about its own connection");
+    driver.says(next, ":1\r\n");
+    assert_eq!(driver.outcomes(), [(late, Ok(Reply::Int(1)))]);
+}
+
+#[test]
+fn a_refusal_does_not_wait_for_replicas_that_are_away() {
+    let (mut driver, id) = driver(Confirm::AtLeast(2));
+    driver.says(id, ":7\r\n:2\r\n");
+    driver.outcomes();
+    let subject = Subject::new(&Name::new("k").unwrap(), &REENTRANT);
+    let refused = driver.submit(subject.confirmed(set(1), None), LONG);
+    let granted = driver.submit(subject.confirmed(set(2), None), LONG);
+    driver.says(id, ":20000\r\n");
+    assert_eq!(
+        driver.outcomes(),
+        [(refused, Ok(Reply::Int(20_000)))],
+        "the lock is held, and that is certain"
+    );
+    driver.says(id, ":2\r\n");
+    driver.says(id, "$-1\r\n");
+    assert_eq!(driver.outcomes(), [], "a grant waits");
+    driver.says(id, ":2\r\n");
+    assert_eq!(driver.outcomes(), [(granted, Ok(Reply::Nil))]);
+}
+
+#[test]
+fn the_release_of_permits_waits_for_replicas_and_that_of_a_lock_does_not() {
+    let (mut driver, id) = driver(Confirm::AtLeast(2));
+    driver.says(id, ":7\r\n:2\r\n");
+    driver.outcomes();
+    let (seats, lock) = (&SEMAPHORE, &REENTRANT);
+    let [permits, lock] = [seats, lock].map(|recipe| {
+        let subject = Subject::new(&Name::new("k").unwrap(), recipe);
+        driver.submit(subject.confirmed(delete(1), None), LONG)
+    });
+    driver.says(id, ":1\r\n");
+    assert_eq!(driver.outcomes(), [], "what a failover brings back of permits stays");
+    driver.says(id, ":2\r\n");
+    assert_eq!(driver.outcomes(), [(permits, Ok(Reply::Int(1)))]);
+    driver.says(id, ":1\r\n");
+    assert_eq!(driver.outcomes(), [(lock, Ok(Reply::Int(1)))]);
 }
 
 /// A key of the other half of the slots than `k`.

@@ -186,6 +186,25 @@ fn a_refused_channel_is_retried_on_the_same_connection() {
 }
 
 #[test]
+fn a_refused_channel_is_retried_while_others_come_and_go() {
+    for protocol in BOTH {
+        let mut server = Server::plain(protocol);
+        server.says("-BUSY Redis is busy\r\n");
+        for number in 2..=3 {
+            // Another waiter begins to listen before each second is over.
+            server.driver.pass(RETRY_REFUSED_AFTER - 400 * MS);
+            let channel = format!("c{number}");
+            server.driver.subscribe(number, &channel);
+            if number == 2 {
+                assert_eq!(server.sent(), ["SUBSCRIBE c2"]);
+                server.confirms("subscribe", &channel);
+            }
+        }
+        assert_eq!(server.sent(), ["SUBSCRIBE c", "SUBSCRIBE c3"], "a second is over");
+    }
+}
+
+#[test]
 fn a_session_ends_on_a_password_request_or_a_malformed_reply() {
     for nonsense in
         ["-NOAUTH Authentication required.\r\n", ":1\r\n", "HTTP/1.1 400\r\n", "*0\r\n", ">1\r\n:1\r\n"]

@@ -252,7 +252,45 @@ fn sentinels_are_learned_and_forgotten() {
     names(&mut driver, "t", "a", 1);
     driver.pass(Duration::from_secs(11));
     names(&mut driver, "s", "a", 1);
+    // The sentinel that is gone, for its query and for its subscription.
+    while driver.dials().contains(&"t") {
+        driver.refuse_at("t");
+    }
+    driver.pass(Duration::from_secs(11));
+    names(&mut driver, "s", "a", 1);
     assert!(!driver.dials().contains(&"t"), "{:?}", driver.dials());
+}
+
+#[test]
+fn the_only_sentinel_that_answers_is_kept() {
+    let mut driver = fleet(&["s"]);
+    driver.set(1, LONG);
+    let named = |hosts: &[&str]| {
+        let entry = |host: &&str| array(&["name", *host, "ip", *host, "port", "1"]);
+        format!("*{}\r\n{}", hosts.len(), hosts.iter().map(entry).collect::<String>())
+    };
+    names_with(&mut driver, "s", "a", 1, &named(&["t", "u"]));
+    let id = greets(&mut driver, "a", MASTER);
+    driver.says(id, ":1\r\n");
+    // The sentinel of the URL and `u` are gone for good, and `t` goes on to name them.
+    let mut answers = 0;
+    for _ in 0..60 {
+        driver.pass(Duration::from_secs(1));
+        while let Some(host) = driver.dials().first().map(|host| (*host).to_owned()) {
+            if host != "t" {
+                driver.refuse_at(&host);
+                continue;
+            }
+            let id = driver.accept_at("t");
+            driver.says(id, "+PONG\r\n");
+            if driver.commands(id).contains(&"SENTINEL MASTER m".to_owned()) {
+                answers += 1;
+                let master = array(&["name", "m", "ip", "a", "port", "1", "config-epoch", "1"]);
+                driver.says(id, master + &named(&["s", "u"]));
+            }
+        }
+    }
+    assert!(answers >= 5, "asked {answers} times in a minute, in which it has always answered");
 }
 
 #[test]

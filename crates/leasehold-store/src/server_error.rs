@@ -7,6 +7,8 @@ use leasehold_proto::{Applied, StoreErrorKind};
 
 /// The maximum length of a stored error text, in characters. The words behind it are cut.
 const TEXT_MAX: usize = 300;
+/// The longest word, in bytes, that is left out whole at the cut.
+const WORD_MAX: usize = 40;
 
 use Applied::{No, Unknown};
 use StoreErrorKind as Kind;
@@ -72,8 +74,9 @@ impl ServerText {
     pub(crate) fn new(text: &str) -> Self {
         let Some((end, _)) = text.char_indices().nth(TEXT_MAX) else { return Self(text.to_owned()) };
         let (cut, rest) = text.split_at(end);
-        // A text ends with a whole word, unless it has none.
+        // A text ends with a whole word, unless that word is too long for one.
         let whole = if rest.starts_with(char::is_whitespace) { None } else { cut.rfind(char::is_whitespace) };
+        let whole = whole.filter(|end| cut.len() - end <= WORD_MAX);
         Self(format!("{} ..", whole.map_or(cut, |end| &cut[..end]).trim_end()))
     }
 }

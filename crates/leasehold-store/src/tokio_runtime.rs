@@ -219,12 +219,10 @@ pub(crate) fn pause(span: Duration) -> impl Future<Output = ()> + Send {
     tokio::time::sleep(span)
 }
 
-#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-pub(crate) use self::work::until;
 #[cfg(feature = "redis")]
-pub(crate) use self::work::{
-    Instant, Task, after, current, off_thread, pause_until, random, spawn, spawn_on, within,
-};
+pub(crate) use self::work::{Task, clock, current, off_thread, pause_until, random, spawn, spawn_on, within};
+#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+pub(crate) use self::work::{after, until};
 
 /// The helpers of the Redis store besides a pause.
 #[cfg(feature = "redis")]
@@ -232,9 +230,10 @@ mod work {
     use std::future::Future;
     use std::time::Duration;
 
+    use leasehold_proto::Moment;
     use tokio::runtime::Handle;
     use tokio::task::AbortHandle;
-    pub(crate) use tokio::time::Instant;
+    use tokio::time::Instant;
 
     /// Returns the output of `work`, or `None` when the work takes longer than `limit`.
     #[expect(clippy::disallowed_methods, reason = "this is the runtime file")]
@@ -259,15 +258,31 @@ mod work {
     }
 
     /// Returns the time on tokio's clock when `span` has passed.
+    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
     #[expect(clippy::disallowed_methods, reason = "this is the runtime file")]
     pub(crate) fn after(span: Duration) -> Instant {
         Instant::now() + span
     }
 
-    /// Sleeps on tokio's clock.
+    /// Returns the time on the clock of the store's wires. It is not tokio's: a caller steps a wire on its own thread, in
+    /// whose runtime a test may hold that clock or move it.
+    #[cfg(not(test))]
+    pub(crate) fn clock() -> Moment {
+        super::now()
+    }
+
+    /// Returns the time on tokio's clock, which this crate's own tests hold and move. They run a wire on one runtime.
+    #[cfg(test)]
     #[expect(clippy::disallowed_methods, reason = "this is the runtime file")]
-    pub(crate) fn pause_until(at: Instant) -> impl Future<Output = ()> + Send {
-        tokio::time::sleep_until(at)
+    pub(crate) fn clock() -> Moment {
+        static ZERO: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+        let now = Instant::now();
+        Moment::default() + now.saturating_duration_since(*ZERO.get_or_init(|| now))
+    }
+
+    /// Sleeps until a moment of the [`clock`] of the wires.
+    pub(crate) fn pause_until(at: Moment) -> impl Future<Output = ()> + Send {
+        super::pause(at.since(clock()))
     }
 
     /// Returns a random number. Without random numbers there is no jitter, which is no reason to fail.

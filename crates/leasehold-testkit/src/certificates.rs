@@ -17,6 +17,7 @@ pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     folder: PathBuf,
     file: String,
+    own_key: String,
     issued: AtomicU32,
 }
 
@@ -46,7 +47,14 @@ impl Authority {
         let key = KeyPair::generate().expect("keys can be made");
         let certificate = params.self_signed(&key).expect("an authority signs itself");
         let file = write(&folder, "ca.pem", &certificate.pem());
-        Self { issuer: Issuer::new(params, key), folder, file, issued: AtomicU32::new(0) }
+        let own_key = write(&folder, "ca.key", &key.serialize_pem());
+        Self { issuer: Issuer::new(params, key), folder, file, own_key, issued: AtomicU32::new(0) }
+    }
+
+    /// Returns the authority's own certificate, which signs itself, as a server shows the one that `openssl req -x509` makes.
+    #[must_use]
+    pub fn itself(&self) -> Identity {
+        Identity { certificate: self.file.clone(), key: self.own_key.clone() }
     }
 
     /// Returns the file with the authority's own certificate.

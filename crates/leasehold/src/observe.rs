@@ -2,5 +2,6 @@
 //!
 //! Invariant: only this folder names `tracing`. Nothing here changes what a client does, and no secret is in any event.
 
-pub(crate) mod plain_text;
-pub(crate) mod replicas;
+mod plain_text;
+mod replicas;
+pub(crate) mod reporter;

@@ -42,7 +42,7 @@ use super::socket::{Dial, Socket};
 use super::url::{Credentials, ServerUrl};
 use super::wire::{CallId, ConnId, Input, SubscriberId, Wire};
 use crate::store::{Heard, Outcomes, Submit};
-use crate::tokio_runtime::{Instant, Task, after, pause_until, spawn_on};
+use crate::tokio_runtime::{Task, clock, pause_until, spawn_on};
 
 /// A dial under way.
 type Dialing = (ConnId, BoxFuture<'static, std::io::Result<(Socket, Option<Credentials>)>>);
@@ -90,15 +90,13 @@ pub(super) struct Link {
     state: Mutex<State>,
     servers: Access,
     sentinels: Access,
-    /// The zero of the wire's clock.
-    begin: Instant,
 }
 
 impl Link {
     /// Creates the link of a wire, with the access to servers and to sentinels. Its own task runs on this runtime.
     pub(super) fn new(wire: Wire, servers: Access, sentinels: Access, runtime: Handle) -> Arc<Self> {
         let state = Mutex::new(State::new(wire, runtime));
-        Arc::new(Self { state, servers, sentinels, begin: after(Duration::ZERO) })
+        Arc::new(Self { state, servers, sentinels })
     }
 
     /// Connects, and returns the outcome of the first attempt.
@@ -164,7 +162,7 @@ impl Link {
     fn change<T>(&self, change: impl FnOnce(&mut State, Moment, &mut Deliveries) -> T) -> T {
         let mut state = self.state();
         let mut deliveries = Deliveries::default();
-        let now = self.now();
+        let now = clock();
         let changed = change(&mut state, now, &mut deliveries);
         state.wake_for_work(now, &mut deliveries);
         if !deliveries.outcomes.is_empty() || !deliveries.replaced.is_empty() {
@@ -175,17 +173,8 @@ impl Link {
         changed
     }
 
-    fn now(&self) -> Moment {
-        Moment::default() + after(Duration::ZERO).saturating_duration_since(self.begin)
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the time of a moment on the runtime's clock, or `None` if it never comes.
-    fn instant(&self, at: Moment) -> Option<Instant> {
-        if at == Moment::NEVER { None } else { self.begin.checked_add(at.since(Moment::default())) }
     }
 }
 
@@ -217,7 +206,7 @@ pub(super) async fn drive(link: Arc<Link>) {
             loop {
                 let next = link.poll(cx, &mut tasks, &mut buffer);
                 if alarm.as_ref().is_none_or(|(at, _)| *at != next) {
-                    alarm = Some((next, link.instant(next).map(|at| Box::pin(pause_until(at)))));
+                    alarm = Some((next, (next != Moment::NEVER).then(|| Box::pin(pause_until(next)))));
                 }
                 if let Some((_, Some(sleep))) = &mut alarm
                     && sleep.as_mut().poll(cx).is_ready()

@@ -82,8 +82,13 @@ enum Cause {
     )]
     TwoSlots(String, String),
     #[error(
+        "a proxy in front of several servers can lead the keys {0:?} and {1:?} to two of them; lock the names one by one, \
+         or use an address that leads to one server"
+    )]
+    SeveralServers(String, String),
+    #[error(
         "the keys {0:?} and {1:?} can be on two servers, because the address does not say which server is behind it; \
-         give the user the right to `INFO`, give the names one hash tag, or lock them one by one"
+         give the user the right to `INFO`, or lock the names one by one"
     )]
     UnknownServers(String, String),
     #[error("the servers directed the call on in turn, to {0:?}; check that they know each other")]
@@ -154,6 +159,12 @@ impl Failure {
     /// Returns the failure of a call whose keys no server has together.
     pub(super) fn of_two_slots(one: &str, other: &str) -> Self {
         let cause = Cause::TwoSlots(one.to_owned(), other.to_owned());
+        Self { cause: Some(cause), ..Self::new(Kind::CrossSlot, No) }
+    }
+
+    /// Returns the failure of a call whose keys a proxy may lead to two servers.
+    pub(super) fn of_several_servers(one: &str, other: &str) -> Self {
+        let cause = Cause::SeveralServers(one.to_owned(), other.to_owned());
         Self { cause: Some(cause), ..Self::new(Kind::CrossSlot, No) }
     }
 

@@ -32,11 +32,16 @@ pub async fn query(
     commands: &[&[&str]],
     options: &ConnectOptions,
 ) -> Result<Vec<Answer>, StoreError> {
-    let of_connect = |failure: Failure| failure.of_connect().during(Verb::Connect, "".into());
+    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+    if peer == Peer::Server && options.trusts_names_in_plain_text(url) {
+        let failure = Failure::lacks("sentinels in plain text would choose the name in its certificate");
+        return Err(failure.during(Verb::Connect, "".into()));
+    }
+    let of_connect = |failure: Failure| failure.of_unsent().during(Verb::Connect, "".into());
     let asking = async {
         let login = login(url, peer, options).await.map_err(Failure::unreachable)?;
         let socket = dial(url, address, options, peer).await.map_err(Failure::unreachable)?;
-        converse(socket, Conversation::begin(login.as_ref(), commands)).await
+        converse(socket, Conversation::begin(login.as_ref(), commands), !url.tls()).await
     };
     let timed_out = || Failure::new(StoreErrorKind::Timeout, Applied::No);
     within(options.timeout, asking).await.unwrap_or_else(|| Err(timed_out())).map_err(of_connect)
@@ -62,7 +67,11 @@ async fn dial(
 }
 
 /// Writes the commands and reads the answers.
-async fn converse(mut socket: Socket, mut conversation: Conversation) -> Result<Vec<Answer>, Failure> {
+async fn converse(
+    mut socket: Socket,
+    mut conversation: Conversation,
+    is_plain: bool,
+) -> Result<Vec<Answer>, Failure> {
     let mut written = 0;
     while written < conversation.bytes().len() {
         let write = poll_fn(|cx| socket.stream().poll_write(cx, &conversation.bytes()[written..]));
@@ -73,11 +82,19 @@ async fn converse(mut socket: Socket, mut conversation: Conversation) -> Result<
     }
     poll_fn(|cx| socket.stream().poll_flush(cx)).await.map_err(Failure::unreachable)?;
     let mut buffer = [0; READ];
+    let mut is_mute = true;
     loop {
         let mut read = ReadBuf::new(&mut buffer);
-        poll_fn(|cx| socket.stream().poll_read(cx, &mut read)).await.map_err(Failure::unreachable)?;
-        if read.filled().is_empty() {
-            return Err(Failure::unreachable(io::ErrorKind::UnexpectedEof.into()));
+        match poll_fn(|cx| socket.stream().poll_read(cx, &mut read)).await {
+            Ok(()) if read.filled().is_empty() && is_mute => return Err(Failure::hung_up(is_plain)),
+            Ok(()) if read.filled().is_empty() => {
+                return Err(Failure::unreachable(io::ErrorKind::UnexpectedEof.into()));
+            }
+            Err(error) if is_mute && error.kind() == io::ErrorKind::ConnectionReset => {
+                return Err(Failure::hung_up(is_plain));
+            }
+            Err(error) => return Err(Failure::unreachable(error)),
+            Ok(()) => is_mute = false,
         }
         if let Some(answers) = conversation.receive(read.filled())? {
             return Ok(answers);

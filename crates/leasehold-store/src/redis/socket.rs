@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
 use tokio_rustls::client::TlsStream;
 
-use super::transport::{ByteStream, Transport};
+use super::transport::{ByteStream, ResetOnDrop, Transport};
 use super::url::Address;
 use crate::tokio_runtime::{random, within};
 
@@ -233,7 +233,7 @@ async fn dial(address: &Address, limit: Duration) -> io::Result<Socket> {
         match within(share, TcpStream::connect(resolved)).await {
             Some(Ok(stream)) => {
                 configure(&stream)?;
-                let socket = Socket::of(Kind::Plain(Transport::Tcp(stream)));
+                let socket = Socket::of(Kind::Plain(Transport::Tcp(ResetOnDrop::new(stream))));
                 return Ok(socket.in_plain_text_to(resolved.ip()));
             }
             Some(Err(error)) => failure = error,
@@ -262,7 +262,7 @@ fn configure(stream: &TcpStream) -> io::Result<()> {
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
     use tokio::net::TcpListener;
 
     use super::super::{ConnectOptions, Redis, ServerUrl};
@@ -309,6 +309,24 @@ mod tests {
         assert!(socket.keepalive().unwrap());
         #[cfg(target_os = "linux")]
         assert_eq!(socket.tcp_user_timeout().unwrap(), Some(UNACKNOWLEDGED_MAX));
+    }
+
+    #[tokio::test]
+    async fn a_stream_resets_on_close_although_another_process_has_its_descriptor() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let Ok(SocketAddr::V4(to)) = listener.local_addr() else { panic!("an IPv4 address") };
+        let address = Address::Tcp { host: to.ip().to_string(), port: to.port() };
+        let socket = dial(&address, Duration::from_secs(20)).await.unwrap();
+        let (mut server, _) = listener.accept().await.unwrap();
+        let Kind::Plain(Transport::Tcp(stream)) = &socket.kind else { panic!("a TCP stream") };
+        // The copy that a forked child has of each descriptor.
+        let copy = SockRef::from(stream.get()).try_clone().unwrap();
+        drop(socket);
+        let mut byte = [0];
+        let read = tokio::time::timeout(Duration::from_secs(20), server.read(&mut byte));
+        let error = read.await.expect("a reset arrives while the copy lives").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+        drop(copy);
     }
 
     #[tokio::test]

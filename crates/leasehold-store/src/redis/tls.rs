@@ -5,6 +5,7 @@
 mod any_certificate;
 mod encrypted;
 mod material;
+mod named;
 mod options;
 mod pem;
 

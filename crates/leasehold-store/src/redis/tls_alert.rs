@@ -27,6 +27,9 @@ fn library_error(error: &io::Error) -> Option<&Error> {
     error.get_ref()?.downcast_ref()
 }
 
+/// The name of the library's error for a certificate of a CA that a server shows as its own. It has no variant.
+const SIGNS_ITSELF: &str = "CaUsedAsEndEntity";
+
 fn fault_of(error: &Error) -> TlsFault {
     match error {
         Error::InvalidCertificate(why) => TlsFault::Server(of_server(why)),
@@ -39,7 +42,7 @@ fn fault_of(error: &Error) -> TlsFault {
     }
 }
 
-const fn of_server(error: &CertificateError) -> &'static str {
+fn of_server(error: &CertificateError) -> &'static str {
     match error {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             "it has expired; renew it, or correct the clock of this machine"
@@ -59,6 +62,9 @@ const fn of_server(error: &CertificateError) -> &'static str {
         }
         CertificateError::BadSignature => {
             "its signature is wrong; check that `ca_file` is that of its issuer"
+        }
+        CertificateError::Other(other) if format!("{other:?}").contains(SIGNS_ITSELF) => {
+            "it is a CA's certificate, as `openssl req -x509` makes it; name it by `ca_file` to trust exactly this one"
         }
         _ => "it is not well-formed, or uses what this client does not support",
     }

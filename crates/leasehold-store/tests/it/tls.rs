@@ -95,6 +95,21 @@ async fn a_certificate_that_is_not_valid_is_refused_with_what_to_check() {
 }
 
 #[tokio::test]
+async fn a_certificate_that_signs_itself_is_trusted_if_it_is_named() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let server = TlsServer::start(&authority, &authority.itself(), false);
+    let says = "name it by `ca_file` to trust exactly this one";
+    assert_refused(&server, Tls::new().ca_file(other.file()), says).await;
+    assert_refused(&server, Tls::new(), says).await;
+    for provider in providers() {
+        let redis = connect(&server.tls_url(), Tls::new().ca_file(authority.file()).provider(provider)).await;
+        run(&redis.unwrap(), call(&SET, "k", 1)).await.unwrap();
+    }
+    server.show(&other.itself());
+    assert_refused(&server, Tls::new().ca_file(authority.file()), says).await;
+}
+
+#[tokio::test]
 async fn a_client_certificate_is_shown_where_the_server_requires_one() {
     let authority = Authority::new();
     let server = TlsServer::start(&authority, &authority.server(&NAMES), true);
@@ -116,7 +131,12 @@ async fn a_port_that_speaks_the_other_way_is_named() {
     let (authority, server) = started();
     let plain = format!("redis://localhost:{}", server.tls_port());
     let error = connect(&plain, Tls::new()).await.unwrap_err();
-    println!("{}", error_chain(&error));
+    assert!(error_chain(&error).contains("a URL that begins with `rediss`"), "{}", error_chain(&error));
+    let address = Address::Tcp { host: "localhost".into(), port: server.tls_port() };
+    let options = ConnectOptions::default();
+    let url: ServerUrl = plain.parse().unwrap();
+    let error = query(&url, (Peer::Server, &address), &[&["PING"]], &options).await.unwrap_err();
+    assert!(error_chain(&error).contains("a URL that begins with `rediss`"), "{}", error_chain(&error));
     let encrypted = server.url().replace("redis:", "rediss:");
     let options = ConnectOptions::default().timeout(SOON).tls(Tls::new().ca_file(authority.file()));
     let error = Redis::connect(&encrypted.parse().unwrap(), options).await.unwrap_err();

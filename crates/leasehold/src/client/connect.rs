@@ -162,8 +162,9 @@ async fn to_redis(url: &str, options: ConnectOptions) -> Result<Arc<Handle>, Con
     #[cfg(feature = "tracing")]
     {
         use crate::observe::reporter::{Notice, tell};
-        redis_options.plain_text_notice =
-            Some(redis::PlainTextNotice::new(|server| tell(Notice::PlainText { server: server.to_string() })));
+        redis_options.plain_text_notice = Some(redis::PlainTextNotice::new(|server| {
+            tell(Notice::PlainText { server: server.to_string() })
+        }));
         redis_options.missing_notice =
             Some(|connected, wanted| tell(Notice::MissingReplicas { connected, wanted }));
     }
@@ -171,7 +172,12 @@ async fn to_redis(url: &str, options: ConnectOptions) -> Result<Arc<Handle>, Con
     redis_options.sentinel_credentials = options.sentinel_credentials.clone();
     redis_options.dialer = options.dialer.clone();
     #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-    let redis_options = redis_options.tls(options.tls.clone().unwrap_or_default()).sentinel_tls(options.sentinel_tls.clone());
+    let redis_options =
+        redis_options.tls(options.tls.clone().unwrap_or_default()).sentinel_tls(options.sentinel_tls.clone());
+    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+    if redis_options.trusts_names_in_plain_text(&url) {
+        return Err(ConnectError::UnverifiedServer { server });
+    }
     let open = async move || match lazy {
         true => Redis::lazy(&url, redis_options),
         false => Redis::connect(&url, redis_options).await,

@@ -31,6 +31,13 @@ pub enum ConnectError {
         /// The URL, with its password masked.
         server: String,
     },
+    /// The sentinels are asked in plain text, and any name would do in the certificate of the server that they name: whoever
+    /// answers for a sentinel would choose the server, which gets the password. Nothing was sent.
+    #[non_exhaustive]
+    UnverifiedServer {
+        /// The URL, with its password masked.
+        server: String,
+    },
     /// The watchdog's lease, or the default lease of a primitive, is outside its bounds.
     Lease(LeaseError),
     /// The key prefix makes every name invalid.
@@ -91,6 +98,11 @@ impl fmt::Display for ConnectError {
                 "no connection to {server}: TLS is set, but this URL is not encrypted; write `rediss` in place of `redis`, or \
                  leave TLS out"
             ),
+            Self::UnverifiedServer { server } => write!(
+                f,
+                "no connection to {server}: sentinels in plain text would choose the name in the server's certificate; set \
+                 `server_name` or `ca_file`, or encrypt the sentinels"
+            ),
             Self::Lease(error) => write!(f, "a default lease cannot be used: {error}"),
             Self::KeyPrefix(error) => write!(f, "the key prefix cannot be used: {error}"),
             Self::ClientName => {
@@ -110,6 +122,9 @@ impl fmt::Debug for ConnectError {
                 f.debug_struct("TooShort").field("setting", setting).field("given", given).finish()
             }
             Self::NotEncrypted { server } => f.debug_struct("NotEncrypted").field("server", server).finish(),
+            Self::UnverifiedServer { server } => {
+                f.debug_struct("UnverifiedServer").field("server", server).finish()
+            }
             Self::Lease(error) => f.debug_tuple("Lease").field(error).finish(),
             Self::KeyPrefix(error) => f.debug_tuple("KeyPrefix").field(error).finish(),
             Self::ClientName => f.write_str("ClientName"),

@@ -346,3 +346,58 @@ async fn a_missing_command_permission_is_an_error_and_leaves_nothing_locked() {
     assert_eq!(source.kind, StoreErrorKind::PermissionDenied);
     eventually("the undo", || is_free(&server, "job")).await;
 }
+
+/// The messages of an error and of its causes, as a report shows them.
+fn report(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut said = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        said.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    said
+}
+
+#[tokio::test]
+async fn a_server_of_another_kind_is_told_in_words() {
+    let server = RedisServer::start();
+    let port = server.port();
+    for (url, says) in [
+        (format!("redis+cluster://127.0.0.1:{port}"), "the server is no node of a cluster"),
+        (format!("redis+sentinel://127.0.0.1:{port}/orders"), "the server is no sentinel"),
+    ] {
+        let builder = Client::builder().timeout(ms(500));
+        let error = builder.connect(&url).await.unwrap_err();
+        assert!(report(&error).contains(says), "{}", report(&error));
+        assert!(report(&error).contains("`redis://`"), "{}", report(&error));
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_quotes_the_password_shows_it_to_nobody() {
+    const CANARY: &str = "canary-7f3a-password";
+    let server = RedisServer::with(&["--rename-command", "AUTH", ""]);
+    let url = format!("redis://:{CANARY}@127.0.0.1:{}", server.port());
+    let (_, error) = refused(Client::connect(&url).await);
+    let said = all_texts(&error) + &report(&error);
+    assert!(!said.contains("canary"), "{said}");
+    assert!(said.contains("unknown command 'AUTH'") && said.contains("***"), "{said}");
+}
+
+#[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+#[tokio::test]
+async fn sentinels_in_plain_text_do_not_choose_the_name_of_a_certificate() {
+    use leasehold::{SentinelTls, Tls};
+    let url = "rediss+sentinel://:canary-7f3a@127.0.0.1:1/orders";
+    let connect = async |tls: Tls| {
+        let builder = Client::builder().tls(tls).sentinel_tls(SentinelTls::PlainText).timeout(ms(200));
+        builder.connect(url).await.unwrap_err()
+    };
+    let error = connect(Tls::new()).await;
+    assert!(matches!(error, ConnectError::UnverifiedServer { .. }), "{error:?}");
+    assert!(!all_texts(&error).contains("canary"), "{error:?}");
+    for named in [Tls::new().server_name("redis.example"), Tls::new().ca_pem("a CA")] {
+        let error = connect(named).await;
+        assert!(matches!(error, ConnectError::Store { .. }), "it tries to connect: {error:?}");
+    }
+}

@@ -210,3 +210,19 @@ fn runtimes_that_end_under_load_disturb_no_call() {
         });
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_the_program_holds_and_moves_is_not_that_of_the_client() {
+    let server = RedisServer::start();
+    let builder = Client::builder().timeout(ms(1_000)).watchdog(ms(3_000));
+    let client = builder.connect(&server.url()).await.unwrap();
+    let guard = client.lock("kept").lock().await.unwrap();
+    for hour in 0..50 {
+        tokio::time::advance(SOON * 100).await;
+        let outcome = client.lock("job").lock().await;
+        let inner = outcome.unwrap_or_else(|error| panic!("hour {hour}: {error}"));
+        inner.release().await.unwrap();
+        assert!(guard.is_held(), "hour {hour}");
+    }
+    guard.release().await.unwrap();
+}

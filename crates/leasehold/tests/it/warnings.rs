@@ -5,7 +5,7 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Once};
+use std::sync::{Arc, Condvar, Mutex, Once};
 use std::time::Duration;
 
 use leasehold::{Address, Client, ClientBuilder, Confirm, Dial, OnMissing, Socket};
@@ -19,9 +19,13 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use crate::support::{eventually, ms};
+use crate::support::{eventually, ms, soon};
 
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// The log pipe, which stands still for lines with this text while it is stuck.
+static PIPE: (Mutex<bool>, Condvar) = (Mutex::new(true), Condvar::new());
+const STUCK: &str = "wanted=78";
 
 /// A subscriber that keeps each event as a line. Clients warn on threads of their own, so it is that of the program.
 struct Lines;
@@ -50,7 +54,12 @@ impl Subscriber for Lines {
     fn event(&self, event: &Event<'_>) {
         let mut line = Line(event.metadata().level().to_string());
         event.record(&mut line);
+        let stands_still = line.0.contains(STUCK);
         LINES.lock().unwrap().push(line.0);
+        if stands_still {
+            let (is_stuck, flows) = &PIPE;
+            drop(flows.wait_while(is_stuck.lock().unwrap(), |is_stuck| *is_stuck).unwrap());
+        }
     }
 
     fn enter(&self, _: &Id) {}
@@ -82,6 +91,23 @@ async fn missing_replicas_are_a_warning_once_until_they_are_back() {
     let [line] = &warnings("wanted=77")[..] else { panic!("{:?}", warnings("")) };
     assert!(line.starts_with("WARN ") && line.contains("connected=0"), "{line}");
     assert!(line.contains("replicas are missing"), "{line}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_stands_still_stops_no_renewal() {
+    collect();
+    let server = RedisServer::start();
+    let builder = Client::builder().replicas(Confirm::AtLeast(78)).on_missing(OnMissing::Warn);
+    let client = builder.connect(&server.url()).await.unwrap();
+    let guard = soon("the lock", client.lock("job").watchdog(ms(600)).lock()).await.unwrap();
+    eventually("the warning", || !warnings(STUCK).is_empty()).await;
+    let renewals = || server.commandstats().get("pexpire").copied().unwrap_or_default();
+    let before = renewals();
+    eventually("renewals beyond the first lease", || renewals() >= before + 6).await;
+    assert!(guard.is_held());
+    soon("the release", guard.release()).await.unwrap();
+    *PIPE.0.lock().unwrap() = false;
+    PIPE.1.notify_all();
 }
 
 const PUBLIC: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 7);

@@ -15,7 +15,8 @@ const MAP: Check = Check {
 };
 
 pub(super) fn check(fleet: &Fleet) -> Vec<Finding> {
-    let run = "start the server, or correct the address, the encryption (`rediss`), the login or the certificate";
+    let run =
+        "start the server, or correct the address, the encryption (`rediss`), the login or the certificate";
     let gone = fleet.unreachable.iter();
     let gone = gone.map(|(node, reason)| REACHABLE.fail(reason.clone(), run).on(node));
     let here = fleet.nodes.iter().map(|facts| {

@@ -21,7 +21,7 @@ use super::super::url::Address;
 use super::super::wire::IN_FLIGHT_MAX;
 use super::*;
 use crate::sharding::ShardedPubsub;
-use crate::tokio_runtime::{after, pause, pause_until};
+use crate::tokio_runtime::{clock, pause, pause_until};
 
 static SET: Script = Script::new(
     Verb::Acquire,
@@ -189,7 +189,7 @@ async fn an_unreachable_server_is_dialed_at_one_rate_for_any_number_of_calls() {
         let store = world.store();
         let all = join_all((0..waiters).map(|_| insist(&store)));
         let mut all = pin!(all.fuse());
-        let back = after(Duration::from_secs(10));
+        let back = clock() + Duration::from_secs(10);
         match select(&mut all, pin!(pause_until(back))).await {
             Either::Left(_) => panic!("the server is down"),
             Either::Right(_) => world.is_up.store(true, Ordering::Relaxed),
@@ -199,7 +199,7 @@ async fn an_unreachable_server_is_dialed_at_one_rate_for_any_number_of_calls() {
         assert!((24..=48).contains(&dialed), "{waiters} waiters, {dialed} attempts");
         all.await;
         assert_eq!(world.dialled(), dialed + 1);
-        assert!(after(Duration::ZERO) <= back + Duration::from_millis(500), "found soon after it was back");
+        assert!(clock() <= back + Duration::from_millis(500), "found soon after it was back");
         assert_eq!(world.ran().len(), waiters);
     }
 }
@@ -213,8 +213,8 @@ async fn a_server_without_useful_replies_is_dialed_at_the_same_rate() {
         let world = World::up();
         *world.answer.lock().unwrap() = answer;
         let store = world.store();
-        let end = after(Duration::from_secs(10));
-        while after(Duration::ZERO) < end {
+        let end = clock() + Duration::from_secs(10);
+        while clock() < end {
             assert_eq!(store.run(call("v"), LONG).await.unwrap_err().kind, kind);
         }
         assert!((24..=48).contains(&world.dialled()), "{}", world.dialled());
@@ -225,7 +225,7 @@ async fn a_server_without_useful_replies_is_dialed_at_the_same_rate() {
 async fn a_connection_that_was_useful_is_replaced_at_once() {
     let world = World::up();
     let store = world.store();
-    let begin = after(Duration::ZERO);
+    let begin = clock();
     for round in 1..100 {
         store.run(call("v"), LONG).await.unwrap();
         *world.answer.lock().unwrap() = "-READONLY a failover\r\n";
@@ -233,7 +233,7 @@ async fn a_connection_that_was_useful_is_replaced_at_once() {
         *world.answer.lock().unwrap() = "$-1\r\n";
         assert_eq!(world.dialled(), round);
     }
-    assert_eq!(after(Duration::ZERO), begin);
+    assert_eq!(clock(), begin);
 }
 
 #[tokio::test(start_paused = true)]
@@ -496,7 +496,7 @@ async fn a_call_ends_within_two_timeouts_whatever_the_server_answers() {
     let world = World::up();
     let store = world.store();
     *world.pace.lock().unwrap() = SHORT / 20;
-    let begun = after(Duration::ZERO);
+    let begun = clock();
     let outcomes = join_all((0..50).map(|number| store.run(call(&number.to_string()), SHORT))).await;
     // 39 answers have come by then, and the 40th at that time.
     assert!(outcomes[..39].iter().all(Result::is_ok));
@@ -504,7 +504,7 @@ async fn a_call_ends_within_two_timeouts_whatever_the_server_answers() {
         let applied = outcome.as_ref().map_err(|error| error.applied);
         assert_eq!(applied, Err(Applied::Unknown));
     }
-    let took = after(Duration::ZERO) - begun;
+    let took = clock().since(begun);
     assert!((SHORT * 2..SHORT * 2 + Duration::from_millis(2)).contains(&took), "{took:?}");
 }
 

@@ -14,6 +14,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::any_certificate::AnyCertificate;
+use super::named::NamedCertificates;
 use super::options::{Tls, TlsProvider, Trust};
 use super::pem::Pem;
 use crate::redis::tls_fault::TlsFault;
@@ -73,13 +74,14 @@ impl Tls {
             Trust::Only(pem) => {
                 let text = pem.read(CA)?;
                 let mut roots = RootCertStore::empty();
-                for certificate in pem.certificates(CA, &text)? {
+                let certificates = pem.certificates(CA, &text)?;
+                for certificate in certificates.clone() {
                     roots.add(certificate).map_err(|error| pem.unusable(CA, error.to_string()))?;
                 }
                 let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
                     .build()
                     .map_err(|error| pem.unusable(CA, error.to_string()))?;
-                Ok(verifier)
+                Ok(Arc::new(NamedCertificates::new(certificates, verifier)))
             }
         }
     }

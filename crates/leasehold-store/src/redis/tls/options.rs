@@ -75,15 +75,17 @@ impl Tls {
         Self::default()
     }
 
-    /// Trusts only servers whose certificate was issued by a certificate of this file, and no longer those that the
-    /// operating system trusts.
+    /// Trusts only servers whose certificate is in this file, or was issued by a certificate of this file, and no longer
+    /// those that the operating system trusts. A server's own certificate in the file, such as `openssl req -x509` makes,
+    /// is a pin: exactly this certificate is trusted, whatever its names and its dates.
     #[must_use]
     pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.trust = Trust::Only(Pem::File(path.into()));
         self
     }
 
-    /// Trusts only servers whose certificate was issued by a certificate of this PEM text.
+    /// Trusts only servers whose certificate is in this PEM text, or was issued by a certificate of it, as
+    /// [`ca_file`](Self::ca_file) does.
     #[must_use]
     pub fn ca_pem(mut self, certificates: impl Into<Vec<u8>>) -> Self {
         self.trust = Trust::Only(Pem::Text(certificates.into().into()));
@@ -111,6 +113,11 @@ impl Tls {
     pub fn server_name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.server_name = Some(name.into());
         self
+    }
+
+    /// Returns true if the name of the server in a certificate is all that tells it from other servers.
+    pub(in crate::redis) const fn accepts_any_name(&self) -> bool {
+        matches!(self.trust, Trust::System) && self.server_name.is_none()
     }
 
     /// Chooses the implementation of the cryptography, in a build that has both.

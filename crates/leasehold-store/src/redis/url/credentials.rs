@@ -36,6 +36,11 @@ impl Credentials {
         Self { user: None, password: password.into(), lifetime: None }
     }
 
+    /// Returns the password, for the mask of errors.
+    pub(crate) fn secret(&self) -> &str {
+        &self.password
+    }
+
     /// Sets the time for which the password is valid from now on (default: without end).
     ///
     /// The client asks its provider for others after three quarters of this time, and logs in again with them on all

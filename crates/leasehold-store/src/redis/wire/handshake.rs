@@ -22,6 +22,7 @@ use super::encode;
 use super::facts::ServerFacts;
 use super::login::Login;
 use super::part::Part;
+use super::secret::Secret;
 use super::value::{Value, malformed, server_error};
 use crate::redis::channels::{Channels, PROBE};
 use crate::redis::connect::ConnectOptions;
@@ -88,6 +89,7 @@ pub(super) struct Handshake {
     resp3: bool,
     is_denied: bool,
     channels: Option<Channels>,
+    secret: Secret,
 }
 
 /// The outcome of a handshake.
@@ -155,6 +157,7 @@ impl Handshake {
             resp3: false,
             is_denied: false,
             channels: terms.channels,
+            secret: Secret::new(terms.login().map(Credentials::secret)),
         }
     }
 
@@ -162,11 +165,12 @@ impl Handshake {
     /// answer is missing.
     pub(super) fn answer(&mut self, value: Value, out: &mut Vec<u8>) -> Result<Option<Greeted>, Failure> {
         let step = self.steps.pop_front().ok_or_else(malformed)?;
+        let value = self.secret.masked(value);
         match (step, value) {
             (Step::Login, value) if value.is_text("OK") => {}
             (Step::Ping, value) if value.is_text("PONG") => {}
             (Step::Ping, Value::Error(text)) => {
-                self.greeting = read_excuse(server_error(&text).of_connect())?;
+                self.greeting = read_excuse(server_error(&text).of_unsent())?;
             }
             (Step::Login, Value::Error(text)) => return Err(server_error(&text)),
             (Step::Login | Step::Ping, _) => return Err(malformed()),
@@ -205,7 +209,8 @@ impl Handshake {
             (Step::Publish, value) => self.is_denied |= is_denied(&value),
             // Redis 6 knows neither the command nor the check, and a server without scripts no EVAL either.
             (Step::MaySubscribe, Value::Error(text)) if is_unknown(&text) => {
-                encode::command(out, &["EVAL", "return 1", "0"]);
+                // With a key, since a proxy or a setting may refuse scripts without keys, and each lock has one.
+                encode::command(out, &["EVAL", "return 1", "1", PROBE]);
                 self.steps.push_back(Step::Eval);
             }
             // A user who may not run the command may still have the right.
@@ -230,6 +235,11 @@ impl Handshake {
             }
         }
         Ok(if self.steps.is_empty() { self.end(out) } else { None })
+    }
+
+    /// Returns the password that later errors of the server must not repeat.
+    pub(super) fn into_secret(self) -> Secret {
+        self.secret
     }
 
     /// Ends the handshake, unless the server needs further commands to be identified.

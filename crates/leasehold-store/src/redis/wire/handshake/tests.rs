@@ -133,10 +133,20 @@ fn a_failed_login_ends_the_handshake_and_repeats_no_password() {
         ("+OK\r\n+OK\r\n-ERR max number of clients reached\r\n", Kind::TooManyClients),
     ] {
         let mut server = Server::greeted_by(url, &ConnectOptions::default(), Some(PLAIN));
-        let failure = server.says(says).unwrap_err().of_connect().during(Verb::Connect, "".into());
+        let failure = server.says(says).unwrap_err().of_unsent().during(Verb::Connect, "".into());
         assert_eq!(failure.kind, kind, "{says}");
         let source = std::error::Error::source(&failure).map(ToString::to_string).unwrap_or_default();
         assert!(!format!("{failure:?} {source}").contains("hunter2"), "{says}");
+    }
+}
+
+#[test]
+fn a_server_whose_refusal_is_unknown_is_quoted() {
+    for text in ["ERR unknown command 'PING', with args beginning with: ", "ERR this account is suspended"] {
+        let failure =
+            Server::first().says(&format!("-{text}\r\n")).unwrap_err().during(Verb::Connect, "".into());
+        let source = std::error::Error::source(&failure).map(ToString::to_string).unwrap_or_default();
+        assert!(source.contains(text.trim_end()), "{source}");
     }
 }
 
@@ -252,7 +262,7 @@ fn a_server_without_scripts_fails_the_connect_and_is_told_what_it_lacks() {
     {
         let mut server = Server::first();
         assert!(server.says(old).unwrap().is_none());
-        assert_eq!(server.sent(), ["EVAL 0"], "Redis 6 has scripts, and not the command");
+        assert_eq!(server.sent(), ["EVAL 1 leasehold:probe"], "Redis 6 has scripts, and not the command");
         assert_eq!(facts(server.says(&format!("{answer}\r\n"))), PLAIN);
     }
     for (answer, says) in [

@@ -17,6 +17,7 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::sync::oneshot;
 use tokio::task::{unconstrained, yield_now};
 
+use crate::runtime::news::News;
 use crate::runtime::shared::{Command, Shared};
 
 /// The recipient of a call's result.
@@ -54,6 +55,7 @@ async fn run<S: Store, A: Alarm>(shared: Arc<Shared>, store: S, mut alarm: A, ti
     let mut tasks = FuturesUnordered::new();
     let mut subscriptions = BTreeMap::new();
     let mut commands = VecDeque::new();
+    let mut news = News::default();
     while let Some((added, next)) = shared.take_commands() {
         commands.extend(added);
         for command in commands.drain(..commands.len().min(TURN)) {
@@ -81,14 +83,18 @@ async fn run<S: Store, A: Alarm>(shared: Arc<Shared>, store: S, mut alarm: A, ti
                     yield_now().await;
                 }
             }
-            Some(message) = heard.recv() => deliver(&shared, message),
-            Some(()) = tasks.next() => {}
+            // Renewals come before messages, of which a stranger may send any number.
             () = alarm.wait_until(next) => shared.step_awake(Event::Tick),
+            Some(()) = tasks.next() => {}
+            Some(message) = heard.recv() => news.add(message),
             () = shared.notified() => {}
-            () = yield_now(), if !commands.is_empty() => {}
+            () = yield_now(), if !commands.is_empty() || !news.is_empty() => {}
         }
         while let Ok(message) = heard.try_recv() {
-            deliver(&shared, message);
+            news.add(message);
+        }
+        for event in news.take(TURN) {
+            shared.step_awake(event);
         }
     }
 }
@@ -131,13 +137,6 @@ fn listen<S: Store>(
         | Action::Trusted(..)
         | Action::Complete(..) => {}
     }
-}
-
-fn deliver(shared: &Shared, message: Heard) {
-    shared.step_awake(match message {
-        Heard::Listening(channel) => Event::Listening(channel),
-        Heard::Message(channel, _) => Event::Message(channel),
-    });
 }
 
 #[cfg(test)]

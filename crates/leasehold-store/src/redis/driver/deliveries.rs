@@ -1,5 +1,6 @@
 //! What a step leaves to do outside the lock.
 
+use std::collections::BTreeMap;
 use std::sync::Weak;
 use std::task::Waker;
 
@@ -10,6 +11,7 @@ use tokio::sync::oneshot;
 use super::super::connect::MissingNotice;
 use super::super::foreign::guarded_value;
 use super::super::socket::Socket;
+use super::super::wire::SubscriberId;
 use crate::store::{Heard, Outcomes};
 
 /// The outcome of a call.
@@ -27,6 +29,8 @@ pub(super) struct Deliveries {
     pub(super) replaced: Vec<Scope>,
     pub(super) to: Option<Weak<dyn Outcomes>>,
     pub(super) heard: Vec<(UnboundedSender<Heard>, Heard)>,
+    /// The number of messages of each subscriber.
+    messages: BTreeMap<SubscriberId, usize>,
     pub(super) opened: Option<Opened>,
     pub(super) closed: Vec<Socket>,
     /// The replicas that are missing, connected and wanted, and who hears of them.
@@ -34,7 +38,23 @@ pub(super) struct Deliveries {
     pub(super) wakers: Vec<Waker>,
 }
 
+/// The most messages of one subscriber in one turn. A message is a hint, and one is as good as many, but for the echoes of
+/// the client's own calls, of which there are fewer.
+const MESSAGES_MAX: usize = 1024;
+
 impl Deliveries {
+    /// Adds an event of a subscriber, unless it is one of far too many messages.
+    pub(super) fn hear(&mut self, id: SubscriberId, hear: &UnboundedSender<Heard>, heard: Heard) {
+        if matches!(heard, Heard::Message(..)) {
+            let messages = self.messages.entry(id).or_default();
+            *messages += 1;
+            if *messages > MESSAGES_MAX {
+                return;
+            }
+        }
+        self.heard.push((hear.clone(), heard));
+    }
+
     pub(super) fn deliver(self) {
         for socket in self.closed {
             let _ = guarded_value(|| drop(socket));

@@ -182,7 +182,9 @@ impl State {
                     None => {}
                 },
                 Output::Heard(id, heard) => {
-                    deliveries.heard.extend(self.subscribers.get(&id).map(|hear| (hear.clone(), heard)));
+                    if let Some(hear) = self.subscribers.get(&id) {
+                        deliveries.hear(id, hear, heard);
+                    }
                 }
                 Output::Replaced(scope) => deliveries.replaced.push(scope),
             }

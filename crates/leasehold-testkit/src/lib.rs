@@ -16,4 +16,5 @@ pub mod fleets;
 pub mod lateness;
 pub mod proxy;
 pub mod servers;
+pub mod sharding_proxy;
 pub mod wait;

@@ -26,7 +26,7 @@ const SHARDED_LISTENING: [&str; 2] = ["ssubscribe", "sunsubscribe"];
 /// The commands with which a client finds its way in a cluster.
 const CLUSTER: [&str; 3] = ["asking", "cluster|info", "cluster|shards"];
 /// The command with which a client asks an address that is not a cluster's whether one server is behind it. Without the
-/// right, calls on different names share no command, and a lock of several names is refused.
+/// right, calls on different names share no command, and a lock of several names with one hash tag is refused.
 const ONE_SERVER: [&str; 1] = ["info"];
 /// The command with which a client asks a server that a sentinel named for its role.
 const BEHIND_SENTINELS: [&str; 1] = ["role"];

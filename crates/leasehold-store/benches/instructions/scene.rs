@@ -14,6 +14,9 @@ use leasehold_store::redis::{ConnectOptions, ServerUrl};
 const GREETING: &[u8] = b"+PONG\r\n-ERR unknown command 'HELLO'\r\n:0\r\n:1\r\n";
 /// The answer to an acquire of a free lock.
 const FREE: &[u8] = b"$-1\r\n";
+/// The answer to the question which server is behind the connection, and the number of questions after the first.
+const RUN_ID: &[u8] = b"$2\r\nid\r\n";
+const QUESTIONS: usize = 32;
 const TIMEOUT: Duration = Duration::from_secs(3);
 /// The rounds before the operation. They send the scripts, and bring the wire and the allocator their memory.
 const WARM_UP_ROUNDS: usize = 20;
@@ -54,6 +57,9 @@ impl Scene {
         let id = scene.connection.expect("the wire dials");
         scene.input(Input::Connected(id));
         scene.input(Input::Bytes(id, GREETING));
+        if calls > 1 {
+            scene.prove();
+        }
         for _ in 0..WARM_UP_ROUNDS {
             scene.calls.extend((0..calls).map(acquire));
             scene.submit();
@@ -66,6 +72,16 @@ impl Scene {
         scene.calls.extend((0..calls).map(acquire));
         scene.replies = 0;
         scene
+    }
+
+    /// Lets the connection learn that one server is behind it, so that calls on several names share a command.
+    fn prove(&mut self) {
+        self.calls.extend((0..3).map(acquire));
+        (0..3).for_each(|_| self.submit());
+        self.says(FREE);
+        self.says(RUN_ID);
+        self.says(&FREE.repeat(2));
+        self.says(&RUN_ID.repeat(QUESTIONS));
     }
 
     /// Checks that each call has its reply.

@@ -18,11 +18,11 @@ use super::{Admin, Harness, next};
 
 /// The first attempt of a caller that waits.
 pub(super) const FRESH: CallContext =
-    CallContext { once: false, refused: false, granted: false, uncertain: false };
+    CallContext { once: false, refused: false, expired: false, uncertain: false };
 /// The only attempt of a caller that does not wait.
 pub(super) const ONCE: CallContext = CallContext { once: true, ..FRESH };
-/// A call for a granted acquire.
-pub(super) const GRANTED: CallContext = CallContext { granted: true, ..FRESH };
+/// A release whose marker can have expired.
+pub(super) const EXPIRED: CallContext = CallContext { expired: true, ..FRESH };
 /// A call after an earlier call that may still arrive.
 pub(super) const UNCERTAIN: CallContext = CallContext { uncertain: true, ..FRESH };
 
@@ -117,7 +117,7 @@ impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
     /// Returns the calls of an acquire, and of the release after its grant.
     pub(super) fn acquire_and_release(&self, recipe: &'static Recipe, who: (u64, u32)) -> (Call, Call) {
         let acquire = self.call(recipe, who, 30_000, FRESH, |execute| (recipe.acquire)(execute));
-        (acquire, self.call(recipe, who, 30_000, GRANTED, |execute| (recipe.release)(execute)))
+        (acquire, self.call(recipe, who, 30_000, FRESH, |execute| (recipe.release)(execute)))
     }
 
     /// Returns the number under the counter's own key, empty without the key.

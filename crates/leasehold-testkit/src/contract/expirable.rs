@@ -10,7 +10,7 @@ use leasehold_proto::recipe::{Remaining, semaphore};
 use leasehold_proto::{Lease, PermitId, Recipe, Reply};
 use leasehold_store::Store;
 
-use super::counters::{Counter, FRESH, GRANTED, id, operation};
+use super::counters::{Counter, FRESH, id, operation};
 use super::{Admin, Harness, until};
 
 behaviors! {
@@ -106,7 +106,7 @@ async fn an_expired_permit_is_reclaimed_and_published_once<S: Store, A: Admin>(h
     assert_eq!(pe.acquire(EXPIRABLE, (3, 2), FRESH).await, Reply::Nil);
     listener.receives("2").await;
     assert_eq!((pe.value(), census(&pe).await), ("0".into(), (0, 2)));
-    assert_eq!(pe.release(EXPIRABLE, (1, 2), GRANTED).await, Reply::Int(0), "a late release adds nothing");
+    assert_eq!(pe.release(EXPIRABLE, (1, 2), FRESH).await, Reply::Int(0), "a late release adds nothing");
     assert_eq!(pe.value(), "0");
     listener.receives_nothing().await;
 }
@@ -133,23 +133,19 @@ async fn a_release_returns_each_once<S: Store, A: Admin>(harness: &Harness<'_, S
     let pe = pe(harness, "5");
     let mut listener = pe.listen(pe.channel()).await;
     pe.acquire(EXPIRABLE, (1, 3), FRESH).await;
-    assert_eq!(pe.release(EXPIRABLE, (1, 3), GRANTED).await, Reply::Int(2), "one connection listens");
+    assert_eq!(pe.release(EXPIRABLE, (1, 3), FRESH).await, Reply::Int(2), "one connection listens");
     listener.receives("5").await;
-    assert_eq!(pe.release(EXPIRABLE, (1, 3), GRANTED).await, Reply::Int(0));
+    assert_eq!(pe.release(EXPIRABLE, (1, 3), FRESH).await, Reply::Int(0));
     listener.receives_nothing().await;
     pe.acquire(EXPIRABLE, (4, 2), FRESH).await;
     harness.execute(expirable::release_ids(&pe.name, &operation(1), &[id(5)])).await;
     listener.receives("1").await;
-    assert_eq!(
-        pe.release(EXPIRABLE, (4, 2), GRANTED).await,
-        Reply::Int(0),
-        "one of them was returned before"
-    );
+    assert_eq!(pe.release(EXPIRABLE, (4, 2), FRESH).await, Reply::Int(0), "one of them was returned before");
     listener.receives("5").await;
     pe.acquire_for(EXPIRABLE, (6, 2), 10, FRESH).await;
     until("them to end", async || (census(&pe).await == (5, 0)).then_some(())).await;
     assert_eq!(
-        pe.release(EXPIRABLE, (6, 2), GRANTED).await,
+        pe.release(EXPIRABLE, (6, 2), FRESH).await,
         Reply::Int(0),
         "too late, and returned all the same"
     );

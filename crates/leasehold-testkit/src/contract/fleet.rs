@@ -14,7 +14,7 @@ use leasehold_proto::{Answer, LockCalls, Recipe, Reply, StoreErrorKind};
 use leasehold_store::{Heard, Store};
 use tokio::sync::mpsc::unbounded_channel;
 
-use super::counters::{Counter, FRESH, GRANTED, id};
+use super::counters::{Counter, FRESH, id};
 use super::fair::Queue;
 use super::lock_harness::{LONG, LockHarness, owner};
 use super::{Admin, Harness, next, timed, until};
@@ -238,9 +238,9 @@ async fn a_shortened_permit_has_expired_at_the_first_renewal_after_its_end<S: St
     })
     .await;
     assert_eq!(pe.renew(&EXPIRABLE_SEMAPHORE, (1, 1), 30_000).await, Reply::Int(0), "another one has it");
-    assert_eq!(pe.release(&EXPIRABLE_SEMAPHORE, (1, 1), GRANTED).await, Reply::Int(0));
+    assert_eq!(pe.release(&EXPIRABLE_SEMAPHORE, (1, 1), FRESH).await, Reply::Int(0));
     assert_eq!(pe.value(), "0");
-    assert_eq!(pe.release(&EXPIRABLE_SEMAPHORE, (2, 1), GRANTED).await, Reply::Int(1));
+    assert_eq!(pe.release(&EXPIRABLE_SEMAPHORE, (2, 1), FRESH).await, Reply::Int(1));
 }
 
 /// Returns a Lua string literal with any bytes.

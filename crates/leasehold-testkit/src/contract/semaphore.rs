@@ -9,14 +9,16 @@ use leasehold_proto::recipe::semaphore::{self, FIFO_SEMAPHORE, SEMAPHORE};
 use leasehold_proto::{Recipe, Reply};
 use leasehold_store::Store;
 
-use super::counters::{Counter, FRESH, GRANTED, ONCE, UNCERTAIN, operation};
+use super::counters::{Counter, EXPIRED, FRESH, ONCE, UNCERTAIN, operation};
 use super::{Admin, Harness, until};
 
 behaviors! {
     permits_are_acquired_when_enough_are_available,
     a_duplicate_acquire_takes_permits_once,
     a_release_returns_acquired_permits_once,
-    only_the_first_attempt_of_a_release_works_without_a_marker,
+    a_release_without_a_marker_counts_only_if_the_marker_can_have_expired,
+    a_semaphore_whose_lifetime_is_over_stays_gone,
+    permits_do_not_bring_a_deleted_semaphore_back,
     late_calls_find_that_their_acquisition_has_ended,
     a_duplicate_operation_has_one_effect_and_the_same_reply,
     the_permit_count_is_set_once_with_or_without_an_expiry,
@@ -75,7 +77,7 @@ async fn a_release_returns_acquired_permits_once<S: Store, A: Admin>(harness: &H
         sc.set("3");
         sc.acquire(recipe, (1, 2), FRESH).await;
         let heard = if recipe.keep_alive.is_none() { Reply::Int(2) } else { TAKEN };
-        assert_eq!(sc.release(recipe, (1, 2), GRANTED).await, heard, "one connection listens");
+        assert_eq!(sc.release(recipe, (1, 2), FRESH).await, heard, "one connection listens");
         assert_eq!(sc.value(), "3");
         listener.receives("3").await;
         assert_eq!(
@@ -84,23 +86,64 @@ async fn a_release_returns_acquired_permits_once<S: Store, A: Admin>(harness: &H
             "nothing is left of an ordinary one"
         );
         assert_eq!(sc.release(recipe, (1, 2), UNCERTAIN).await, REFUSED);
-        assert_eq!(sc.release(recipe, (2, 0), GRANTED).await, TAKEN);
+        assert_eq!(sc.release(recipe, (2, 0), FRESH).await, TAKEN);
         assert_eq!(sc.value(), "3");
         listener.receives_nothing().await;
     }
 }
 
-async fn only_the_first_attempt_of_a_release_works_without_a_marker<S: Store, A: Admin>(
+async fn a_release_without_a_marker_counts_only_if_the_marker_can_have_expired<S: Store, A: Admin>(
     harness: &Harness<'_, S, A>,
 ) {
     for (sc, recipe) in both(harness) {
         sc.set("1");
-        assert_eq!(sc.release(recipe, (1, 2), FRESH).await, REFUSED, "it was never granted for certain");
-        let mut again = GRANTED;
+        assert_eq!(sc.release(recipe, (1, 2), FRESH).await, REFUSED, "there was no grant");
+        let mut again = EXPIRED;
         again.uncertain = true;
-        assert_eq!(sc.release(recipe, (2, 2), again).await, REFUSED, "an earlier attempt may have run");
-        assert_eq!(sc.release(recipe, (3, 2), GRANTED).await, TAKEN, "the marker has expired");
+        assert_eq!(sc.release(recipe, (2, 2), again).await, TAKEN, "no earlier attempt has left its zero");
+        assert_eq!(sc.release(recipe, (2, 2), again).await, REFUSED, "this one has");
         assert_eq!(sc.value(), "3");
+        assert!((1..=3_600_000).contains(&sc.pttl(&sc.marker(2))));
+    }
+}
+
+async fn a_semaphore_whose_lifetime_is_over_stays_gone<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    for (sc, recipe) in both(harness) {
+        let limited =
+            |number, ms| semaphore::try_set(&sc.name, &operation(number), 2, Some(Duration::from_millis(ms)));
+        harness.execute(limited(1, 40)).await;
+        assert_eq!(sc.acquire(recipe, (1, 1), FRESH).await, TAKEN);
+        assert!((1..=40).contains(&sc.pttl(&sc.marker(1))), "the marker ends with the semaphore");
+        assert_eq!(sc.acquire(recipe, (2, 1), UNCERTAIN).await, TAKEN);
+        let is_over = || (harness.run_command(&["EXISTS", sc.name.as_str()]) == "0").then_some(());
+        until("the end of the lifetime", async || is_over()).await;
+        let mut old = EXPIRED;
+        for context in [FRESH, UNCERTAIN, old] {
+            assert_eq!(sc.release(recipe, (1, 1), context).await, REFUSED);
+        }
+        assert_eq!(harness.run_command(&["EXISTS", sc.name.as_str()]), "0", "no release brings it back");
+        // The permits of the next semaphore of this name are its own.
+        harness.execute(limited(2, 60_000)).await;
+        old.uncertain = true;
+        for (owner, context) in [(1, FRESH), (2, UNCERTAIN), (3, old)] {
+            assert_eq!(sc.release(recipe, (owner, 1), context).await, REFUSED);
+        }
+        assert_eq!(sc.value(), "2");
+        assert_eq!(sc.acquire(recipe, (5, 1), FRESH).await, TAKEN);
+        assert_ne!(sc.release(recipe, (5, 1), FRESH).await, REFUSED);
+        assert_eq!(sc.value(), "2");
+        assert!(sc.pttl(sc.name.as_str()) > 0, "it keeps its lifetime");
+        sc.set("2");
+    }
+}
+
+async fn permits_do_not_bring_a_deleted_semaphore_back<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    for (sc, recipe) in both(harness) {
+        sc.set("3");
+        assert_eq!(sc.acquire(recipe, (1, 2), FRESH).await, TAKEN);
+        harness.run_command(&["DEL", sc.name.as_str()]);
+        assert_eq!(sc.release(recipe, (1, 2), FRESH).await, REFUSED);
+        assert_eq!(harness.run_command(&["EXISTS", sc.name.as_str(), &sc.marker(1)]), "0");
     }
 }
 
@@ -116,12 +159,12 @@ async fn late_calls_find_that_their_acquisition_has_ended<S: Store, A: Admin>(ha
         assert_eq!(sc.acquire(recipe, (2, 2), FRESH).await, REFUSED);
         // The release arrives while an earlier attempt of the acquire may still arrive.
         sc.acquire(recipe, (3, 2), UNCERTAIN).await;
-        assert_eq!(sc.release(recipe, (3, 2), GRANTED).await, TAKEN);
+        assert_eq!(sc.release(recipe, (3, 2), FRESH).await, TAKEN);
         assert_eq!(sc.acquire(recipe, (3, 2), FRESH).await, REFUSED);
         // The second attempt of the release takes effect, and then the first attempt arrives.
         sc.acquire(recipe, (4, 2), FRESH).await;
         assert_eq!(sc.release(recipe, (4, 2), UNCERTAIN).await, TAKEN);
-        assert_eq!(sc.release(recipe, (4, 2), GRANTED).await, REFUSED);
+        assert_eq!(sc.release(recipe, (4, 2), FRESH).await, REFUSED);
         assert_eq!(sc.value(), "9");
         for number in 1..=4 {
             assert_eq!(harness.run_command(&["GET", &sc.marker(number)]), "0");
@@ -178,7 +221,7 @@ async fn adding_permits_removes_an_expiry_and_acquiring_keeps_it<S: Store, A: Ad
     let minute = Some(Duration::from_secs(60));
     harness.execute(semaphore::try_set(&sc.name, &operation(1), 3, minute)).await;
     sc.acquire(&SEMAPHORE, (1, 2), FRESH).await;
-    sc.release(&SEMAPHORE, (1, 2), GRANTED).await;
+    sc.release(&SEMAPHORE, (1, 2), FRESH).await;
     harness.execute(semaphore::return_permits(&sc.name, &operation(2), 1)).await;
     assert!(sc.pttl(sc.name.as_str()) > 0);
     harness.execute(semaphore::add(&sc.name, &operation(3), 1)).await;

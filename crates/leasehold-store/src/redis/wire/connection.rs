@@ -218,7 +218,7 @@ impl CommandConnection {
             && let Some(kind) = refusal_of_slots(&value)
         {
             if kind == StoreErrorKind::CrossSlot {
-                self.proof = Proof::Several;
+                self.proof = Proof::Slots;
             }
             let calls = rows.into_calls().into_iter().filter(|call| !call.is_abandoned);
             return self.refused.extend(calls.map(|call| PendingCall { goes_alone: true, ..call }));

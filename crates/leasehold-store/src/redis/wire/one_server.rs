@@ -1,6 +1,7 @@
 //! The proof that one server is behind a connection, so that calls on different names may share a command.
 //!
-//! Invariant: a command has keys of several slots only behind a proof of the same connection.
+//! Invariant: a command has several names only behind a proof of the same connection, or in one slot of a server that has
+//! slots.
 //!
 //! # How it works
 //! A proxy in front of several servers, such as twemproxy or Envoy, sends a script to the server of its first key, and says
@@ -24,7 +25,9 @@ pub(super) enum Proof {
     Unasked,
     Asked(Question),
     One,
-    /// The names are in slots, or on several servers.
+    /// The server refuses a command with keys of several slots.
+    Slots,
+    /// The names are on several servers, and nobody says which have the same, whatever their hash tags.
     Several,
     /// The server does not say who it is.
     Withheld,
@@ -85,7 +88,7 @@ impl Proof {
             }
             (Value::Text(_), Some(_)) => Self::Several,
             (Value::Error(text), _) => match server_error(&text) {
-                failure if failure.kind == StoreErrorKind::CrossSlot => Self::Several,
+                failure if failure.kind == StoreErrorKind::CrossSlot => Self::Slots,
                 failure if failure.kind.is_transient() => Self::Failed(failure),
                 _ => Self::Withheld,
             },
@@ -97,22 +100,38 @@ impl Proof {
 
     /// Returns true if a command of these two calls may run.
     pub(super) fn joins(&self, one: &Call, other: &Call, facts: ServerFacts) -> bool {
-        (matches!(self, Self::One) && !facts.is_node) || one.slot() == other.slot()
+        match self {
+            _ if facts.is_node => one.slot() == other.slot(),
+            Self::One => true,
+            Self::Slots => one.slot() == other.slot(),
+            // Calls on one name go to one server.
+            _ => one.keys().next() == other.keys().next(),
+        }
     }
 
-    /// Returns the fate of a call. A node of a cluster, which has slots, decides itself.
+    /// Returns the fate of a call. A node of a cluster, which has slots, decides itself. The helper keys of one name are
+    /// where the name is, because the name is the first key.
     pub(super) fn fate(&self, call: &Call, facts: Option<ServerFacts>) -> Fate {
         let is_of_one = matches!(self, Self::One) || call.key_count() < 2;
         if is_of_one || facts.is_some_and(|facts| facts.is_node) {
             return Fate::Runs;
         }
-        let Some((one, other)) = call.keys_of_two_slots() else { return Fate::Runs };
+        let names = || Some((call.keys().next()?, call.keys().nth(1)?)).filter(|_| has_several_names(call));
+        let parted = call.keys_of_two_slots();
+        let Some((one, other)) = parted.or_else(names) else { return Fate::Runs };
         match self {
             Self::One => Fate::Runs,
+            Self::Slots if parted.is_none() => Fate::Runs,
             Self::Unasked | Self::Asked(_) => Fate::Waits,
-            Self::Several => Fate::Fails(Failure::of_two_slots(one, other)),
+            Self::Slots => Fate::Fails(Failure::of_two_slots(one, other)),
+            Self::Several => Fate::Fails(Failure::of_several_servers(one, other)),
             Self::Withheld => Fate::Fails(Failure::of_unknown_servers(one, other)),
             Self::Failed(failure) => Fate::Fails(failure.clone().of_unsent()),
         }
     }
+}
+
+/// Returns true if a call has keys behind those that its script declares, as that of a lock of several names has.
+fn has_several_names(call: &Call) -> bool {
+    call.key_count() > call.script().header().keys.len()
 }

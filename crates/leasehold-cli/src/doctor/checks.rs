@@ -8,6 +8,7 @@ mod durability;
 mod fixture;
 mod latency;
 mod memory;
+mod one_server;
 mod reachable;
 mod replicas;
 mod rights;
@@ -23,8 +24,8 @@ use super::finding::Finding;
 const OF_EACH: [fn(&Facts) -> Vec<Finding>; 6] =
     [memory::check, durability::check, clients::check, transport::check, clock::check, version::check];
 /// The further checks of a master, which alone runs scripts for clients.
-const OF_MASTERS: [fn(&Facts) -> Vec<Finding>; 5] =
-    [replicas::check, cluster::check, scripts::check, rights::check, latency::check];
+const OF_MASTERS: [fn(&Facts) -> Vec<Finding>; 6] =
+    [replicas::check, cluster::check, scripts::check, one_server::check, rights::check, latency::check];
 
 /// Makes all checks. The findings are grouped by server.
 pub(crate) fn all(fleet: &Fleet) -> Vec<Finding> {

@@ -119,6 +119,17 @@ pub(crate) struct Rights {
     pub(crate) missing: Vec<String>,
 }
 
+/// The servers behind an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Behind {
+    One,
+    /// The address refuses scripts with names of several slots.
+    Slots,
+    Several,
+    /// The reason why it is not known.
+    Unknown(String),
+}
+
 /// The facts of one server that keeps locks, or of a replica of one.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
@@ -136,6 +147,8 @@ pub(crate) struct Facts {
     pub(crate) clock: Known<Clock>,
     /// The result of a script on a scratch name. `None` on a replica.
     pub(crate) script: Option<Result<(), String>>,
+    /// The servers behind the address. `None` on a replica, and on a node of a cluster, which says itself what it serves.
+    pub(crate) behind: Option<Behind>,
     pub(crate) rights: Known<Rights>,
     /// The line of `ACL SETUSER` for the examined user.
     pub(crate) acl_line: String,

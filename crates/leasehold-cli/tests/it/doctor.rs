@@ -5,6 +5,7 @@ use std::process::Command;
 use leasehold_testkit::certificates::Authority;
 use leasehold_testkit::fleets::{Cluster, MinReplicas, SentinelOptions, Sentinels};
 use leasehold_testkit::servers::{RedisServer, TlsServer};
+use leasehold_testkit::sharding_proxy::{Routing, ShardingProxy};
 use serde_json::Value;
 
 use crate::fixture::{has_no_subscribers, leasehold, outcome};
@@ -74,6 +75,7 @@ fn a_healthy_server_passes_and_keeps_no_scratch_lock() {
         "version",
         "replicas",
         "scripts",
+        "one-server",
         "rights",
         "latency",
     ] {
@@ -82,6 +84,20 @@ fn a_healthy_server_passes_and_keeps_no_scratch_lock() {
     let node = format!("127.0.0.1:{}", server.port());
     assert!(examined.findings("latency")[0]["node"] == node.as_str(), "{}", examined.text);
     assert_eq!(keys(&server), "0");
+}
+
+#[test]
+fn a_proxy_in_front_of_several_servers_is_told_from_one_server() {
+    let servers = [RedisServer::with(&HEALTHY), RedisServer::with(&HEALTHY)];
+    for (routing, found) in
+        [(Routing::FirstKey, "by its first name"), (Routing::RefusesSlots, "names of several slots")]
+    {
+        let proxy = ShardingProxy::start(&[servers[0].port(), servers[1].port()], routing);
+        let examined = Examined::of(&mut doctor(&proxy.url()));
+        let one_server = examined.findings("one-server");
+        assert_eq!(one_server[0]["verdict"], "warn", "{}", examined.text);
+        assert!(one_server[0]["found"].as_str().unwrap().contains(found), "{}", examined.text);
+    }
 }
 
 #[test]
@@ -330,8 +346,12 @@ fn an_unreachable_server_fails_and_a_wrong_url_is_a_usage_error() {
 #[test]
 fn a_user_with_the_rights_that_acl_prints_for_it_leaves_nothing_unknown() {
     let server = RedisServer::with(&HEALTHY);
-    for (arguments, user, unknown) in [(&[][..], "leasehold", true), (&["--doctor", "--user", "examiner"], "examiner", false)] {
-        let line = outcome(leasehold().args(["acl", "--primitives", "lock", "--prefix", "app:"]).args(arguments)).out;
+    for (arguments, user, unknown) in
+        [(&[][..], "leasehold", true), (&["--doctor", "--user", "examiner"], "examiner", false)]
+    {
+        let line =
+            outcome(leasehold().args(["acl", "--primitives", "lock", "--prefix", "app:"]).args(arguments))
+                .out;
         let line = line.replace("PASSWORD", "word");
         assert_eq!(server.cli(&line.split_whitespace().collect::<Vec<_>>()), "OK", "{line}");
         let url = server.url().replace("redis://", &format!("redis://{user}:word@"));

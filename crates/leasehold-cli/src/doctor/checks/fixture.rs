@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use leasehold_store::redis::Reach;
 
-use crate::doctor::facts::{Clock, Facts, Fields, Known, Latency, Link, Percentiles, Rights, Role, Topology};
+use crate::doctor::facts::{
+    Behind, Clock, Facts, Fields, Known, Latency, Link, Percentiles, Rights, Role, Topology,
+};
 use crate::doctor::finding::{Finding, Verdict};
 
 /// Returns the facts of a healthy single server.
@@ -48,6 +50,7 @@ pub(super) fn healthy() -> Facts {
         cluster: None,
         clock: Known::Answered(Clock { ahead_ms: 2, error_ms: 1 }),
         script: Some(Ok(())),
+        behind: Some(Behind::One),
         rights: Known::Answered(Rights { user: "default".into(), missing: Vec::new() }),
         acl_line: "ACL SETUSER leasehold reset".into(),
         latency: Some(Ok(Latency { acquire: percentiles, release: percentiles, rounds: 50 })),

@@ -5,12 +5,15 @@ use std::net::ToSocketAddrs;
 use std::process;
 
 use leasehold_proto::recipe::grants::Place;
+use leasehold_proto::recipe::one_server::{keys_like, run_id};
 use leasehold_store::redis::wire::Answer;
 use leasehold_store::redis::{Address, Reach, Servers};
 
 use super::{Node, Target, fields, lines, list, text};
 use crate::clock;
-use crate::doctor::facts::{Clock, Facts, Fields, Fleet, Known, Link, Rights, Role, SentinelFacts, Topology};
+use crate::doctor::facts::{
+    Behind, Clock, Facts, Fields, Fleet, Known, Link, Rights, Role, SentinelFacts, Topology,
+};
 use crate::doctor::rights;
 
 /// The settings that checks read.
@@ -65,6 +68,10 @@ impl Target {
             }
             Role::Replica => (None, None),
         };
+        let behind = match (node.role, topology) {
+            (Role::Replica, _) | (_, Topology::Cluster) => None,
+            (Role::Master, _) => Some(self.servers_behind(&node.address).await),
+        };
         let place = match topology {
             Topology::Standalone => Place::Standalone,
             Topology::Sentinel => Place::BehindSentinels,
@@ -83,6 +90,7 @@ impl Target {
             info,
             settings,
             script,
+            behind,
             latency: None,
         };
         Ok((facts, scratch))
@@ -107,6 +115,22 @@ impl Target {
             }
         }
         (Err("no scratch name has a slot of this server".to_owned()), None)
+    }
+
+    /// Asks which servers run scripts, as a client does before it puts several names into one script.
+    async fn servers_behind(&self, address: &Address) -> Behind {
+        let keys = keys_like(&format!("{}leasehold:doctor", self.prefix));
+        let calls = std::iter::once(run_id(&keys)).chain(keys.iter().map(|key| run_id([key])));
+        let calls: Vec<_> = calls.map(|call| (call.key_count().to_string(), call)).collect();
+        let commands = calls.iter().map(|(count, call)| {
+            ["EVAL", call.script().source(), count].into_iter().chain(call.keys()).collect()
+        });
+        let commands: Vec<Vec<&str>> = commands.collect();
+        let commands: Vec<&[&str]> = commands.iter().map(Vec::as_slice).collect();
+        match self.ask(address, &commands).await {
+            Ok(answers) => Behind::read(&answers),
+            Err(reason) => Behind::Unknown(reason),
+        }
     }
 
     /// Compares the clocks of the server and of this machine.

@@ -233,8 +233,8 @@ pub struct StoreError {
     pub key: Arc<str>,
     /// The effect that the call may have had on the server.
     pub applied: Applied,
-    /// The wait that ended before the timeout of the call.
-    wait: Option<Duration>,
+    /// The wait that ended before the timeout of the call, in milliseconds, because the engine keeps many errors.
+    wait_ms: Option<u32>,
     source: Option<Arc<dyn Error + Send + Sync>>,
 }
 
@@ -242,7 +242,7 @@ impl StoreError {
     /// Creates a failure without a deeper cause.
     #[must_use]
     pub const fn new(kind: StoreErrorKind, during: Verb, key: Arc<str>, applied: Applied) -> Self {
-        Self { kind, during, key, applied, wait: None, source: None }
+        Self { kind, during, key, applied, wait_ms: None, source: None }
     }
 
     /// Returns the failure and its cause in one line without the purpose of the call, for a message that names the call
@@ -253,7 +253,8 @@ impl StoreError {
 
     /// Writes the text of the failure. After a connect, an answer outside the Redis protocol has a text of its own.
     fn write_text(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let (StoreErrorKind::Timeout, Some(wait)) = (self.kind, self.wait) {
+        if let (StoreErrorKind::Timeout, Some(wait_ms)) = (self.kind, self.wait_ms) {
+            let wait = Duration::from_millis(wait_ms.into());
             return write!(f, "no reply within the wait of {}", Rounded::down(wait));
         }
         f.write_str(match (self.kind, self.during) {
@@ -266,7 +267,8 @@ impl StoreError {
     /// Returns the same failure for a caller whose wait ended before the timeout of the call.
     #[must_use]
     pub fn within_wait(self, wait: Option<Duration>) -> Self {
-        Self { wait, ..self }
+        let wait_ms = wait.map(|wait| u32::try_from(wait.as_millis()).unwrap_or(u32::MAX));
+        Self { wait_ms, ..self }
     }
 
     /// Returns the same failure for a caller whose own call was not sent.

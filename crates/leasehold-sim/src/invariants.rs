@@ -15,9 +15,9 @@ mod invariant;
 mod latch;
 mod leaked_holds;
 mod losses;
+mod lost_replies;
 mod min_holds;
 mod multi;
-mod patience;
 mod permits;
 mod read_write;
 mod reasons;
@@ -44,7 +44,7 @@ pub(crate) fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(server_keeps::ServerKeeps::default()),
         Box::new(writes::Writes),
         Box::new(deadlines::Deadlines::default()),
-        Box::new(patience::Patience::default()),
+        Box::new(lost_replies::LostReplies::default()),
         Box::new(errors::Errors::default()),
         Box::new(claims::Claims::default()),
         Box::new(leaked_holds::LeakedHolds::default()),

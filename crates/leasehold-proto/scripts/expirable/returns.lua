@@ -1,12 +1,16 @@
 -- Returns permits to the counter. The counter and the ids change together or not at all.
 -- returns nothing: functions for the scripts of this folder
--- calls incrby zcount zrem zremrangebyscore publish|spublish
+-- calls exists incrby zcount zrem zremrangebyscore publish|spublish
 -- wire 13.1, 4.3; restores the total when the server refuses one of the two commands
--- Returns all ended permits to the counter, and replies the available permits.
+-- Returns all ended permits to the counter, and replies the available permits. A counter that is gone stays gone.
 local function reclaim(counter, ids, now, left, publish, channel)
   local ended = redis.call('zcount', ids, '0', now)
   if ended == 0 then
     return tonumber(left or 0)
+  end
+  if not left then
+    redis.call('zremrangebyscore', ids, '0', now)
+    return 0
   end
   local total = redis.call('incrby', counter, ended)
   if type(redis.pcall('zremrangebyscore', ids, '0', now)) == 'table' then
@@ -21,12 +25,13 @@ local function reclaim(counter, ids, now, left, publish, channel)
 end
 -- Returns the permits of these ids, and replies the new total, or nil and the error of a server that refuses.
 local function return_permits(counter, ids, taken)
-  local total, done = redis.pcall('incrby', counter, #taken), 1
+  local exists = redis.call('exists', counter) == 1
+  local total, done = exists and redis.pcall('incrby', counter, #taken) or 0, 1
   if type(total) == 'table' then return nil, total end
   for _, id in ipairs(taken) do
     if type(done) == 'number' then done = redis.pcall('zrem', ids, id) end
   end
   if type(done) == 'number' then return total end
-  redis.call('incrby', counter, -#taken)
+  if exists then redis.call('incrby', counter, -#taken) end
   return nil, done
 end

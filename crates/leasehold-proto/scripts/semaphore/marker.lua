@@ -1,6 +1,6 @@
 -- Holds helpers for the marker of an acquisition: the key that makes each of its calls count once.
 -- returns nothing: functions for the scripts of this folder
--- calls decrby del exists get incrby set
+-- calls decrby del exists get incrby pttl set
 -- wire 12.2, 4.2
 local MARKER_MS = 3600000
 -- Tells whether the name is not a plain counter of permits.
@@ -11,10 +11,13 @@ end
 local function taken_by(marker)
   return tonumber(redis.call('get', marker) or '')
 end
--- Takes the permits. When the server refuses a part, undoes the rest and returns the server's error.
+-- Takes the permits. When the server refuses a part, undoes the rest and returns the server's error. The marker ends with
+-- a counter that has an expiry, so it belongs to that counter and not to the next one of the name.
 local function take(counter, marker, permits, uncertain, taken)
   if not taken or uncertain == 1 then
-    redis.call('set', marker, uncertain == 1 and -permits or permits, 'PX', MARKER_MS)
+    local lifetime = redis.call('pttl', counter)
+    if lifetime <= 0 then lifetime = MARKER_MS end
+    redis.call('set', marker, uncertain == 1 and -permits or permits, 'PX', lifetime)
   end
   local done = not taken and redis.pcall('decrby', counter, permits)
   if type(done) == 'table' then
@@ -22,10 +25,12 @@ local function take(counter, marker, permits, uncertain, taken)
     return done
   end
 end
--- Returns the permits and replies the new total, or nil when there is nothing to return, then the error of a refusal.
-local function return_permits(counter, marker, permits, granted, uncertain)
-  local taken = taken_by(marker)
-  local back = math.abs(taken or (granted == 1 and uncertain == 0 and permits or 0))
+-- Returns the permits and replies the new total, or nil when there is nothing to return, then the error of a refusal. A
+-- counter that is gone stays gone: it would come back without its expiry, and with permits of its own.
+local function return_permits(counter, marker, permits, expired, uncertain)
+  local taken, lifetime = taken_by(marker), redis.call('pttl', counter)
+  local back = math.abs(taken or (expired == 1 and lifetime == -1 and permits or 0))
+  if lifetime == -2 then back = 0 end
   local total, done = back > 0 and redis.call('incrby', counter, back), 1
   if uncertain == 1 or (taken and taken <= 0) then
     done = redis.pcall('set', marker, '0', 'PX', MARKER_MS)

@@ -153,7 +153,7 @@ impl Engine {
         let companion =
             acquire.and_then(|acquire| self.companion(acquire)).map(|number| self.cx.wire(number));
         let wire = self.cx.wire(attempt.number);
-        let context = CallContext { once, refused, granted: false, uncertain: attempt.uncertain };
+        let context = CallContext { once, refused, expired: false, uncertain: attempt.uncertain };
         let args = CallArgs::new(&subject, wire, attempt.lease).units(terms.units);
         let args = CallArgs { context, companion, uptime: terms.uptime, tokens: attempt.tokens, ..args };
         let call = (terms.recipe().acquire)(&args).woken_by(&subject, wire);

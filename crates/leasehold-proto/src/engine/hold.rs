@@ -117,6 +117,7 @@ pub(super) struct Release {
     pub(super) cause: Cause,
     /// True if an earlier attempt may have been applied, so that "not held" may be its effect.
     pub(super) uncertain: bool,
+    pub(super) begun_at: Moment,
     pub(super) sent_at: Moment,
     /// The messages of its call that the client's own subscription is expected to hear.
     pub(super) echoes: u32,

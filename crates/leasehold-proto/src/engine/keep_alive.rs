@@ -10,10 +10,12 @@
 //! single waiter makes an attempt instead of the call.
 //!
 //! The first waiters listen, some at a time, so that a hand-over costs no subscription of its own. While this client
-//! itself holds the lock, its waiters need none: the first one's attempt goes out behind the release. After one that
+//! itself holds the lock, its waiters need none: the first one's attempt goes out behind the release. It listens all the
+//! same once the lock is held for a while, since another client may free it by force. After an attempt behind a release that
 //! was refused, because another client's waiter is before it, the next releases go out alone.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::acquire::{Acquire, Waiter};
 use super::context::Purpose;
@@ -34,6 +36,9 @@ use crate::recipe::KeepAliveArgs;
 
 /// The number of waiters that begin to listen together.
 const LISTENERS: usize = 16;
+/// The time after which the first waiter of a queue listens although this client itself holds the lock. Most locks are
+/// released before, so a hand-over inside a client costs no subscription.
+const LISTEN_AFTER: Duration = Duration::from_millis(50);
 
 impl Engine {
     /// Makes attempts for the first waiters of a queue, unless this client itself holds the lock.
@@ -64,7 +69,9 @@ impl Engine {
         if let Some(waiting) = self.places.queue_mut(queue) {
             waiting.close(now);
             if !waiting.server.has_call() && !waiting.server.alarm.is_set() {
-                waiting.server.alarm.set(&mut self.cx.timers, Timer::KeepAlive(queue), now + interval);
+                waiting.server.shows_at = now + interval;
+                let at = now + interval.min(LISTEN_AFTER);
+                waiting.server.alarm.set(&mut self.cx.timers, Timer::KeepAlive(queue), at);
             }
         }
         self.listen_in_server_queue(now, queue);
@@ -129,10 +136,26 @@ impl Engine {
         }
     }
 
+    /// Listens for the first waiter of a queue whose lock this client itself has held for a while. Only a forced unlock
+    /// sends it a message then, and a release of this client is not waited for.
+    fn listen_behind_own_hold(&mut self, now: Moment, id: QueueId) {
+        let Some((first, acquire)) = self.first_waiter(id) else { return };
+        let Some(used) = acquire.tries().and_then(|tries| tries.wire.as_ref()) else { return };
+        let channels = self.subject(acquire).channels(self.cx.wire(used.number));
+        if !self.channels_are_shared(acquire) {
+            self.listen(now, Listener::Waiter(first), channels);
+        }
+    }
+
     /// Shows the server that the waiters of a queue are alive.
     pub(super) fn keep_alive_due(&mut self, now: Moment, id: QueueId) {
+        self.listen_behind_own_hold(now, id);
         let Some(queue) = self.places.queue_mut(id) else { return };
         queue.server.alarm.fired();
+        if now < queue.server.shows_at {
+            let at = queue.server.shows_at;
+            return queue.server.alarm.set(&mut self.cx.timers, Timer::KeepAlive(id), at);
+        }
         queue.reopen();
         let lone = queue.len() == 1;
         let Some((first, acquire)) = self.first_waiter(id) else { return };

@@ -23,6 +23,7 @@ use super::turns::Turns;
 use super::{CallId, Engine, Id, Outcome, ReleaseFailure};
 use crate::backoff;
 use crate::call::Reply;
+use crate::marker::MARKED_FOR;
 use crate::moment::Moment;
 use crate::outcome::{Applied, FreeWithin, StoreError, StoreErrorKind, Verb};
 use crate::recipe::{CallArgs, CallContext, ReleaseAnswer};
@@ -71,6 +72,21 @@ impl ServerHold {
             && self.recipe().held_side() == Side::Main
     }
 
+    /// Returns what the release of permits says of their marker. The marker of an old hold expires, so its release leaves a
+    /// zero for repeated ones from the first attempt on. One that finds neither returns the permits, for as long as that
+    /// zero would be there.
+    fn release_context(&self, release: &Release, now: Moment) -> CallContext {
+        let granted = release.cause == Cause::Release;
+        let [age, age_at_release] = [now, release.begun_at].map(|at| at.since(self.confirmed_at));
+        let is_old = granted && age_at_release >= MARKED_FOR / 2;
+        let repeats_count_once = now.since(release.begun_at) < MARKED_FOR / 10 * 9;
+        CallContext {
+            expired: is_old && age >= MARKED_FOR / 100 * 98 && repeats_count_once,
+            uncertain: release.uncertain || release.cause.is_unknown() || is_old,
+            ..CallContext::default()
+        }
+    }
+
     const fn release_mut(&mut self) -> Option<&mut Release> {
         match &mut self.phase {
             Phase::Releasing(release) => Some(release),
@@ -84,7 +100,7 @@ impl Engine {
     pub(super) fn begin_release(&mut self, now: Moment, number: Number, gone_by: Moment, cause: Cause) {
         let Some(hold) = self.holds.get_mut(number) else { return };
         debug_assert!(hold.release().is_none(), "{number:?} is released twice");
-        let release = Release { gone_by, cause, uncertain: false, sent_at: now, echoes: 0 };
+        let release = Release { gone_by, cause, uncertain: false, begun_at: now, sent_at: now, echoes: 0 };
         hold.phase = Phase::Releasing(release);
         (hold.failures, hold.last_error) = (0, None);
         let released = hold.is_released_for_others(cause).then_some(hold.place);
@@ -103,8 +119,7 @@ impl Engine {
             return self.end_release(now, number, None);
         }
         let granted = release.cause == Cause::Release;
-        let uncertain = release.uncertain || release.cause.is_unknown();
-        let context = CallContext { granted, uncertain, ..CallContext::default() };
+        let context = hold.release_context(release, now);
         let subject = self.subject_of(hold);
         let args = CallArgs::new(&subject, self.cx.wire(number), hold.longest).count(0).units(hold.units);
         let (id, units) = (hold.queue(), hold.units);
@@ -354,12 +369,13 @@ impl Engine {
         true
     }
 
-    /// Returns the number of others that heard a release: the other clients, and this client's other queues on the same
-    /// channels, which share one subscription with the queue.
+    /// Returns the number of others to which a release is left: the other clients that heard it, or one for this client's
+    /// other queues on the same channels. These share one subscription, and make their attempts at once, so they need no
+    /// time of their own beside that of another client.
     fn others_of(&self, id: QueueId, listeners: u32) -> u32 {
         let own = u32::from(self.subscriptions.is_listening(Listener::Queue(id)));
-        let rivals = if listeners == 0 { 0 } else { self.rivals(id).count() };
-        listeners.saturating_sub(own).saturating_add(u32::try_from(rivals).unwrap_or(u32::MAX))
+        let rivals = u32::from(listeners > 0 && self.has_rivals(id));
+        listeners.saturating_sub(own).max(rivals)
     }
 
     /// Returns this client's other listeners for what a queue waits for: a multi-lock beside a lock, readers beside

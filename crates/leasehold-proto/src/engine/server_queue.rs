@@ -3,6 +3,7 @@
 use super::keys::QueueId;
 use super::timers::{Alarm, Timer, Timers};
 use crate::id::CallId;
+use crate::moment::Moment;
 use crate::recipe::KEEP_ALIVE_WINDOW;
 
 /// The releases that go out alone after an attempt behind one was refused.
@@ -14,6 +15,8 @@ pub(super) struct ServerQueue {
     /// The call that shows that the waiters are alive, while it is on its way.
     pub(super) call: Option<KeepAlive>,
     pub(super) alarm: Alarm,
+    /// The time of the next sign of life. The alarm may be set to an earlier time.
+    pub(super) shows_at: Moment,
     /// The attempt that was sent behind a release, while it is on its way.
     pub(super) behind: Option<CallId>,
     /// The last attempt behind a release that was refused.

@@ -43,8 +43,8 @@ pub struct CallContext {
     pub once: bool,
     /// True if an earlier attempt was refused.
     pub refused: bool,
-    /// True if the grant is certain.
-    pub granted: bool,
+    /// True if the grant is certain, and so old that its marker can have expired.
+    pub expired: bool,
     /// True if an earlier call of the same owner has no answer and may still arrive.
     pub uncertain: bool,
 }

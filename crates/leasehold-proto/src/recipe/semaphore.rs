@@ -224,8 +224,8 @@ fn taking(call: Call, args: &CallArgs<'_>) -> Call {
 
 /// Adds the arguments with which permits are returned.
 fn returning(call: Call, args: &CallArgs<'_>) -> Call {
-    let CallContext { granted, uncertain, .. } = args.context;
-    call.arg("permits", args.units).arg("granted", u8::from(granted)).arg("uncertain", u8::from(uncertain))
+    let CallContext { expired, uncertain, .. } = args.context;
+    call.arg("permits", args.units).arg("expired", u8::from(expired)).arg("uncertain", u8::from(uncertain))
 }
 
 /// Adds the arguments with which a script wakes waiters.

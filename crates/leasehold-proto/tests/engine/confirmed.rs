@@ -134,12 +134,16 @@ fn replicas_confirm_the_release_of_what_does_not_end_by_itself() {
     assert!(!acquire.needs_replicas_for(&Reply::Int(0)), "too few permits");
     assert!(matches!(harness.claim(0, 1), Some(Outcome::Acquired(Ok(_)))));
     harness.release(1, 1, 9);
-    let unconfirmed = StoreError::new(StoreErrorKind::Unconfirmed, Verb::Release, "x".into(), Applied::Unknown);
+    let unconfirmed =
+        StoreError::new(StoreErrorKind::Unconfirmed, Verb::Release, "x".into(), Applied::Unknown);
     let release = harness.answer(2, Err(unconfirmed));
     assert!(release.needs_replicas_for(&Reply::Int(1)));
     let at = millis(next_timer(&mut harness.engine));
     harness.step(at, Event::Tick);
     let again = harness.answer(at, Ok(Reply::Int(0)));
-    assert!(again.needs_replicas_for(&Reply::Int(0)), "it finds nothing, and the replicas may lack the first one");
+    assert!(
+        again.needs_replicas_for(&Reply::Int(0)),
+        "it finds nothing, and the replicas may lack the first one"
+    );
     assert_eq!(harness.claim(at, 9), Some(Outcome::Released(Ok(true))));
 }

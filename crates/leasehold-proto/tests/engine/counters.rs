@@ -87,7 +87,7 @@ fn request(recipe: &'static Recipe, units: u32, wait: Wait) -> Request {
 
 /// Returns the arguments of a call that describe its context.
 fn context_arguments(call: &Call) -> [Option<&str>; 3] {
-    ["permits", "granted", "uncertain"].map(|name| call.argument(name))
+    ["permits", "expired", "uncertain"].map(|name| call.argument(name))
 }
 
 const BOTH: [&Recipe; 2] = [&SEMAPHORE, &FIFO_SEMAPHORE];
@@ -103,7 +103,7 @@ fn an_ordinary_permit_hold_sends_certain_calls() {
         assert_eq!(next_timer(&mut harness.engine), Moment::NEVER, "nothing renews it, and nothing ends it");
         harness.step(Event::Release { hold: Id(1), report: Some(Id(2)) });
         let released = harness.answer(Ok(Reply::Int(1)));
-        assert_eq!(context_arguments(&released), [Some("2"), Some("1"), Some("0")]);
+        assert_eq!(context_arguments(&released), [Some("2"), Some("0"), Some("0")]);
         assert_eq!(harness.claim(2), Some(Outcome::Released(Ok(true))));
     }
 }
@@ -120,12 +120,46 @@ fn a_second_attempt_marks_the_first_as_uncertain() {
         assert!(first.keys().eq(second.keys()), "as the same acquisition");
         harness.claim(1);
         harness.step(Event::Release { hold: Id(1), report: Some(Id(2)) });
-        assert_eq!(context_arguments(&harness.lose()), [Some("2"), Some("1"), Some("0")]);
+        assert_eq!(context_arguments(&harness.lose()), [Some("2"), Some("0"), Some("0")]);
         harness.wait();
         let again = harness.answer(Ok(Reply::Int(0)));
-        assert_eq!(context_arguments(&again), [Some("2"), Some("1"), Some("1")]);
+        assert_eq!(context_arguments(&again), [Some("2"), Some("0"), Some("1")]);
         assert_eq!(harness.claim(2), Some(Outcome::Released(Ok(true))), "the first one had returned them");
     }
+}
+
+#[test]
+fn a_release_after_an_hour_returns_permits_without_their_marker_once() {
+    const MINUTE: u64 = 60_000;
+    for (age, expired) in [(31 * MINUTE, "0"), (58 * MINUTE, "0"), (59 * MINUTE, "1"), (600 * MINUTE, "1")] {
+        let mut harness = Harness::new();
+        harness.acquire(1, request(&SEMAPHORE, 2, Wait::Forever));
+        harness.answer(Ok(Reply::Int(1)));
+        harness.claim(1);
+        harness.at += age;
+        harness.step(Event::Release { hold: Id(1), report: Some(Id(2)) });
+        // The release leaves a zero, so a repeated one returns nothing, and one after a lost one returns them.
+        let arguments = [Some("2"), Some(expired), Some("1")];
+        assert_eq!(context_arguments(&harness.lose()), arguments, "{age}");
+        harness.wait();
+        assert_eq!(context_arguments(&harness.lose()), arguments, "{age}");
+        // That zero does not outlive an hour.
+        harness.at += 54 * MINUTE;
+        harness.wait();
+        assert_eq!(context_arguments(&harness.answer(Ok(Reply::Int(0)))), [Some("2"), Some("0"), Some("1")]);
+    }
+}
+
+#[test]
+fn a_release_that_finds_no_permits_says_so() {
+    let mut harness = Harness::new();
+    harness.acquire(1, request(&SEMAPHORE, 2, Wait::Forever));
+    harness.answer(Ok(Reply::Int(1)));
+    harness.claim(1);
+    harness.at += 3_600_000;
+    harness.step(Event::Release { hold: Id(1), report: Some(Id(2)) });
+    harness.answer(Ok(Reply::Int(0)));
+    assert_eq!(harness.claim(2), Some(Outcome::Released(Ok(false))), "the semaphore is gone");
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod questions;
 mod queues;
 mod replaced;
 mod scenarios;
+mod silence;
 mod turns;
 mod undone;
 mod world;

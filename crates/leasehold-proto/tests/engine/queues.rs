@@ -389,8 +389,11 @@ fn a_refused_attempt_that_overtook_the_release_before_it_is_made_again() {
 fn an_attempt_that_left_before_a_release_does_not_count_as_the_one_behind_it() {
     for recipe in [&FIFO_SEMAPHORE, &FAIR] {
         let (mut harness, refused) = with_a_waiter_that_listens(recipe);
-        let at = millis(next_timer(&mut harness.engine));
-        harness.step(at, Event::Tick);
+        let mut at = 3;
+        while harness.sent.is_empty() {
+            at = millis(next_timer(&mut harness.engine));
+            harness.step(at, Event::Tick);
+        }
         assert_eq!(harness.verbs(), [Verb::Acquire], "{}: the sign of life of a single waiter", recipe.kind);
         harness.release(at, 1, 9);
         harness.answer(at + 1, Ok(refused.clone()));
@@ -429,4 +432,22 @@ fn answer_all(harness: &mut Harness, refused: &Reply) {
     while !harness.sent.is_empty() {
         harness.answer(2, Ok(refused.clone()));
     }
+}
+
+#[test]
+fn a_fair_waiter_behind_its_own_clients_hold_hears_that_the_lock_is_freed_by_force() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, of(&FAIR, 1));
+    harness.step(2, Event::Acquire(Id(2), of(&FAIR, 2)));
+    harness.answer(3, Ok(Reply::Int(29_990)));
+    assert!(harness.listening.is_empty(), "most locks are released before");
+    harness.step(60, Event::Tick);
+    let channel = harness.listening.first().expect("it listens").clone();
+    harness.step(61, Event::Listening(channel.clone()));
+    answer_all(&mut harness, &Reply::Int(29_930));
+    harness.step(70, Event::Message(channel));
+    assert_eq!(harness.verbs(), [Verb::Acquire], "it does not wait for its next sign of life");
+    harness.answer(71, Ok(Reply::Nil));
+    assert!(matches!(harness.claim(71, 2), Some(Outcome::Acquired(Ok(_)))));
+    assert!(harness.listening.is_empty(), "{:?}", harness.listening);
 }

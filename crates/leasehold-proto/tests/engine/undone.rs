@@ -97,7 +97,7 @@ fn permits_are_undone_again_for_the_hour_of_their_marker_and_with_doubt() {
     const MINUTE: u64 = 60_000;
     let mut harness = Harness::new();
     let undo = undone(&mut harness, 1, permits());
-    let doubts = |call: &Call| ["granted", "uncertain"].map(|name| call.argument(name).map(str::to_owned));
+    let doubts = |call: &Call| ["expired", "uncertain"].map(|name| call.argument(name).map(str::to_owned));
     assert_eq!(doubts(&undo), [Some("0".to_owned()), Some("1".to_owned())]);
     for at in [MINUTE, 59 * MINUTE] {
         assert_eq!(replaced(&mut harness, at), std::slice::from_ref(&undo));

@@ -494,9 +494,7 @@ impl World {
             self.broken = self.broken.or(broken).or(stale);
         }
         check_trust(&client.engine, &client.trusted, now);
-        for id in withdrawn {
-            self.step(index, Event::Kept(id));
-        }
+        withdrawn.into_iter().for_each(|id| drop(self.step(index, Event::Kept(id))));
         settled
     }
 

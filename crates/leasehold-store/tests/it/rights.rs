@@ -103,7 +103,7 @@ fn acquire(recipe: &'static Recipe, number: u64) -> Call {
 }
 
 fn release(recipe: &'static Recipe, number: u64) -> Call {
-    let context = CallContext { granted: true, ..CallContext::default() };
+    let context = CallContext { expired: true, ..CallContext::default() };
     call_for(recipe, number, |ask| (recipe.release)(&CallArgs { context, ..ask.count(0) }))
 }
 

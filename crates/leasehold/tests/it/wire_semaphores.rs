@@ -77,13 +77,13 @@ impl Asked {
 
     /// The first attempt to release a granted hold.
     fn release(&self, server: &impl TestServer) -> String {
-        let context = CallContext { granted: true, ..CallContext::default() };
+        let context = CallContext::default();
         run(server, &(self.subject.recipe.release)(&self.args(context)))
     }
 
     /// A later attempt.
     fn release_again(&self, server: &impl TestServer) -> String {
-        let context = CallContext { granted: true, uncertain: true, ..CallContext::default() };
+        let context = CallContext { uncertain: true, ..CallContext::default() };
         run(server, &(self.subject.recipe.release)(&self.args(context)))
     }
 
@@ -427,11 +427,11 @@ fn late_calls_neither_lose_nor_create_permits() {
             while !held.is_empty() && network.dice.roll(3) > 0 {
                 let place = network.dice.roll(held.len() as u64);
                 let asked = held.swap_remove(usize::try_from(place).unwrap());
-                network.part(&asked, CallContext { granted: true, ..CallContext::default() });
+                network.part(&asked, CallContext::default());
             }
         }
         for asked in std::mem::take(&mut held) {
-            network.part(&asked, CallContext { granted: true, ..CallContext::default() });
+            network.part(&asked, CallContext::default());
         }
         for call in std::mem::take(&mut network.late) {
             run(&server, &call);

@@ -170,7 +170,7 @@ impl Generator {
                 "owner" => random.pick(&["u:1", "u:2", "u:3"]),
                 "client" => random.pick(&["u:", "u:", "", "a"]),
                 "from" => random.pick(&["0", "0", "1", "2", "-1"]),
-                "once" | "granted" | "uncertain" => random.pick(&["0", "1"]),
+                "once" | "expired" | "uncertain" => random.pick(&["0", "1"]),
                 "permits" => random.pick(&["0", "1", "2", "-1"]),
                 "done_ms" | "lifetime_ms" => random.pick(&["0", "30", "60000"]),
                 "count" | "remaining" => random.pick(&["0", "0", "1", "2", "-1"]),

@@ -22,7 +22,7 @@ const PASSING: [&str; 3] = ["Timeout", "ConnectionLost", "Unreachable"];
 const SHARE: f64 = 0.98;
 
 #[derive(Default)]
-pub(super) struct Patience {
+pub(super) struct LostReplies {
     waiting: BTreeMap<Op, Wait>,
     calls: BTreeMap<u64, (usize, Arc<str>)>,
     /// The times of the failed calls of each process and name.
@@ -36,7 +36,7 @@ struct Wait {
     ends_at: Duration,
 }
 
-impl Invariant for Patience {
+impl Invariant for LostReplies {
     fn id(&self) -> &'static str {
         "G3"
     }
@@ -82,7 +82,7 @@ impl Invariant for Patience {
     }
 }
 
-impl Patience {
+impl LostReplies {
     fn note_failure(&mut self, of: (usize, Arc<str>), view: &View) {
         let process = of.0;
         let failures = self.failures.entry(of).or_default();

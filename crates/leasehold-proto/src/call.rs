@@ -32,6 +32,8 @@ pub struct Call {
     inputs: Bulks,
     keys: usize,
     args: usize,
+    /// True if keys of further names were given.
+    has_several_names: bool,
     /// The number of declared inputs that are not given yet.
     missing: usize,
     wakeups: Option<Wakeups>,
@@ -65,7 +67,17 @@ impl Call {
     pub fn of(script: &'static Script) -> Self {
         let header = script.header();
         let missing = header.keys.len() + header.args.len();
-        Self { script, inputs: Bulks::default(), keys: 0, args: 0, missing, wakeups: None, replicas: None, effects: None }
+        Self {
+            script,
+            inputs: Bulks::default(),
+            keys: 0,
+            args: 0,
+            has_several_names: false,
+            missing,
+            wakeups: None,
+            replicas: None,
+            effects: None,
+        }
     }
 
     /// Creates a call with its inputs in the script's order, for scripts whose header declares no inputs.
@@ -167,6 +179,7 @@ impl Call {
         for name in names {
             self.inputs.push(name.as_str().as_bytes());
             self.keys += 1;
+            self.has_several_names = true;
         }
         self
     }
@@ -249,6 +262,12 @@ impl Call {
         let first = keys.next().filter(|_| self.keys > 1)?;
         let other = keys.find(|other| slot(other) != slot(first))?;
         Some((first, other))
+    }
+
+    /// Returns true if the call is about several names, and not about one name with its helper keys.
+    #[must_use]
+    pub const fn has_several_names(&self) -> bool {
+        self.has_several_names
     }
 
     /// Returns the number of KEYS.

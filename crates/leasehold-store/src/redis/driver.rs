@@ -382,6 +382,7 @@ struct Ends<'a>(&'a Link);
 
 impl Drop for Ends<'_> {
     fn drop(&mut self) {
+        self.0.state().has_panicked = std::thread::panicking();
         self.0.close();
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Weak;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use leasehold_proto::{Call, Moment, Scope, StoreError, engine};
+use leasehold_proto::{Call, Moment, Scope, StoreError, StoreErrorKind, engine};
 use tokio::io::ReadBuf;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
@@ -76,6 +76,8 @@ pub(super) struct State {
     /// The outcomes of other calls that a submitter's step met, and the names of other servers, which the own task
     /// delivers.
     left: (Vec<(engine::CallId, Outcome)>, Vec<Scope>),
+    /// True if a panic has ended the link's own task. All calls fail then, and say so.
+    pub(super) has_panicked: bool,
 }
 
 pub(super) struct Stream {
@@ -109,6 +111,7 @@ impl State {
             carrier: None,
             alarm: Moment::NEVER,
             left: Default::default(),
+            has_panicked: false,
         }
     }
 
@@ -176,11 +179,14 @@ impl State {
                 Output::Write(id) => self.write(now, id, deliveries),
                 Output::Reset(id) => self.reset(id, deliveries),
                 Output::Opened(outcome) => deliveries.opened = self.opened.take().map(|tell| (tell, outcome)),
-                Output::Reply(id, outcome) => match self.calls.remove(&id) {
-                    Some(Recipient::Future(reply_to)) => deliveries.replies.push((reply_to, outcome)),
-                    Some(Recipient::Submitter(id)) => deliveries.outcomes.push((id, outcome)),
-                    None => {}
-                },
+                Output::Reply(id, outcome) => {
+                    let outcome = if self.has_panicked { outcome.map_err(of_panic) } else { outcome };
+                    match self.calls.remove(&id) {
+                        Some(Recipient::Future(reply_to)) => deliveries.replies.push((reply_to, outcome)),
+                        Some(Recipient::Submitter(id)) => deliveries.outcomes.push((id, outcome)),
+                        None => {}
+                    }
+                }
                 Output::Heard(id, heard) => {
                     if let Some(hear) = self.subscribers.get(&id) {
                         deliveries.hear(id, hear, heard);
@@ -320,15 +326,41 @@ impl State {
     }
 }
 
+/// Returns the error of a call after a panic has ended the link, whose user did not close it.
+fn of_panic(error: StoreError) -> StoreError {
+    match error.kind {
+        StoreErrorKind::Closed => error.with_source(
+            "a panic has ended the client's connections, as the program's panic hook has reported; make a new client",
+        ),
+        _ => error,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::num::NonZeroU64;
 
     use leasehold_proto::Reply;
+    use leasehold_proto::recipe::rights::may_subscribe;
 
     use super::super::super::connect::ConnectOptions;
     use super::super::super::url::ServerUrl;
     use super::*;
+
+    #[tokio::test]
+    async fn the_calls_of_a_link_that_a_panic_has_ended_say_so() {
+        let url = ServerUrl::parse("redis://nowhere.invalid").unwrap();
+        let mut state = State::new(Wire::new(url, ConnectOptions::default(), 7), Handle::current());
+        state.has_panicked = true;
+        let mut deliveries = Deliveries::default();
+        state.step(Moment::default(), Input::Close, &mut deliveries);
+        let id = engine::CallId::new(NonZeroU64::MIN);
+        let call = (may_subscribe("c"), Duration::from_secs(1));
+        state.submit(Moment::default(), Recipient::Submitter(id), call, &mut deliveries);
+        let error = state.take_own(id, &mut deliveries).unwrap().unwrap_err();
+        assert_eq!(error.kind, StoreErrorKind::Closed);
+        assert!(error.reason().to_string().contains("a panic has ended"), "{}", error.reason());
+    }
 
     #[tokio::test]
     async fn the_outcomes_of_others_are_left_to_the_links_own_task() {

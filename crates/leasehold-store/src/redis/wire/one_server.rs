@@ -116,7 +116,7 @@ impl Proof {
         if is_of_one || facts.is_some_and(|facts| facts.is_node) {
             return Fate::Runs;
         }
-        let names = || Some((call.keys().next()?, call.keys().nth(1)?)).filter(|_| has_several_names(call));
+        let names = || Some((call.keys().next()?, call.keys().nth(1)?)).filter(|_| call.has_several_names());
         let parted = call.keys_of_two_slots();
         let Some((one, other)) = parted.or_else(names) else { return Fate::Runs };
         match self {
@@ -129,9 +129,4 @@ impl Proof {
             Self::Failed(failure) => Fate::Fails(failure.clone().of_unsent()),
         }
     }
-}
-
-/// Returns true if a call has keys behind those that its script declares, as that of a lock of several names has.
-fn has_several_names(call: &Call) -> bool {
-    call.key_count() > call.script().header().keys.len()
 }

@@ -1,16 +1,16 @@
 //! Tests of the proof that one server is behind a connection, and of calls with keys of several slots.
 
-use leasehold_proto::{Script, Verb};
+use leasehold_proto::{Name, Script, Verb};
 
 use super::*;
 
-static BOTH: Script = Script::new(Verb::Acquire, "return #KEYS");
+static BOTH: Script = Script::new(Verb::Acquire, "-- KEYS[1] lock hash any\nreturn #KEYS");
 static HELPED: Script =
     Script::new(Verb::Acquire, "-- KEYS[1] lock hash any\n-- KEYS[2] queue list any\nreturn #KEYS");
 const ID: &str = "$3\r\nabc\r\n";
 
 fn both(one: &str, other: &str) -> Call {
-    Call::with(&BOTH, [one, other], [""; 0])
+    Call::of(&BOTH).key("lock", one).more_keys([&Name::raw_redisson(other).unwrap()])
 }
 
 /// Submits calls on these names behind a call in flight, whose reply comes then. Returns what is written behind it: the

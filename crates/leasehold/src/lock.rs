@@ -5,6 +5,7 @@
 pub(crate) mod acquire;
 mod fair;
 mod fenced;
+mod foreign;
 pub(crate) mod guard;
 pub(crate) mod handle;
 mod inspect;

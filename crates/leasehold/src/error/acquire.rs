@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use leasehold_proto::engine::{AcquireFailure, LostReason};
 use leasehold_proto::recipe::expirable::PERMITS_MAX;
+use leasehold_proto::recipe::foreign::Foreign;
 use leasehold_proto::{
     FreeWithin, LEASE_MAX, LEASE_MIN, LeaseError, NameError, Rounded, StoreError, StoreErrorKind,
 };
 
 use super::message::{FORKED, message_in_debug, unavailable};
+use super::operation::OTHER_KIND;
 use super::subject::{BadName, Subject, of_a_subject};
 
 /// The reason why an acquire ended without a guard, other than another owner's hold.
@@ -124,8 +126,12 @@ impl fmt::Display for AcquireErrorKind {
             Self::Deadlock => {
                 f.write_str("the wait would deadlock; the holder is this caller or waits for this caller")
             }
-            Self::OtherKind(_) => {
-                f.write_str("another kind of object has this name on the server; that object is unchanged")
+            Self::OtherKind(source) => {
+                let cause = std::error::Error::source(source);
+                match cause.and_then(|cause| cause.downcast_ref::<Foreign>()) {
+                    Some(foreign) => write!(f, "its name belongs to another kind of object on the server, {foreign}; that object is unchanged"),
+                    None => f.write_str(OTHER_KIND),
+                }
             }
             Self::Deleted => f.write_str("it was deleted during the wait"),
             Self::TooManyPermits { given } => {

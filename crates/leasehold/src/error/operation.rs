@@ -13,7 +13,8 @@ use super::message::{FORKED, debug, message_in_debug, unavailable};
 use super::subject::{BadName, Subject, of_a_subject};
 
 /// The end of a message about a name that another kind of object has.
-const OTHER_KIND: &str = "another kind of object has this name on the server; that object is unchanged";
+pub(super) const OTHER_KIND: &str = "another kind of object has this name on the server, such as a string, which redis-py and \
+     redsync write (`TYPE` says which kind); that object is unchanged";
 
 /// The reason why a semaphore, latch or fenced key was not changed, or may not have been.
 #[derive(Clone, PartialEq, Eq)]

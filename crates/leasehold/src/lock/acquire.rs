@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use leasehold_proto::Name;
 use leasehold_proto::engine::{AcquireFailure, Event, Outcome, Request};
 
+use super::foreign;
 use super::guard::Guard;
 use crate::error::{AcquireErrorKind, Forked, NodeError, SubjectKind};
 use crate::runtime::shared::Handle;
@@ -15,9 +17,13 @@ pub(crate) async fn acquire(
     request: Request,
     kind: SubjectKind,
 ) -> Result<Option<Guard>, AcquireErrorKind> {
-    match call(handle, request, kind).await? {
-        Ok(guard) => Ok(Some(guard)),
-        Err(failure) => AcquireErrorKind::from_failure(failure).map_or(Ok(None), Err),
+    let (failure, name) = match call(handle, request, kind).await? {
+        Ok(guard) => return Ok(Some(guard)),
+        Err(failed) => failed,
+    };
+    match AcquireErrorKind::from_failure(failure) {
+        Some(error) => Err(foreign::named(handle, (kind, &name), error).await),
+        None => Ok(None),
     }
 }
 
@@ -29,7 +35,7 @@ pub(crate) async fn acquire_at_node(
 ) -> Result<Option<Guard>, NodeError> {
     match call(handle, request, kind).await? {
         Ok(guard) => Ok(Some(guard)),
-        Err(failure) => NodeError::from_failure(failure).map_or(Ok(None), Err),
+        Err((failure, _)) => NodeError::from_failure(failure).map_or(Ok(None), Err),
     }
 }
 
@@ -37,13 +43,13 @@ async fn call(
     handle: &Arc<Handle>,
     request: Request,
     kind: SubjectKind,
-) -> Result<Result<Guard, AcquireFailure>, Forked> {
+) -> Result<Result<Guard, (AcquireFailure, Name)>, Forked> {
     let name = request.subject.name.clone();
     let ticket = Ticket::new(handle, |id| Event::Acquire(id, request));
     let hold = ticket.hold();
     match ticket.await? {
         Outcome::Acquired(Ok(grant)) => Ok(Ok(Guard::new(handle, hold, (kind, name), grant))),
-        Outcome::Acquired(Err(failure)) => Ok(Err(failure)),
+        Outcome::Acquired(Err(failure)) => Ok(Err((failure, name))),
         other => unreachable!("an acquire completed as {other:?}"),
     }
 }

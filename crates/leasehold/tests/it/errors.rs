@@ -44,6 +44,7 @@ fn assert_message(error: impl Into<Error>, message: &str, is: &Is) {
 on_both! {
     async {
         a_key_of_another_type_is_reported,
+        a_hash_that_is_no_lock_is_told_apart_from_a_lock_without_expiry,
         a_key_without_expiry_is_reported,
         an_invalid_name_or_invalid_terms_are_reported,
         a_busy_lock_is_reported_where_contention_is_an_error,
@@ -159,9 +160,12 @@ async fn a_port_of_another_service_is_reported() {
 async fn a_key_of_another_type_is_reported(server: Fixture) {
     let client = connect(&server).await;
     run_command(&server, &["SET", "order:42", "precious"]);
-    let kind = "another kind of object has this name on the server; that object is unchanged";
+    let kind = "another kind of object has this name on the server, such as a string, which redis-py and redsync write \
+                (`TYPE` says which kind); that object is unchanged";
     let error = client.fair_lock("order:42").lock().await.unwrap_err();
-    assert_message(error, &format!("fair lock \"order:42\" not acquired: {kind}"), &MISTAKE);
+    let named = "not acquired: its name belongs to another kind of object on the server, a";
+    let text = "string, as redis-py and redsync write it; that object is unchanged";
+    assert_message(error, &format!("fair lock \"order:42\" {named} {text}"), &MISTAKE);
     run_command(&server, &["RPUSH", "import", "precious"]);
     let error = client.count_down_latch("import").count_down().await.unwrap_err();
     assert_message(error, &format!("count-down latch \"import\" not changed: {kind}"), &MISTAKE);
@@ -173,9 +177,24 @@ async fn a_key_of_another_type_is_reported(server: Fixture) {
     assert_message(error, &format!("lock \"order:42\" not unlocked: {kind}"), &MISTAKE);
 }
 
+async fn a_hash_that_is_no_lock_is_told_apart_from_a_lock_without_expiry(server: Fixture) {
+    let client = connect(&server).await;
+    let named = "not acquired: its name belongs to another kind of object on the server, a hash whose field is no owner, \
+                 or whose value is no number; that object is unchanged";
+    for (field, value) in [("name", "Bob"), ("name", "1"), ("java:1", "Bob"), (":1", "1")] {
+        run_command(&server, &["DEL", "user:7"]);
+        run_command(&server, &["HSET", "user:7", field, value]);
+        let error = client.lock("user:7").lock().await.unwrap_err();
+        assert_message(error, &format!("lock \"user:7\" {named}"), &MISTAKE);
+        let error = client.fenced_lock("user:7").try_lock().await.unwrap_err();
+        assert!(matches!(error.kind, AcquireErrorKind::OtherKind(_)), "{error}");
+        assert_eq!(server.cli(&["HGET", "user:7", field]), value);
+    }
+}
+
 async fn a_key_without_expiry_is_reported(server: Fixture) {
     let client = connect(&server).await;
-    run_command(&server, &["HSET", "order:42", "someone", "1"]);
+    run_command(&server, &["HSET", "order:42", "someone:1", "1"]);
     let error = client.lock("order:42").lock().await.unwrap_err();
     let said = "lock \"order:42\" not acquired: its key has no expiry and blocks forever; find its writer, or delete \
                 the key with force_unlock";
@@ -252,9 +271,8 @@ async fn a_short_wait_at_a_server_that_is_down_has_acquired_nothing() {
     server.kill();
     let lock = client.lock("order:42");
     // The open connection may take a call with it, whose outcome is unknown then.
-    let refused = async {
-        while !lock.try_lock().await.unwrap_err().to_string().contains("connection refused") {}
-    };
+    let refused =
+        async { while !lock.try_lock().await.unwrap_err().to_string().contains("connection refused") {} };
     soon("a refused connection", refused).await;
     for wait in [1, 10, 50, 200, 400].map(ms) {
         let error = lock.try_lock_for(wait).await.unwrap_err();

@@ -48,6 +48,11 @@
 //! five seconds, and so does every other call of the server's methods that reaches it. A test that works for longer
 //! while another of its tasks waits calls `advance` from time to time, for which `Duration::ZERO` is enough.
 //!
+//! # A loop that never waits
+//! A task that acquires and releases in a loop, without a wait for time, never lets [`Server::advance`] or
+//! [`Server::settle`] end. After five seconds of real time they panic, in the task that called them. Let such a loop wait,
+//! for example by a [`Server::sleep`].
+//!
 //! # Bodies that use `tokio::time`
 //! A `tokio::time::sleep` under a lock uses tokio's clock, which [`Server::advance`] does not move, so such a test
 //! takes real time. Pause tokio's clock, and move both clocks by the same steps, this clock first. Move them throughout
@@ -265,6 +270,10 @@ impl Server {
     ///
     /// Time does not pass otherwise, so a test that never calls this takes no time at all. [`Duration::ZERO`] lets the
     /// woken tasks run, as [`settle`](Self::settle) does. If two calls run at a time, both spans begin at their call.
+    ///
+    /// # Panics
+    /// Panics after five seconds of real time in which a task of the test has kept a client busy without any time passing,
+    /// such as a loop that acquires and releases.
     ///
     /// # Cancel safety
     /// Dropping the future leaves the clock at the time that it has reached.

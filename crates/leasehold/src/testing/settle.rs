@@ -1,22 +1,25 @@
 //! A wait for the test's own tasks to run.
 //!
-//! Invariant: it only polls, so it works on any executor, and it reads no clock.
+//! Invariant: it only polls, so it works on any executor, and it reads a clock only to give up.
 //!
 //! # How it works
 //! A few turns are enough on an executor with one thread. On several threads a woken task may start only after many
 //! turns of this task, so the wait goes on until every listener that the library woke has polled. Some listeners never
 //! poll, because the test holds a future and does not poll it. The wait gives such listeners up after a great many
-//! turns, once and for all.
+//! turns, once and for all. A task that locks and releases in a loop never waits for time, so no wait for it would end.
+//! After many turns and [`LIMIT`] of real time the wait panics instead.
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::sync::{Mutex, PoisonError};
 use std::task::Poll;
 use std::thread;
+use std::time::Instant;
 
-use leasehold_proto::ClientId;
 use leasehold_proto::engine::Id;
+use leasehold_proto::{ClientId, Rounded};
 
+use super::standstill::LIMIT;
 use super::world::World;
 
 /// The turns of the executor without work for a driver after which the tasks count as idle. In one turn an executor
@@ -24,6 +27,8 @@ use super::world::World;
 const QUIET_TURNS: u32 = 16;
 /// The turns after which woken listeners that have not polled are given up.
 const TURNS_MAX: u32 = 10_000;
+/// The turns with work after which the tasks may be in a loop. A slow machine makes fewer of them in the same time.
+const BUSY_TURNS: u32 = 10_000;
 
 /// A woken listener: its client, the id with changes, and the listener.
 pub(super) type Woken = (ClientId, Id, Id);
@@ -35,7 +40,14 @@ pub(super) struct GivenUp(Mutex<BTreeSet<Woken>>);
 /// Lets the woken tasks run, and the tasks that those wake.
 pub(super) async fn settle(world: &World, given_up: &GivenUp, woken: impl Fn() -> Vec<Woken>) {
     let (mut quiet, mut seen) = (0, world.work_count());
+    let (mut busy, since) = (0, now());
     loop {
+        assert!(
+            busy < BUSY_TURNS || since.elapsed() < LIMIT,
+            "a task of this test keeps a client busy and never waits, so the test's clock cannot go on from {}; let its \
+             loop wait for time, for example by `testing::Server::sleep`",
+            Rounded::down(world.elapsed())
+        );
         if quiet >= QUIET_TURNS {
             let awaited = woken();
             if given_up.has_all(&awaited) {
@@ -49,9 +61,14 @@ pub(super) async fn settle(world: &World, given_up: &GivenUp, woken: impl Fn() -
         }
         yield_to_ready_tasks().await;
         let turns = world.work_count();
-        quiet = if turns == seen { quiet + 1 } else { 0 };
+        (quiet, busy) = if turns == seen { (quiet + 1, busy) } else { (0, busy + 1) };
         seen = turns;
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test that never ends needs the real clock")]
+fn now() -> Instant {
+    Instant::now()
 }
 
 impl GivenUp {

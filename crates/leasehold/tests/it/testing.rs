@@ -470,3 +470,24 @@ async fn waits_on_a_clock_that_stands_still_panic_after_five_seconds() {
     assert!(guard.is_held(), "the holder, and with it the driver, lives on");
     assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
 }
+
+#[tokio::test]
+async fn an_advance_beside_a_loop_that_never_waits_panics_after_five_seconds() {
+    let server = Server::new();
+    let client = server.client().await.unwrap();
+    let (one, other) = (client.lock("job"), client.lock("job"));
+    for lock in [one, other] {
+        tokio::spawn(async move {
+            loop {
+                lock.lock().await.unwrap().release().await.unwrap();
+            }
+        });
+    }
+    let began = std::time::Instant::now();
+    let advancing = tokio::spawn(async move { server.advance(SECOND).await });
+    let ended = tokio::time::timeout(60 * SECOND, advancing).await.expect("it does not hang");
+    let panic = ended.unwrap_err().into_panic();
+    let said = panic.downcast_ref::<String>().unwrap();
+    assert!(said.contains("keeps a client busy") && said.contains("`testing::Server::sleep`"), "{said}");
+    assert!(began.elapsed() >= 5 * SECOND);
+}

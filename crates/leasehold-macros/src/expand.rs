@@ -132,10 +132,13 @@ impl Expansion {
         if let Some(given) = value(self.options.client.as_ref()) {
             // A reference to a reference is a warning of clippy.
             let borrow = (!matches!(given, Expr::Reference(_))).then(|| quote_spanned!(given.span()=> &));
+            // The span of the user's value makes the compiler report a client of the wrong type there.
+            let mut of_user = client.clone();
+            of_user.set_span(ours_at(given));
             // Only a binding of its own keeps a temporary client until the end of the block.
             return quote_spanned! {given.span()=>
                 let #client = #borrow #given;
-                let #client: &#api::Client = #krate::__private::#kind::client(#client);
+                let #client: &#api::Client = #krate::__private::#kind::client(#of_user);
             };
         }
         let refused = self.refused();
@@ -223,8 +226,8 @@ impl Expansion {
         // drops them in the order in which it first names them: the last argument first, as in any function.
         let owned = self.function.bindings();
         let last_first = owned.iter().rev();
-        let owned = (!owned.is_empty())
-            .then(|| quote_spanned!(Span::mixed_site()=> let _ = (#(&#last_first,)*);));
+        let owned =
+            (!owned.is_empty()).then(|| quote_spanned!(Span::mixed_site()=> let _ = (#(&#last_first,)*);));
         let (before, made) = if self.function.is_async() {
             // This code never runs, and tells the compiler the output type of the future.
             let returns = quote_spanned! {Span::mixed_site()=>

@@ -73,6 +73,13 @@ impl<T: Deref<Target: AsyncClient> + ?Sized> AsyncClient for T {
 }
 
 /// The client of a locked function that is not async, or a value that dereferences to one.
+///
+/// ```compile_fail,E0277
+/// #[leasehold::locked(name = "job", client = client)]
+/// fn with_an_async_client(client: &leasehold::Client) -> Result<(), leasehold::Error> {
+///     Ok(())
+/// }
+/// ```
 #[cfg(feature = "blocking")]
 #[diagnostic::on_unimplemented(
     message = "the client of a locked function that is not async is a `leasehold::blocking::Client`, not a `{Self}`",

@@ -1,7 +1,7 @@
 //! Two clients race to charge the same order, and it is charged once.
 //!
-//! `cargo run -p demo`, against an in-process server. With `--features leasehold/redis`, the URL of a server can follow
-//! after `--`.
+//! `cargo demo`, against an in-process server. With `--features leasehold/redis`, the URL of a server can follow after
+//! `--`.
 #![allow(clippy::print_stdout, reason = "an example talks")]
 #![expect(clippy::disallowed_methods, reason = "the work of the example takes real time")]
 

@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 /// Runs the two clients of `examples/demo` on an in-process server.
 fn in_one_process() -> Result<()> {
     println!("{BUILDING}; the first build takes about half a minute");
-    run_command(&mut cargo(&["run", "-p", "demo"])?)
+    run_command(&mut cargo(&["demo"])?)
 }
 
 /// Starts a private server, then two programs at once that need the lock `nightly-report`.

@@ -20,7 +20,8 @@ pub(crate) fn chosen_or_all(chosen: &[&'static Primitive]) -> Vec<&'static Primi
 
 /// Reads the name of a user.
 pub(crate) fn parse_user(name: &str) -> Result<String, String> {
-    let is_one_word = !name.is_empty() && !name.contains(|letter: char| letter.is_whitespace() || letter.is_control());
+    let is_one_word =
+        !name.is_empty() && !name.contains(|letter: char| letter.is_whitespace() || letter.is_control());
     if is_one_word { Ok(name.to_owned()) } else { Err("a user's name is one word".to_owned()) }
 }
 

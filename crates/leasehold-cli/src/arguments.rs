@@ -330,7 +330,9 @@ impl Run {
             return Ok(());
         }
         let stray = self.command[0].to_string_lossy();
-        Err(format!("unexpected {stray:?} before `--`; write `leasehold run NAME -- {stray} ..` if it is the command"))
+        Err(format!(
+            "unexpected {stray:?} before `--`; write `leasehold run NAME -- {stray} ..` if it is the command"
+        ))
     }
 }
 

@@ -51,7 +51,8 @@ impl Failure {
     pub(crate) fn is_retryable(&self) -> bool {
         let of_acquire = self.reason.downcast_ref::<AcquireError>().is_some_and(AcquireError::is_retryable);
         let of_inspect = self.reason.downcast_ref::<InspectError>().is_some_and(InspectError::is_retryable);
-        let of_change = self.reason.downcast_ref::<OperationError>().is_some_and(OperationError::is_retryable);
+        let of_change =
+            self.reason.downcast_ref::<OperationError>().is_some_and(OperationError::is_retryable);
         of_acquire || of_inspect || of_change
     }
 }

@@ -35,5 +35,8 @@ fn lines(arguments: &Acl) -> String {
     if !arguments.sentinel {
         return format!("{user} {line}\n");
     }
-    format!("# on the master and its replicas\n{user} {line}\n# on the sentinels\n{user} {}\n", rules_on_sentinels())
+    format!(
+        "# on the master and its replicas\n{user} {line}\n# on the sentinels\n{user} {}\n",
+        rules_on_sentinels()
+    )
 }

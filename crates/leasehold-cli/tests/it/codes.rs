@@ -220,7 +220,7 @@ fn a_key_of_another_type_is_69_and_stays_unchanged() {
     let ended = outcome(&mut run(&server, &["-n"], &["touch", &folder.at("ran")]));
     assert_eq!(ended.code(), 69, "{ended:?}");
     assert!(
-        ended.err.contains("lock \"the:lock\" not acquired: another kind of object has this name"),
+        ended.err.contains("lock \"the:lock\" not acquired: its name belongs to another kind of object on the server, a string"),
         "{ended:?}"
     );
     assert_eq!(server.cli(&["GET", NAME]), "precious");

@@ -141,10 +141,19 @@ fn control_characters_of_a_file_reach_no_terminal() {
 
 #[test]
 fn all_errors_are_reported_at_once() {
-    let folder = Folder::with(&[("app.toml", "timeout = 3\ntimout = '3s'\n[lock]\nlease = '0s'\n"), ("more.toml", "x = ")]);
+    let folder = Folder::with(&[
+        ("app.toml", "timeout = 3\ntimout = '3s'\n[lock]\nlease = '0s'\n"),
+        ("more.toml", "x = "),
+    ]);
     let ended = folder.check(&["app.toml", "more.toml"], &[("LEASEHOLD_LAZY", "maybe")]);
     assert_eq!((ended.code, ended.out.as_str()), (Some(64), ""), "{ended:?}");
-    for says in ["app.toml: `timeout` must be", "unknown key `timout`", "`lock.lease` is 0s", "more.toml is not valid", "LEASEHOLD_LAZY"] {
+    for says in [
+        "app.toml: `timeout` must be",
+        "unknown key `timout`",
+        "`lock.lease` is 0s",
+        "more.toml is not valid",
+        "LEASEHOLD_LAZY",
+    ] {
         assert_eq!(ended.err.matches(says).count(), 1, "{says}: {}", ended.err);
     }
     assert_eq!(ended.err.lines().count(), 5, "{}", ended.err);
@@ -160,8 +169,12 @@ fn all_errors_are_reported_at_once() {
 #[test]
 fn variables_of_a_kubernetes_service_are_named_and_ignored() {
     let folder = Folder::with(&[("app.toml", FILE)]);
-    let variables = [("LEASEHOLD_PORT", "tcp://10.96.0.7:6379"), ("LEASEHOLD_REDIS_SERVICE_HOST", "10.96.0.7")];
+    let variables =
+        [("LEASEHOLD_PORT", "tcp://10.96.0.7:6379"), ("LEASEHOLD_REDIS_SERVICE_HOST", "10.96.0.7")];
     let ended = folder.check(&["app.toml"], &variables);
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(ended.err.contains("ignored LEASEHOLD_PORT, LEASEHOLD_REDIS_SERVICE_HOST: Kubernetes"), "{ended:?}");
+    assert!(
+        ended.err.contains("ignored LEASEHOLD_PORT, LEASEHOLD_REDIS_SERVICE_HOST: Kubernetes"),
+        "{ended:?}"
+    );
 }

@@ -199,7 +199,11 @@ impl Config {
     #[must_use]
     pub fn tls_section(&self) -> &'static str {
         let is_set = |way: &str| self.sources.keys().any(|key| is_within(key, way));
-        SERVERS.into_iter().zip(ENCRYPTIONS).find(|(way, _)| is_set(way)).map_or("tls", |(_, section)| section)
+        SERVERS
+            .into_iter()
+            .zip(ENCRYPTIONS)
+            .find(|(way, _)| is_set(way))
+            .map_or("tls", |(_, section)| section)
     }
 
     /// Returns the source of the login at the sentinels if the configuration names a `sentinel_password_file`, for tools that
@@ -369,7 +373,8 @@ impl ConfigBuilder {
     /// # }
     /// ```
     pub fn build(self) -> Result<Config, ConfigError> {
-        self.build_or_all_errors().map_err(|errors| errors.into_iter().next().expect("a refusal has a reason"))
+        self.build_or_all_errors()
+            .map_err(|errors| errors.into_iter().next().expect("a refusal has a reason"))
     }
 
     /// Does the same, and returns every error instead of the first, for a tool that checks configurations.

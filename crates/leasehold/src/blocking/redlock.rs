@@ -118,10 +118,7 @@ impl RedlockBuilder {
     /// # Panics
     /// Panics in [async code](crate::blocking#in-async-code), or if there are no URLs.
     #[track_caller]
-    pub fn connect<U: AsRef<str>>(
-        self,
-        urls: impl IntoIterator<Item = U>,
-    ) -> Result<Redlock, ConnectError> {
+    pub fn connect<U: AsRef<str>>(self, urls: impl IntoIterator<Item = U>) -> Result<Redlock, ConnectError> {
         park("RedlockBuilder::connect", self.0.connect(urls)).map(Redlock)
     }
 

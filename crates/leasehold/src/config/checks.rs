@@ -44,7 +44,8 @@ impl Checked<'_> {
         let of_holds = holds.iter().map(|(section, _, hold)| self.hold(section, hold));
         let timeouts =
             if is_quorum { self.quorum() } else { self.renewals("timeout", self.settings.timeout) };
-        let all = [self.names(), self.replicas()].into_iter().chain(of_holds).chain([self.pauses(), timeouts]);
+        let all =
+            [self.names(), self.replicas()].into_iter().chain(of_holds).chain([self.pauses(), timeouts]);
         all.filter_map(Result::err).collect()
     }
 

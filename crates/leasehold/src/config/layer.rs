@@ -92,11 +92,11 @@ pub(super) fn environment(
 /// as `LEASEHOLD_REDIS_PORT=tcp://10.96.0.7:6379`. Without this rule such a service would stop all pods of its namespace.
 fn is_of_a_service(key: &str, value: &str) -> bool {
     const PROTOCOLS: [&str; 3] = ["TCP", "UDP", "SCTP"];
-    let is_address = || PROTOCOLS.iter().any(|name| value.starts_with(&format!("{}://", name.to_lowercase())));
+    let is_address =
+        || PROTOCOLS.iter().any(|name| value.starts_with(&format!("{}://", name.to_lowercase())));
     let words: Vec<&str> = key.split('_').collect();
-    let is_port = |number: &str, protocol: &str| {
-        number.parse::<u16>().is_ok() && PROTOCOLS.contains(&protocol)
-    };
+    let is_port =
+        |number: &str, protocol: &str| number.parse::<u16>().is_ok() && PROTOCOLS.contains(&protocol);
     match words[..] {
         // Only a key has two underscores side by side.
         _ if words.contains(&"") => false,

@@ -57,7 +57,11 @@ fn in_words_of(set_by: &Source, expected: String) -> String {
     match set_by {
         Source::Variable(_) => {
             let plain = expected.replace(" in quotes", "").replace(", without quotes", "").replace('"', "");
-            if plain == expected || expected.contains(", without quotes") { plain } else { plain + ", without quotes" }
+            if plain == expected || expected.contains(", without quotes") {
+                plain
+            } else {
+                plain + ", without quotes"
+            }
         }
         _ => expected,
     }

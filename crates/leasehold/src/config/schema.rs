@@ -19,7 +19,8 @@ pub(super) const SERVERS: [&str; 5] = ["url", "standalone", "sentinel", "cluster
 /// The sections with a login, each of which may have a section `tls`.
 pub(super) const LOGINS: [&str; 4] = ["standalone", "sentinel", "cluster", "quorum"];
 /// The sections of the encryption: that of `url`, and those of the sections with a login.
-pub(super) const ENCRYPTIONS: [&str; 5] = ["tls", "standalone.tls", "sentinel.tls", "cluster.tls", "quorum.tls"];
+pub(super) const ENCRYPTIONS: [&str; 5] =
+    ["tls", "standalone.tls", "sentinel.tls", "cluster.tls", "quorum.tls"];
 
 /// Calls the function with the key and the shown value of each setting. The value is `None` if the setting is not set.
 trait List {
@@ -220,8 +221,10 @@ impl Settings {
             }
             let timeout = self.fitting(Duration::from_millis(500));
             // A node that needs its whole timeout for a grant must leave something of a fixed lease.
-            let validity = self.lock.lease.map(|Span(lease)| leasehold_proto::Lease::clamped(lease).validity());
-            let most = validity.map(|validity| whole_millis(validity.saturating_sub(Duration::from_millis(1))));
+            let validity =
+                self.lock.lease.map(|Span(lease)| leasehold_proto::Lease::clamped(lease).validity());
+            let most =
+                validity.map(|validity| whole_millis(validity.saturating_sub(Duration::from_millis(1))));
             let timeout = most.map_or(timeout, |most| timeout.min(most));
             self.quorum.node_timeout.get_or_insert(Span(timeout.max(Duration::from_millis(1))));
             return;

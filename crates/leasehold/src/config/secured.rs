@@ -20,7 +20,10 @@ use crate::client::connect::{SentinelTls, Tls, is_encrypted};
 
 impl Settings {
     /// Sets the login by a file, and the encryption, of the section that names the servers, for a client of this URL.
-    #[cfg_attr(not(any(feature = "tls-ring", feature = "tls-aws-lc")), expect(unused_variables, reason = "this build has no encryption"))]
+    #[cfg_attr(
+        not(any(feature = "tls-ring", feature = "tls-aws-lc")),
+        expect(unused_variables, reason = "this build has no encryption")
+    )]
     pub(super) fn secured(&self, builder: ClientBuilder, url: &str) -> ClientBuilder {
         // Of the URLs of a quorum, some may be encrypted.
         #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]

@@ -184,7 +184,11 @@ impl Checked<'_> {
     }
 
     /// Checks a section of TLS beside URLs, which say themselves whether to encrypt.
-    fn tls_of_urls(&self, (section, tls): (&str, &Tls), (key, urls): (&str, &[Url])) -> Result<(), ConfigError> {
+    fn tls_of_urls(
+        &self,
+        (section, tls): (&str, &Tls),
+        (key, urls): (&str, &[Url]),
+    ) -> Result<(), ConfigError> {
         let switch = format!("{section}.enabled");
         if self.sources.contains_key(&switch) {
             let instead = "a URL says that itself, by a scheme such as `rediss`";
@@ -193,15 +197,18 @@ impl Checked<'_> {
         if self.tls(section, tls)? && !urls.iter().any(|url| is_encrypted(url.expose())) {
             let set = self.sources.keys().find(|key| is_within(key, section));
             let instead = "no URL is encrypted; write `rediss` in place of `redis`, or leave the section out";
-            return Err(self.conflict(set.map_or(section, String::as_str), key, Conflict::NotUsed { instead }));
+            return Err(self.conflict(
+                set.map_or(section, String::as_str),
+                key,
+                Conflict::NotUsed { instead },
+            ));
         }
         Ok(())
     }
 
     /// Refuses settings that URLs carry themselves.
     fn only_for_addresses(&self) -> Result<(), ConfigError> {
-        let keys = ["database", "user", "password", "password_file"]
-            .map(|name| format!("quorum.{name}"));
+        let keys = ["database", "user", "password", "password_file"].map(|name| format!("quorum.{name}"));
         match keys.iter().find(|key| self.sources.contains_key(*key)) {
             None => Ok(()),
             Some(key) => {

@@ -222,7 +222,10 @@ impl<A: Acquirable> SectionGuard<A> {
     ///
     /// # Examples
     /// See [`Section::enter`].
-    pub fn run<T, B: Future<Output = T>>(self, body: B) -> impl Future<Output = Result<T, RunError>> + use<T, A, B> {
+    pub fn run<T, B: Future<Output = T>>(
+        self,
+        body: B,
+    ) -> impl Future<Output = Result<T, RunError>> + use<T, A, B> {
         // A future that was never polled drops what it owns in the order in which its code first names it.
         async move {
             let context_of_body = |context: BodyContext| context.future(body);

@@ -243,7 +243,12 @@ async fn settings_of_tls_and_a_url_without_encryption_are_refused() {
     let server = RedisServer::start();
     let at = server.url().replace("redis://", "");
     let socket = "unix:///nowhere/socket".to_owned();
-    for url in [format!("redis://:{at}@{at}"), format!("redis+sentinel://{at}/m"), format!("redis+cluster://{at}"), socket] {
+    for url in [
+        format!("redis://:{at}@{at}"),
+        format!("redis+sentinel://{at}/m"),
+        format!("redis+cluster://{at}"),
+        socket,
+    ] {
         let tls = || leasehold::Tls::new().ca_file("/etc/redis/ca.pem");
         for builder in [Client::builder().tls(tls()), Client::builder().tls(tls()).lazy()] {
             let refused = builder.connect(&url).await.unwrap_err();

@@ -279,7 +279,10 @@ async fn one_name_as_two_kinds_fails_at_once_whatever_sorts_between(server: Fixt
     let (one, other) = (connect(&server).await, connect(&server).await);
     for (name, between) in [("a", one.lock("a")), ("b", other.lock("b"))] {
         let members = [one.spin_lock(name).into(), between.into(), one.fair_lock(name).into()];
-        assert_eq!(soon("the error", MultiLock::of(members).lock()).await.unwrap_err(), AcquireErrorKind::Deadlock);
+        assert_eq!(
+            soon("the error", MultiLock::of(members).lock()).await.unwrap_err(),
+            AcquireErrorKind::Deadlock
+        );
         assert!(is_free(&server, name));
     }
 }
@@ -294,7 +297,10 @@ async fn members_that_would_wait_for_each_other_fail_at_once(server: Fixture) {
         [other.rw_lock("a").read_lock().into(), sides().1.into()],
     ];
     for set in sets {
-        assert_eq!(soon("the error", MultiLock::of(set).lock()).await.unwrap_err(), AcquireErrorKind::Deadlock);
+        assert_eq!(
+            soon("the error", MultiLock::of(set).lock()).await.unwrap_err(),
+            AcquireErrorKind::Deadlock
+        );
         assert!(is_free(&server, "a"));
     }
 }
@@ -304,7 +310,10 @@ async fn members_that_share_a_name_are_acquired(server: Fixture) {
     let (apart, owner) = (connect(&Fixture::embedded()).await, one.owner());
     let sets: [[Member; 2]; 3] = [
         [one.rw_lock("a").read_lock().into(), other.rw_lock("a").read_lock().into()],
-        [one.rw_lock("a").read_lock().owned_by(&owner).into(), one.rw_lock("a").write_lock().owned_by(&owner).into()],
+        [
+            one.rw_lock("a").read_lock().owned_by(&owner).into(),
+            one.rw_lock("a").write_lock().owned_by(&owner).into(),
+        ],
         [one.lock("a").into(), apart.lock("a").into()],
     ];
     for set in sets {

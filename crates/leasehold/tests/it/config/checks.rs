@@ -79,11 +79,9 @@ fn a_timeout_that_no_source_sets_fits_the_shortest_lease() {
         assert!(config.contains(&format!("\ntimeout = \"{timeout}\" # default\n")), "{text}: {config}");
     }
     let quorum = "[quorum]\nurls = ['memory://q1', 'memory://q2', 'memory://q3']";
-    for (text, timeout) in [
-        ("watchdog = '500ms'", "326ms"),
-        ("lock.lease = '400ms'", "393ms"),
-        ("lock.lease = '20s'", "500ms"),
-    ] {
+    for (text, timeout) in
+        [("watchdog = '500ms'", "326ms"), ("lock.lease = '400ms'", "393ms"), ("lock.lease = '20s'", "500ms")]
+    {
         let config = toml(&format!("{text}\n{quorum}")).unwrap().to_string();
         assert!(config.contains(&format!("\nnode_timeout = \"{timeout}\" # default\n")), "{text}: {config}");
     }

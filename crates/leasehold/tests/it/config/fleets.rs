@@ -209,7 +209,8 @@ async fn a_section_encrypts_its_connections() {
     let urls =
         Config::builder().set("quorum.urls", ["rediss://a", "rediss://b"]).set("quorum.tls.enabled", true);
     assert!(urls.build().unwrap_err().to_string().contains("quorum.tls.enabled"));
-    let with_ca = |urls| Config::builder().set("quorum.urls", urls).set("quorum.tls.ca_file", "ca.pem").build();
+    let with_ca =
+        |urls| Config::builder().set("quorum.urls", urls).set("quorum.tls.ca_file", "ca.pem").build();
     assert!(refused(with_ca(["redis://a", "redis://b"])).to_string().contains("no URL is encrypted"));
     assert!(with_ca(["redis://a", "rediss://b"]).is_ok());
     let with_url = |url: &str| Config::builder().url(url).set("tls.ca_file", "ca.pem");

@@ -192,8 +192,18 @@ fn a_variable_has_the_usual_truths_and_its_errors_speak_of_no_quotes() {
         Config::builder().variables([("LEASEHOLD_URL", "memory://"), (name, value)]).build()
     };
     for (word, is_true) in [
-        ("true", true), ("True", true), ("TRUE", true), ("1", true), ("yes", true), ("on", true), (" yes ", true),
-        ("false", false), ("False", false), ("0", false), ("No", false), ("off", false),
+        ("true", true),
+        ("True", true),
+        ("TRUE", true),
+        ("1", true),
+        ("yes", true),
+        ("on", true),
+        (" yes ", true),
+        ("false", false),
+        ("False", false),
+        ("0", false),
+        ("No", false),
+        ("off", false),
     ] {
         let config = with("LEASEHOLD_LAZY", word).unwrap();
         assert_eq!(printed_line(&config, "lazy"), format!("lazy = {is_true} # LEASEHOLD_LAZY"), "{word}");
@@ -203,11 +213,19 @@ fn a_variable_has_the_usual_truths_and_its_errors_speak_of_no_quotes() {
     assert!(!config.contains("tls"), "{config}");
     for (name, value, expected) in [
         ("LEASEHOLD_TIMEOUT", "5", "`timeout` must be a duration, such as 30s, 5m or 1h30m, without quotes"),
-        ("LEASEHOLD_TIMEOUT", "\"5s\"", "`timeout` must be a duration, such as 30s, 5m or 1h30m, without quotes"),
+        (
+            "LEASEHOLD_TIMEOUT",
+            "\"5s\"",
+            "`timeout` must be a duration, such as 30s, 5m or 1h30m, without quotes",
+        ),
         ("LEASEHOLD_LAZY", "maybe", "`lazy` must be true or false"),
         ("LEASEHOLD_LOCK__MAX_RENEWALS", "x", "`lock.max_renewals` must be a whole number, such as 3"),
         ("LEASEHOLD_SHARDED_PUBSUB", "x", "`sharded_pubsub` must be one of auto, on, off, without quotes"),
-        ("LEASEHOLD_REPLICAS", "x", "`replicas` must be a number of replicas from 1, such as 2, or all, majority or none, without quotes"),
+        (
+            "LEASEHOLD_REPLICAS",
+            "x",
+            "`replicas` must be a number of replicas from 1, such as 2, or all, majority or none, without quotes",
+        ),
     ] {
         assert_eq!(refused(with(name, value)).to_string(), format!("{name}: {expected}"));
     }

@@ -259,6 +259,9 @@ async fn arguments_are_dropped_under_the_lock(server: Fixture) {
     noted().unused_self(&client).await.unwrap();
     assert_eq!(std::mem::take(&mut *seen.lock().unwrap()), [1]);
     let _busy = client.lock("busy").lock().await.unwrap();
-    assert!(matches!(fails_before_its_arguments_are_used(&client, noted()).await, Err(RunError::Busy { .. })));
+    assert!(matches!(
+        fails_before_its_arguments_are_used(&client, noted()).await,
+        Err(RunError::Busy { .. })
+    ));
     assert_eq!(std::mem::take(&mut *seen.lock().unwrap()), [1]);
 }

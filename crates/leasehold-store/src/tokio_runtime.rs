@@ -233,7 +233,12 @@ mod work {
     use leasehold_proto::Moment;
     use tokio::runtime::Handle;
     use tokio::task::AbortHandle;
+    #[cfg(any(test, feature = "tls-ring", feature = "tls-aws-lc"))]
     use tokio::time::Instant;
+
+    #[cfg(not(test))]
+    use crate::tokio_runtime::now;
+    use crate::tokio_runtime::pause;
 
     /// Returns the output of `work`, or `None` when the work takes longer than `limit`.
     #[expect(clippy::disallowed_methods, reason = "this is the runtime file")]
@@ -268,7 +273,7 @@ mod work {
     /// whose runtime a test may hold that clock or move it.
     #[cfg(not(test))]
     pub(crate) fn clock() -> Moment {
-        super::now()
+        now()
     }
 
     /// Returns the time on tokio's clock, which this crate's own tests hold and move. They run a wire on one runtime.
@@ -282,7 +287,7 @@ mod work {
 
     /// Sleeps until a moment of the [`clock`] of the wires.
     pub(crate) fn pause_until(at: Moment) -> impl Future<Output = ()> + Send {
-        super::pause(at.since(clock()))
+        pause(at.since(clock()))
     }
 
     /// Returns a random number. Without random numbers there is no jitter, which is no reason to fail.

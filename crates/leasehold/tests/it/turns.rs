@@ -1,14 +1,15 @@
 //! Turns: no client keeps a lock or a permit from the waiting tasks of another client.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use leasehold::lock::WireOwner;
 use leasehold::multi::Member;
-use leasehold::{Client, MultiLock, Name};
+use leasehold::{Client, Lock, MultiLock, Name};
 use tokio::sync::Barrier;
 
-use crate::support::{Fixture, connect, on_both, soon};
+use crate::support::{Fixture, connect, eventually, on_both, soon};
 
 on_both! {
     async {
@@ -23,6 +24,10 @@ on_both! {
         clients_that_hand_off_take_turns_at_a_spin_lock,
         a_client_alone_hands_a_hold_off_beyond_the_bound_until_another_one_waits,
         clients_that_hand_off_take_turns_at_a_multi_lock,
+        a_multi_lock_has_its_turn_beside_a_lock_of_its_client,
+        a_lock_has_its_turn_beside_a_multi_lock_of_its_client,
+        readers_have_their_turn_beside_writers_of_their_client,
+        a_waiter_has_its_turn_beside_a_task_that_comes_again_at_once,
     }
 }
 
@@ -254,4 +259,90 @@ async fn clients_take_turns_at_a_fair_lock(server: Fixture) {
         guard.release().await.unwrap();
     })
     .await;
+}
+
+/// Lets tasks of a client run a section again and again, and waits a few times for what another queue of the client wants.
+/// Checks the number of sections meanwhile, which is that of a few turns.
+async fn has_its_turn<S, W>(
+    tasks: usize,
+    section: impl Fn() -> S + Clone + Send + 'static,
+    wait: impl Fn() -> W,
+) where
+    S: Future<Output = ()> + Send,
+    W: Future<Output = ()>,
+{
+    const WAITS: u64 = 10;
+    let sections = Arc::new(AtomicU64::new(0));
+    let tasks: Vec<_> = (0..tasks)
+        .map(|_| {
+            let (sections, section) = (Arc::clone(&sections), section.clone());
+            tokio::spawn(async move {
+                loop {
+                    section().await;
+                    sections.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    eventually("sections", || sections.load(Ordering::Relaxed) > 20).await;
+    let before = sections.load(Ordering::Relaxed);
+    for _ in 0..WAITS {
+        soon("the turn of the other queue", wait()).await;
+    }
+    let passed = sections.load(Ordering::Relaxed) - before;
+    println!("{passed} sections during {WAITS} waits");
+    assert!(passed < WAITS * u64::try_from(RUN_MAX).unwrap(), "{passed} sections passed {WAITS} waits");
+    tasks.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+fn both(client: &Client) -> MultiLock {
+    MultiLock::of(members(client, Some(OFF)))
+}
+
+fn one(client: &Client) -> Lock {
+    client.lock(Name::with_hash_tag("turn", "1").unwrap()).hand_off(OFF)
+}
+
+async fn a_multi_lock_has_its_turn_beside_a_lock_of_its_client(server: Fixture) {
+    let client = connect(&server).await;
+    let (busy, waiting) = (one(&client), both(&client));
+    let section = move || {
+        let lock = busy.clone();
+        async move { drop(lock.lock().await.unwrap().release().await) }
+    };
+    has_its_turn(2, section, || async { drop(waiting.lock().await.unwrap().release().await) }).await;
+}
+
+async fn a_lock_has_its_turn_beside_a_multi_lock_of_its_client(server: Fixture) {
+    let client = connect(&server).await;
+    let waiting = one(&client);
+    let section = move || {
+        let locks = both(&client);
+        async move { drop(locks.lock().await.unwrap().release().await) }
+    };
+    has_its_turn(2, section, || async { drop(waiting.lock().await.unwrap().release().await) }).await;
+}
+
+async fn readers_have_their_turn_beside_writers_of_their_client(server: Fixture) {
+    let lock = connect(&server).await.rw_lock("turn");
+    let writers = lock.clone();
+    let section = move || {
+        let lock = writers.clone();
+        async move { drop(lock.write().await.unwrap().release().await) }
+    };
+    has_its_turn(2, section, || async { drop(lock.read().await.unwrap().release().await) }).await;
+}
+
+async fn a_waiter_has_its_turn_beside_a_task_that_comes_again_at_once(server: Fixture) {
+    let (client, other) = (connect(&server).await, connect(&server).await);
+    let busy = one(&client);
+    let section = move || {
+        let lock = busy.clone();
+        // The drop releases in the background, and the next acquire follows it at once.
+        async move { drop(lock.lock().await.unwrap()) }
+    };
+    for waiting in [one(&other), one(&client)] {
+        let waits = || async { drop(waiting.lock().await.unwrap().release().await) };
+        has_its_turn(1, section.clone(), waits).await;
+    }
 }

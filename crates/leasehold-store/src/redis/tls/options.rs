@@ -116,7 +116,7 @@ impl Tls {
     }
 
     /// Returns true if the name of the server in a certificate is all that tells it from other servers.
-    pub(in crate::redis) const fn accepts_any_name(&self) -> bool {
+    pub(crate) const fn accepts_any_name(&self) -> bool {
         matches!(self.trust, Trust::System) && self.server_name.is_none()
     }
 

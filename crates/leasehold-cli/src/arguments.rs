@@ -138,8 +138,8 @@ Examples:
 const EXAMINED: &str = "\
 Each server of the configuration is asked for its settings and its state: a single server, the masters and replicas behind
 sentinels, the nodes of a cluster, or the servers of a quorum. Each check says what was found, why it matters for locks,
-and what to run. A question that the user may not ask is reported as unknown. `leasehold acl --doctor` prints the rights for all
-questions.
+and what to run. A question that the user may not ask is reported as unknown. `leasehold acl --doctor` prints the rights
+for all questions.
 
 Nothing is changed. The scripts of a lock are timed on scratch names PREFIXleasehold:doctor:PID:N, which are deleted again.
 

@@ -41,10 +41,10 @@ pub struct Call {
     effects: Option<&'static dyn Effects>,
 }
 
-/// What the replies to a primitive's calls say of their effects.
+/// How the replies to a primitive's calls tell their effects.
 pub(crate) trait Effects: Sync {
-    /// Returns true if a reply says that the call has an effect which a failover must not lose: a grant, a renewal, or the
-    /// return of what no lease returns. A refusal has none.
+    /// Returns true if the reply tells of an effect that a failover must not lose: a grant, a renewal, or the return of
+    /// permits that no lease returns. A refusal has none.
     fn must_last(&self, verb: Verb, reply: &Reply) -> bool;
 
     /// Returns true if what is held does not end by itself, so a lost release would keep it.
@@ -118,7 +118,7 @@ impl Call {
         self.replicas
     }
 
-    /// Sets what the replies say of the effects of the call. Without it, each reply says that there is one.
+    /// Sets how the replies tell the effects of the call. Without it, every reply counts as an effect.
     pub(crate) fn with_effects(mut self, effects: &'static dyn Effects) -> Self {
         self.effects = Some(effects);
         self

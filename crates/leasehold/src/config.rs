@@ -377,11 +377,12 @@ impl ConfigBuilder {
             .map_err(|errors| errors.into_iter().next().expect("a refusal has a reason"))
     }
 
-    /// Does the same, and returns every error instead of the first, for a tool that checks configurations.
+    /// Reads and checks the configuration as [`build`](Self::build) does, and returns every error instead of the first, for a
+    /// tool that checks configurations.
     ///
     /// # Errors
-    /// At least one [`ConfigError`], in the order of the sources. Errors of values that do not fit together are found once
-    /// each value can be used by itself.
+    /// Returns at least one [`ConfigError`], in the order of the sources. Values that contradict each other are found only
+    /// once each value is valid by itself.
     ///
     /// # Examples
     /// ```

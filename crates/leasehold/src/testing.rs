@@ -50,8 +50,8 @@
 //!
 //! # A loop that never waits
 //! A task that acquires and releases in a loop, without a wait for time, never lets [`Server::advance`] or
-//! [`Server::settle`] end. After five seconds of real time they panic, in the task that called them. Let such a loop wait,
-//! for example by a [`Server::sleep`].
+//! [`Server::settle`] end. After five seconds of real time they panic in the task that called them. Give such a loop a
+//! wait, for example [`Server::sleep`].
 //!
 //! # Bodies that use `tokio::time`
 //! A `tokio::time::sleep` under a lock uses tokio's clock, which [`Server::advance`] does not move, so such a test
@@ -272,8 +272,7 @@ impl Server {
     /// woken tasks run, as [`settle`](Self::settle) does. If two calls run at a time, both spans begin at their call.
     ///
     /// # Panics
-    /// Panics after five seconds of real time in which a task of the test has kept a client busy without any time passing,
-    /// such as a loop that acquires and releases.
+    /// Panics in a [loop that never waits](crate::testing#a-loop-that-never-waits), after five seconds of real time.
     ///
     /// # Cancel safety
     /// Dropping the future leaves the clock at the time that it has reached.
@@ -304,6 +303,9 @@ impl Server {
     }
 
     /// Lets the test's other tasks run until all of them wait, without any time passing.
+    ///
+    /// # Panics
+    /// Panics in a [loop that never waits](crate::testing#a-loop-that-never-waits), after five seconds of real time.
     ///
     /// # Cancel safety
     /// This method is cancel safe.

@@ -6,8 +6,8 @@
 //! # How it works
 //! The server hold stays as it is: the same wire owner, the same lease. Its owner changes, and its guard, and the next of
 //! the fencing tokens that its grant has reserved. What the server would decide otherwise never passes on: a place in a
-//! queue of the server, a read or write side, a minimum hold time. When the bound is over, the release tells the listeners, and the client's next attempt goes out
-//! behind it, or leaves the others a turn (`release`).
+//! queue of the server, a read or write side, a minimum hold time. When the bound is over, the release tells the listeners,
+//! and the client's next attempt goes out behind it, or leaves the others a turn (`release`).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -10,9 +10,9 @@
 //! single waiter makes an attempt instead of the call.
 //!
 //! The first waiters listen, some at a time, so that a hand-over costs no subscription of its own. While this client
-//! itself holds the lock, its waiters need none: the first one's attempt goes out behind the release. It listens all the
-//! same once the lock is held for a while, since another client may free it by force. After an attempt behind a release that
-//! was refused, because another client's waiter is before it, the next releases go out alone.
+//! itself holds the lock, its waiters need none: the first one's attempt goes out behind the release. Once the lock has
+//! been held for a while the first one listens nevertheless, since another client may free the lock by force. If an attempt
+//! behind a release was refused, because another client's waiter is before it, the next releases go out alone.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,8 +1,8 @@
-//! The question of a hold that passes on: a call in the background that renews the hold and asks whether other clients
-//! listen.
+//! The question of a hold that passes on: a background call that renews the hold and asks whether others listen.
 //!
 //! Invariant: a hold has at most one question on its way. Only an answer within the bound that counts no other listener
-//! extends the bound, and another queue of this client on the same channel is another listener. The question changes nothing on the server but the lease, which it never shortens.
+//! extends the bound, and another queue of this client on the same channel is another listener. The question changes
+//! nothing on the server but the lease, which it never shortens.
 //!
 //! # How it works
 //! A bound has one question. It leaves when three quarters of the bound are over, or earlier by the

@@ -34,7 +34,10 @@ pub async fn query(
 ) -> Result<Vec<Answer>, StoreError> {
     #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
     if peer == Peer::Server && options.trusts_names_in_plain_text(url) {
-        let failure = Failure::lacks("sentinels in plain text would choose the name in its certificate");
+        let failure = Failure::lacks(
+            "sentinels in plain text would choose the name in its certificate; set `server_name` or `ca_file`, or encrypt \
+             the sentinels",
+        );
         return Err(failure.during(Verb::Connect, "".into()));
     }
     let of_connect = |failure: Failure| failure.of_unsent().during(Verb::Connect, "".into());

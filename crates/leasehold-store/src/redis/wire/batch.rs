@@ -18,6 +18,9 @@ use crate::redis::error::Failure;
 /// The most keys of a row. A call with more, such as that of many locks, takes the server long enough alone.
 const KEYS_MAX: usize = 8;
 
+/// A call with its outcome.
+pub(super) type Outcome = (PendingCall, Result<Reply, Failure>);
+
 /// A call without an outcome.
 #[derive(Debug)]
 pub(super) struct PendingCall {

@@ -18,8 +18,8 @@ use std::cell::Cell;
 
 use leasehold_proto::{Applied, Moment, Reply, StoreErrorKind, Verb};
 
-use super::batch::{PendingCall, Rows};
-use super::connection::{CommandConnection, Outcome};
+use super::batch::{Outcome, PendingCall, Rows};
+use super::connection::CommandConnection;
 use super::connections::Connections;
 use super::dialing::Dialing;
 use super::facts::ServerFacts;
@@ -149,7 +149,7 @@ impl Commands {
                 if let Some(group) = &self.group {
                     group.expect(step.now, row, &mut round);
                 }
-                if row.call.verb() == Verb::HandOff {
+                if matches!(row.call.verb(), Verb::HandOff | Verb::Acquire | Verb::KeepAlive) {
                     row.call.set_arg("numsub", facts.map_or("", ServerFacts::numsub));
                 }
             }

@@ -5,9 +5,9 @@
 //! behind the commands that came after it, once. A batch that the server refused for its slots was not executed either,
 //! and its calls go out again, each alone.
 
-use leasehold_proto::{Call, Moment, Reply, StoreErrorKind};
+use leasehold_proto::{Call, Moment, StoreErrorKind};
 
-use super::batch::{PendingCall, Rows};
+use super::batch::{Outcome, PendingCall, Rows};
 use super::codec::Decoder;
 use super::encode;
 use super::facts::ServerFacts;
@@ -22,10 +22,6 @@ use super::scripts::{Form, Scripts, is_unknown_script};
 use super::server::Server;
 use super::value::{Value, server_error};
 use crate::redis::breach::Breach;
-use crate::redis::error::Failure;
-
-/// A call with its outcome.
-pub(super) type Outcome = (PendingCall, Result<Reply, Failure>);
 
 /// One command connection.
 #[derive(Debug)]

@@ -18,8 +18,7 @@ use std::time::Duration;
 
 use leasehold_proto::{Applied, Moment, Reply, StoreErrorKind};
 
-use super::batch::PendingCall;
-use super::connection::Outcome;
+use super::batch::{Outcome, PendingCall};
 use super::ids::CallId;
 use super::value::{Value, server_error};
 use crate::confirm::{Confirmation, OnMissing};

@@ -194,8 +194,8 @@ impl Config {
         self.settings.tls()
     }
 
-    /// Returns the section of the certificates of the servers, for tools that set `ca_file` in it: `tls` for a `url`, or one
-    /// such as `cluster.tls`.
+    /// Returns the section with the servers' certificates, for tools that set `ca_file`: `tls` for a `url`, or one such as
+    /// `cluster.tls`.
     #[must_use]
     pub fn tls_section(&self) -> &'static str {
         let is_set = |way: &str| self.sources.keys().any(|key| is_within(key, way));

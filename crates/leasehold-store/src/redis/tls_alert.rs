@@ -27,7 +27,7 @@ fn library_error(error: &io::Error) -> Option<&Error> {
     error.get_ref()?.downcast_ref()
 }
 
-/// The name of the library's error for a certificate of a CA that a server shows as its own. It has no variant.
+/// The library's name for the error that a server shows a CA's certificate as its own. The error has no variant.
 const SIGNS_ITSELF: &str = "CaUsedAsEndEntity";
 
 fn fault_of(error: &Error) -> TlsFault {

@@ -17,8 +17,8 @@ use crate::defaults::check_prefix;
 /// The sources of the values, by their keys.
 pub(super) type Sources = BTreeMap<String, Source>;
 
-/// Returns the longest timeout, in whole milliseconds, with which the answer of a renewal of this lease can be awaited, or
-/// `None` if any timeout is short enough.
+/// Returns the longest timeout, in whole milliseconds, that leaves a renewal of this lease time for its answer, or `None` if
+/// any timeout does.
 pub(super) fn longest_timeout(watchdog: Duration) -> Option<Duration> {
     let lease = Lease::clamped(watchdog);
     let left = lease.validity().saturating_sub(watchdog / 3);

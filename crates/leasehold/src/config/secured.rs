@@ -19,7 +19,7 @@ use crate::client::connect::CredentialsFile;
 use crate::client::connect::{SentinelTls, Tls, is_encrypted};
 
 impl Settings {
-    /// Sets the login by a file, and the encryption, of the section that names the servers, for a client of this URL.
+    /// Sets the file login and the encryption of the servers' section, for a client of this URL.
     #[cfg_attr(
         not(any(feature = "tls-ring", feature = "tls-aws-lc")),
         expect(unused_variables, reason = "this build has no encryption")

@@ -31,8 +31,9 @@ pub enum ConnectError {
         /// The URL, with its password masked.
         server: String,
     },
-    /// The sentinels are asked in plain text, and any name would do in the certificate of the server that they name: whoever
-    /// answers for a sentinel would choose the server, which gets the password. Nothing was sent.
+    /// The sentinels are asked in plain text, and the server's certificate may have any name. Whoever answers for a sentinel
+    /// would choose the server, which gets the password. Nothing was sent. Set `server_name` or `ca_file`, or encrypt the
+    /// sentinels.
     #[non_exhaustive]
     UnverifiedServer {
         /// The URL, with its password masked.

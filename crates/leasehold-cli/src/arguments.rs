@@ -46,7 +46,7 @@ pub(crate) enum Verb {
 const VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     "\nservers: redis, sentinel, cluster, unix socket, each with TLS (rustls, ring)",
-    "\nwire format: that of Redisson 3.22 to 4.7"
+    "\nwire format: that of Redisson 3.24 to 4.7"
 );
 
 /// The end of the short help.

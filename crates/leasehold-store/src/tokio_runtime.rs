@@ -17,8 +17,10 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::runtime::{Alarm, Runtime};
 
-/// The most threads for name lookups, certificates and password files, which a client keeps for its life.
-const BLOCKING_MAX: usize = 8;
+/// The most threads for name lookups, certificates and password files, which a client keeps for its life. A lookup in a
+/// silent zone takes half a minute and cannot be ended, and each connection of a dead name makes one every few seconds, so
+/// fewer threads than this would leave none for the names that resolve.
+const BLOCKING_MAX: usize = 64;
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// The longest nap on a timer that may stop in suspend.

@@ -204,6 +204,9 @@ impl Engine {
     /// too: the attempt would reach the server before theirs. Returns false if it need not.
     pub(super) fn waits_for_own_release(&mut self, now: Moment, id: QueueId) -> bool {
         let leaving = self.places.get(id.place).leaving().filter(|_| id.side == Side::Main);
+        // A release that has failed once may fail for as long as the store does, which the waiters have to find out.
+        let is_first_call = |hold: &ServerHold| hold.failures == 0 && hold.call.is_some();
+        let leaving = leaving.filter(|number| self.holds.get(*number).is_some_and(is_first_call));
         let Some(number) = leaving.filter(|_| self.leaves_turns(id)) else { return false };
         self.sleep_for(now, id, self.cx.settings.poll_interval);
         let expected = self.holds.get(number).and_then(ServerHold::release).map(|release| release.echoes);
@@ -297,8 +300,12 @@ impl Engine {
         }
         hold.last_error = Some(Box::new(error));
         hold.again_at = now + pause;
+        let (queue, is_first) = (hold.queue(), hold.failures == 1);
         if reports {
             self.report_release(now, number);
+        }
+        if is_first && self.places.get(queue.place).leaving() == Some(number) {
+            self.advance(now, queue);
         }
     }
 

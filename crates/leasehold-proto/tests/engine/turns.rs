@@ -12,7 +12,7 @@ use leasehold_proto::recipe::semaphore::SEMAPHORE;
 use leasehold_proto::recipe::spin::SPIN;
 use leasehold_proto::{Channel, Name, Owner, Recipe, Reply, Verb};
 
-use crate::harness::{Harness, millis, ms, next_timer, request};
+use crate::harness::{Harness, millis, ms, next_timer, request, unknown};
 
 const LONGEST: Duration = Duration::from_millis(128);
 
@@ -337,6 +337,15 @@ fn a_lone_user_that_comes_again_at_once_leaves_others_their_turn() {
     assert_eq!(at, 35, "the longest pause");
     harness.step(at, Event::Tick);
     claim_next(&mut harness, at, 3);
+}
+
+#[test]
+fn a_lone_user_does_not_wait_for_a_release_that_fails() {
+    let (mut harness, _) = contended(Settings { hand_off: Duration::ZERO, ..Settings::default() }, 2);
+    harness.release(30, 2, 99);
+    harness.step(30, Event::Acquire(Id(3), request(3, 30_000)));
+    harness.answer(31, unknown(Verb::Release));
+    assert_eq!(harness.verbs(), [Verb::Acquire], "the store tells the waiter that it fails");
 }
 
 #[test]

@@ -34,13 +34,13 @@ mod helper;
 mod kind;
 mod on_lost;
 mod orders;
-mod patience;
 mod report;
 mod settings;
 mod signals;
 mod supervise;
 mod terminal;
 mod watcher;
+mod whole_wait;
 
 /// Runs the command line, program name first, and returns the exit code.
 ///

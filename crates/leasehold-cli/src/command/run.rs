@@ -24,13 +24,13 @@ use crate::exit::{self, Failure};
 use crate::helper::helper;
 use crate::kind::{Acquired, Kind, Wait};
 use crate::on_lost::OnLost;
-use crate::patience::Patience;
 use crate::report::Report;
 use crate::settings::{self, Settings};
 use crate::signals::Signals;
 use crate::supervise::{Finished, Hold, Supervisor};
 use crate::terminal::Terminal;
 use crate::watcher::Watcher;
+use crate::whole_wait::WholeWait;
 use crate::{exec, watcher};
 
 /// Runs the command under the lock and returns the exit code.
@@ -73,19 +73,19 @@ fn unusable(name: &str, error: NameError) -> Failure {
 /// Connects, and always closes the client. By then the client has undone an acquire that was given up.
 async fn connected(arguments: &Run, settings: &Settings, report: Report) -> Result<u8, Failure> {
     let mut signals = Signals::ending().map_err(Failure::system)?;
-    let mut patience = Patience::new(arguments.wait, report);
+    let mut whole_wait = WholeWait::new(arguments.wait, report);
     let client = tokio::select! {
         biased;
         signal = signals.next() => return Ok(exit::by_signal(signal as i32)),
-        client = connect(settings, &mut patience) => client?,
+        client = connect(settings, &mut whole_wait) => client?,
     };
-    let code = locked(arguments, (&client, &mut patience), &mut signals, report).await;
+    let code = locked(arguments, (&client, &mut whole_wait), &mut signals, report).await;
     client.close().await;
     code
 }
 
-/// Connects, with as much patience as `--wait` gives.
-async fn connect(settings: &Settings, patience: &mut Patience) -> Result<Client, Failure> {
+/// Connects, for as long as `--wait` says.
+async fn connect(settings: &Settings, whole_wait: &mut WholeWait) -> Result<Client, Failure> {
     loop {
         let error = match settings.config.connect().await {
             Ok(client) => return Ok(client),
@@ -93,14 +93,14 @@ async fn connect(settings: &Settings, patience: &mut Patience) -> Result<Client,
         };
         let may_pass = matches!(&error, ConfigConnectError::Connect(error) if error.is_retryable());
         let failure = not_connected(error, settings.is_default_address);
-        patience.go_on(failure, may_pass).await?;
+        whole_wait.go_on(failure, may_pass).await?;
     }
 }
 
 /// Acquires the lock, runs the command, releases.
 async fn locked(
     arguments: &Run,
-    (client, patience): (&Client, &mut Patience),
+    (client, whole_wait): (&Client, &mut WholeWait),
     signals: &mut Signals,
     report: Report,
 ) -> Result<u8, Failure> {
@@ -112,7 +112,7 @@ async fn locked(
             report.verbose(format_args!("{signal} while waiting for the lock {name:?}; the command was not run"));
             return Ok(exit::by_signal(signal as i32));
         }
-        acquired = acquire(arguments, client, patience, report) => acquired?,
+        acquired = acquire(arguments, client, whole_wait, report) => acquired?,
     };
     let Some(acquired) = acquired else {
         let waited = shown(now() - since);
@@ -131,11 +131,11 @@ async fn locked(
 async fn acquire(
     arguments: &Run,
     client: &Client,
-    patience: &mut Patience,
+    whole_wait: &mut WholeWait,
     report: Report,
 ) -> Result<Option<Acquired>, Failure> {
     loop {
-        let wait = match patience.left() {
+        let wait = match whole_wait.left() {
             Some(wait) => Wait::For(wait),
             None if arguments.nonblock => Wait::None,
             None => Wait::Endless,
@@ -144,7 +144,7 @@ async fn acquire(
         match Kind::of(&arguments.kind).acquire(client, name, wait, report).await {
             Err(failure) => {
                 let may_pass = failure.is_retryable();
-                patience.go_on(failure, may_pass).await?;
+                whole_wait.go_on(failure, may_pass).await?;
             }
             acquired => return acquired,
         }

@@ -17,20 +17,6 @@ use crate::defaults::check_prefix;
 /// The sources of the values, by their keys.
 pub(super) type Sources = BTreeMap<String, Source>;
 
-/// Returns the longest timeout, in whole milliseconds, that leaves a renewal of this lease time for its answer, or `None` if
-/// any timeout does.
-pub(super) fn longest_timeout(watchdog: Duration) -> Option<Duration> {
-    let lease = Lease::clamped(watchdog);
-    let left = lease.validity().saturating_sub(watchdog / 3);
-    let is_bounded = lease.renewal_waits(Duration::MAX) > left;
-    is_bounded.then(|| whole_millis(left))
-}
-
-/// Returns the duration without its fraction of a millisecond.
-pub(super) fn whole_millis(span: Duration) -> Duration {
-    span - Duration::from_nanos(u64::from(span.subsec_nanos() % 1_000_000))
-}
-
 /// A configuration that is being checked.
 pub(super) struct Checked<'a> {
     pub(super) settings: &'a Settings,

@@ -8,8 +8,10 @@ use std::time::Duration;
 use leasehold_store::ShardedPubsub;
 use serde::Deserialize;
 
-use super::checks::{longest_timeout, whole_millis};
-use super::value::{Bound, Lease, Missing, Replicas, Secret, Sharding, Shown, Span, Time, Url, with};
+use super::value::{
+    Bound, Lease, Missing, Replicas, Secret, Sharding, Shown, Span, Time, Url, longest_timeout, whole_millis,
+    with,
+};
 
 use crate::defaults::Primitive;
 use crate::terms::HoldTerms;

@@ -87,6 +87,20 @@ pub(super) fn exact(span: Duration) -> String {
     if text.is_empty() { "0s".to_owned() } else { text }
 }
 
+/// Returns the longest timeout, in whole milliseconds, that leaves a renewal of this lease time for its answer, or `None` if
+/// any timeout does.
+pub(super) fn longest_timeout(watchdog: Duration) -> Option<Duration> {
+    let lease = leasehold_proto::Lease::clamped(watchdog);
+    let left = lease.validity().saturating_sub(watchdog / 3);
+    let is_bounded = lease.renewal_waits(Duration::MAX) > left;
+    is_bounded.then(|| whole_millis(left))
+}
+
+/// Returns the duration without its fraction of a millisecond.
+pub(super) fn whole_millis(span: Duration) -> Duration {
+    span - Duration::from_nanos(u64::from(span.subsec_nanos() % 1_000_000))
+}
+
 /// A text that no `Debug` shows. A caller needs an explicit call to read the text.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]

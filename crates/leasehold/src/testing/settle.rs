@@ -14,10 +14,11 @@ use std::future::poll_fn;
 use std::sync::{Mutex, PoisonError};
 use std::task::Poll;
 use std::thread;
-use std::time::Instant;
 
 use leasehold_proto::engine::Id;
 use leasehold_proto::{ClientId, Rounded};
+use leasehold_store::Runtime;
+use leasehold_store::tokio_runtime::TokioRuntime;
 
 use super::standstill::LIMIT;
 use super::world::World;
@@ -40,10 +41,10 @@ pub(super) struct GivenUp(Mutex<BTreeSet<Woken>>);
 /// Lets the woken tasks run, and the tasks that those wake.
 pub(super) async fn settle(world: &World, given_up: &GivenUp, woken: impl Fn() -> Vec<Woken>) {
     let (mut quiet, mut seen) = (0, world.work_count());
-    let (mut busy, since) = (0, now());
+    let (mut busy, since) = (0, TokioRuntime.now());
     loop {
         assert!(
-            busy < BUSY_TURNS || since.elapsed() < LIMIT,
+            busy < BUSY_TURNS || TokioRuntime.now().since(since) < LIMIT,
             "a task of this test keeps a client busy and never waits, so the test's clock cannot go on from {}; let its \
              loop wait for time, for example by `testing::Server::sleep`",
             Rounded::down(world.elapsed())
@@ -64,11 +65,6 @@ pub(super) async fn settle(world: &World, given_up: &GivenUp, woken: impl Fn() -
         (quiet, busy) = if turns == seen { (quiet + 1, busy) } else { (0, busy + 1) };
         seen = turns;
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "a test that never ends needs the real clock")]
-fn now() -> Instant {
-    Instant::now()
 }
 
 impl GivenUp {

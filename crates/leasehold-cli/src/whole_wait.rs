@@ -14,14 +14,14 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// What is left of `--wait`.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct WholeWait {
     since: Instant,
     wait: Option<Duration>,
     has_told: bool,
     report: Report,
 }
 
-impl Patience {
+impl WholeWait {
     /// Begins the wait.
     pub(crate) fn new(wait: Option<Duration>, report: Report) -> Self {
         Self { since: now(), wait, has_told: false, report }

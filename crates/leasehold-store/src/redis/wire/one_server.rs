@@ -104,8 +104,11 @@ impl Proof {
             _ if facts.is_node => one.slot() == other.slot(),
             Self::One => true,
             Self::Slots => one.slot() == other.slot(),
-            // Calls on one name go to one server.
-            _ => one.keys().next() == other.keys().next(),
+            // Calls on one name go to one server. Those on several names have their own fate.
+            _ => {
+                let are_alone = !one.has_several_names() && !other.has_several_names();
+                are_alone && one.keys().next() == other.keys().next()
+            }
         }
     }
 

@@ -84,7 +84,11 @@ fn a_server_that_is_another_for_one_name_gets_no_shared_command() {
     assert!(error.reason().to_string().contains("in front of several servers"), "{}", error.reason());
     let helper = Call::of(&HELPED).key("lock", "a").key("queue", "queue:{a}");
     driver.submit(helper, LONG);
-    assert_eq!(written(&mut driver, id).1, ["EVAL 2 a queue:{a}"], "the helper keys of a name are where it is");
+    assert_eq!(
+        written(&mut driver, id).1,
+        ["EVAL 2 a queue:{a}"],
+        "the helper keys of a name are where it is"
+    );
 }
 
 #[test]
@@ -187,4 +191,18 @@ fn a_call_of_a_refused_batch_keeps_its_own_time() {
     let outcomes = driver.outcomes();
     assert_eq!(outcomes[0], (short, failed(Kind::Timeout, Unknown)), "it was sent again");
     assert_eq!(outcomes.last().unwrap().0, long);
+}
+
+#[test]
+fn a_call_on_several_names_joins_no_call_on_its_first_name() {
+    let (mut driver, id) = asked();
+    driver.says(id, ID);
+    driver.says(id, ":1\r\n:1\r\n".to_owned() + &ID.repeat(20) + "$3\r\nxyz\r\n" + &ID.repeat(11));
+    driver.outcomes();
+    driver.set_at("before", 0);
+    driver.set_at("{a}1", 1);
+    driver.submit(both("{a}1", "{a}2"), LONG);
+    driver.taken(id);
+    driver.says(id, ":0\r\n");
+    assert_eq!(written(&mut driver, id).1, ["EVALSHA 1 {a}1 1"], "the lock of two names is refused");
 }

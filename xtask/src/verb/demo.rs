@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 
 /// Runs the two clients of `examples/demo` on an in-process server.
 fn in_one_process() -> Result<()> {
-    println!("{BUILDING}; the first build takes about half a minute");
+    println!("{BUILDING}; the first build takes about a minute");
     run_command(&mut cargo(&["demo"])?)
 }
 

@@ -135,9 +135,10 @@ async fn each_error_is_the_outcome_of_its_row_alone() {
         assert!(errors.iter().all(Result::is_err));
         for rows in [8, ROWS] {
             // A row that succeeds stands before each error. Several batches share the connection that an error retires.
-            // The list is in the slot of the other key, so that the rows need no proof of one server.
-            let list = format!("{{k}}, list of {rows}, {resp3}");
-            let calls: Vec<_> = fails.iter().flat_map(|fail| [call(&PUSH, &list, 1), fail.clone()]).collect();
+            // All rows have one key, so that they need no proof of one server.
+            let list = format!("list of {rows}, {resp3}");
+            let calls = TEXTS.map(|text| [call(&PUSH, &list, 1), call(&FAIL, &list, text)]).into_iter();
+            let calls: Vec<_> = calls.flatten().collect();
             let pushed = (1..).map(|length| Ok(Reply::Int(length)));
             let expected: Vec<_> = pushed.zip(errors.clone()).flat_map(<[_; 2]>::from).collect();
             let together = connect(&server, rows, resp3).await;

@@ -29,4 +29,3 @@ fn an_acknowledgment_counts_for_the_calls_of_its_own_connection_alone() {
     driver.says(next, ":1\r\n");
     assert_eq!(driver.outcomes(), [(late, Ok(Reply::Int(1)))]);
 }
-

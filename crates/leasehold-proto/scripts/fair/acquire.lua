@@ -9,6 +9,7 @@
 -- ARGV[4] publish  string  PUBLISH, or SPUBLISH in a cluster with sharded channels
 -- ARGV[5] channel  string  prefix of the channel of a waiter; its owner follows
 -- ARGV[6] message  string  the payload, an ASCII decimal
+-- ARGV[7] numsub  string  NUMSUB, SHARDNUMSUB for sharded channels, or empty where one node does not know all listeners
 -- returns nil on success, else the PTTL of another owner's hold (-1: no expiry), or the head's time to take a free lock
 -- calls exists hdel hexists hlen hset pexpire pttl
 -- wire 6.2, 6.3, 4.5; absolute deadlines; a head that does not take a free lock is passed by
@@ -23,7 +24,7 @@ if not mine and redis.call('hlen', lock) > 1 then
   return redis.error_reply('WRONGTYPE the name is a read-write lock or a group of values')
 end
 local q = { queue = queue, timeout = timeout, seen = seen, now = now_ms() }
-q.publish, q.channel, q.message = publish, channel, message
+q.publish, q.channel, q.message, q.numsub = publish, channel, message, ARGV[7]
 local head, changed = purge(q)
 local free, due = redis.call('exists', lock) == 0, 0
 if mine or (free and (not head or head == owner)) then

@@ -8,6 +8,7 @@
 -- ARGV[3] publish string  PUBLISH, or SPUBLISH in a cluster with sharded channels
 -- ARGV[4] channel string  prefix of the channel of a waiter; its owner follows
 -- ARGV[5] message string  the payload, an ASCII decimal
+-- ARGV[6] numsub  string  NUMSUB, SHARDNUMSUB for sharded channels, or empty where one node does not know all listeners
 -- returns the client's waiters in the window, the length of the queue, the number of the head that can acquire or ''
 -- calls hlen llen zadd zcard
 -- wire 6.9, 6.1, 6.2; moves no waiter and adds none
@@ -19,7 +20,7 @@ if holders > 1 or redis.call('zcard', timeout) < 0 then
   return redis.error_reply('WRONGTYPE the name is a read-write lock or a group of values')
 end
 local q = { queue = queue, timeout = timeout, seen = seen, now = now_ms() }
-q.publish, q.channel, q.message = publish, channel, message
+q.publish, q.channel, q.message, q.numsub = publish, channel, message, ARGV[6]
 local free, redisson, found, dues, calls = holders == 0, has_redisson_waiters(q), 0, {}, {}
 local waits = waits_before(q, from, redisson)
 for at, owner in ipairs(window_of(queue, from)) do

@@ -8,6 +8,7 @@ use super::subscriptions::Listener;
 use super::timers::Alarm;
 use crate::id::Id;
 use crate::moment::Moment;
+use crate::scope::Scope;
 
 /// The holds and the waiters that are still to be looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -19,6 +20,8 @@ pub(super) struct Checks {
     pub(super) after_undo: BTreeSet<Number>,
     /// The holds that nobody had claimed. One that ends unclaimed stays here until the next replacement.
     pub(super) after_claim: BTreeSet<Number>,
+    /// The last replacements, since a call that was sent before one may be answered after it.
+    pub(super) recent: VecDeque<(Moment, Scope)>,
     pub(super) pause: Duration,
     pub(super) next_at: Moment,
     pub(super) alarm: Alarm,

@@ -87,6 +87,7 @@ impl Engine {
         self.places.add_use(place);
         self.holds.insert(number, Box::new(hold));
         self.holds.add_guard(id, number);
+        self.check_grant(place, number, sent_at);
         self.grant(id, number);
         self.arm(number);
         if held_as.holding.is_counted() {

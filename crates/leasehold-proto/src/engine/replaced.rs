@@ -7,7 +7,8 @@
 //! A server that took over after a failure may lack what the one before it has granted. Its client would notice at the
 //! next renewal, a third of a lease later, and would trust the hold until then. So it renews at once. A renewal that is on
 //! its way went to the server before, so the check follows its answer. A hold whose lease is fixed, or whose renewals are
-//! counted, is checked by a renewal up to its present end. A check that fails is repeated at the pace of failed renewals. A
+//! counted, is checked by a renewal up to its present end. A grant to a call that was sent before the replacement is
+//! checked too, since the server before may have run it afterwards. A check that fails is repeated at the pace of failed renewals. A
 //! grant without a claim is not renewed, so its check follows the claim. The server may also bring back what was undone
 //! (`undone`), so that undo is sent again.
 //!
@@ -31,12 +32,15 @@ use crate::scope::Scope;
 
 /// The time within which all holds and waiters of a scope are looked at.
 const SPREAD: Duration = Duration::from_millis(250);
+/// The most replacements that are kept, beyond which all names count as replaced.
+const RECENT_MAX: usize = 64;
 /// The most holds and waiters that one step looks at.
 const AT_ONCE: usize = 64;
 
 impl Engine {
     /// Checks what the scope has, the first of it now.
     pub(super) fn replaced(&mut self, now: Moment, scope: &Scope) {
+        self.note_replacement(now, scope);
         let holds =
             self.holds.sorted().into_iter().filter(|number| self.is_of(scope, *number)).map(Check::Hold);
         let listeners =
@@ -53,6 +57,30 @@ impl Engine {
         let unclaimed = std::mem::take(&mut self.checks.after_claim).into_iter();
         self.checks.after_claim = unclaimed.filter(|number| self.holds.get(*number).is_some()).collect();
         self.begin_checks(now, next);
+    }
+
+    /// Notes a replacement for as long as a call that was sent before it can be answered.
+    fn note_replacement(&mut self, now: Moment, scope: &Scope) {
+        let oldest = now - self.cx.settings.timeout.saturating_mul(2);
+        let recent = &mut self.checks.recent;
+        while recent.front().is_some_and(|(at, _)| *at < oldest) {
+            recent.pop_front();
+        }
+        if recent.len() >= RECENT_MAX {
+            recent.clear();
+            recent.push_back((now, Scope::All));
+        } else {
+            recent.push_back((now, scope.clone()));
+        }
+    }
+
+    /// Checks a hold whose grant was sent to a server that has been replaced since. That one may have granted it when
+    /// another server answered for its name already, as a frozen master does that resumes. The check follows the claim.
+    pub(super) fn check_grant(&mut self, place: PlaceId, number: Number, sent_at: Moment) {
+        let mut recent = self.checks.recent.iter();
+        if recent.any(|(at, scope)| sent_at <= *at && self.is_at(scope, place)) {
+            self.checks.after_claim.insert(number);
+        }
     }
 
     /// Looks at these holds and waiters, the first of them now.

@@ -14,7 +14,7 @@
 use std::time::Duration;
 
 use super::reentrant::{self, CHANNEL, MESSAGE, REENTRANT};
-use super::rules::{CallArgs, KeepAliveArgs, LockCalls, PUBLISH, Recipe, Waiters};
+use super::rules::{CallArgs, KeepAliveArgs, LockCalls, NUMSUB, PUBLISH, Recipe, Waiters};
 use crate::call::Call;
 use crate::name::{Channel, Name};
 use crate::outcome::Verb;
@@ -86,7 +86,7 @@ fn acquire(args: &CallArgs<'_>) -> Call {
         .arg("lease_ms", args.lease.as_millis())
         .arg("owner", args.owner)
         .arg("once", u8::from(args.context.once));
-    publishing(call, args.name)
+    publishing(call, args.name).arg("numsub", NUMSUB)
 }
 
 fn release(args: &CallArgs<'_>) -> Call {
@@ -96,7 +96,7 @@ fn release(args: &CallArgs<'_>) -> Call {
 
 fn keep_alive(args: &KeepAliveArgs<'_>) -> Call {
     let call = call(&KEEP_ALIVE, args.name).arg("client", joined([&args.client, &":"]));
-    publishing(call.arg("from", args.from), args.name)
+    publishing(call.arg("from", args.from), args.name).arg("numsub", NUMSUB)
 }
 
 /// Begins a call with the keys that all scripts of this recipe have.

@@ -66,6 +66,44 @@ fn a_grant_without_a_claim_is_checked_once_it_is_claimed() {
     assert_eq!(harness.engine.lost(Id(1), ms(1_002)), Some(LostReason::Deleted));
 }
 
+/// Acquires, replaces the server of a scope, and answers the acquire after that. Returns the calls behind the claim.
+fn granted_by_the_server_before(request: Request, scope: Scope) -> (Harness, Vec<Verb>) {
+    let mut harness = Harness::new();
+    harness.step(0, Event::Acquire(Id(1), request));
+    harness.step(5, Event::Replaced(scope));
+    harness.answer(1_000, Ok(Reply::Nil));
+    assert!(harness.step(1_001, Event::Claim(Id(1))).is_some());
+    let verbs = harness.verbs();
+    (harness, verbs)
+}
+
+#[test]
+fn a_grant_that_was_sent_before_another_server_took_over_is_checked() {
+    let slot = Name::new("x").unwrap().slot();
+    for request in [request(1, 30_000), fixed(1)] {
+        for scope in [Scope::All, Scope::slots([slot])] {
+            let (mut harness, verbs) = granted_by_the_server_before(request.clone(), scope);
+            assert_eq!(
+                verbs,
+                [Verb::Renew],
+                "the server before may have run it when it was replaced already"
+            );
+            harness.answer(1_002, Ok(Reply::Int(0)));
+            assert_eq!(harness.engine.lost(Id(1), ms(1_002)), Some(LostReason::Deleted));
+        }
+    }
+    let other = Scope::slots([(slot + 1) % 16_384]);
+    assert_eq!(granted_by_the_server_before(request(1, 30_000), other).1, [], "another name moved");
+}
+
+#[test]
+fn a_grant_that_was_sent_to_the_server_that_took_over_is_not_checked() {
+    let mut harness = Harness::new();
+    harness.step(5, Event::Replaced(Scope::All));
+    harness.hold(6, 1, request(1, 30_000));
+    assert_eq!(harness.verbs(), []);
+}
+
 #[test]
 fn a_fixed_lease_is_checked_and_not_prolonged() {
     let mut harness = Harness::new();

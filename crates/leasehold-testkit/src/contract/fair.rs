@@ -26,6 +26,7 @@ behaviors! {
     a_head_seen_in_the_future_counts_as_seen_now,
     the_deadline_of_a_redisson_waiter_counts_until_it_passes,
     a_redisson_waiter_that_ignores_a_free_lock_gets_a_shorter_deadline,
+    dead_redisson_waiters_are_passed_together,
     a_leasehold_deadline_includes_the_time_of_redisson_waiters_ahead,
     the_queue_expires_unless_it_contains_a_redisson_waiter,
     a_forced_release_wakes_the_queue_head,
@@ -277,6 +278,27 @@ async fn a_redisson_waiter_that_ignores_a_free_lock_gets_a_shorter_deadline<S: S
     })
     .await;
     assert_eq!(queue.list(), "");
+}
+
+async fn dead_redisson_waiters_are_passed_together<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+    let queue = Queue::new(harness);
+    for waiter in ["dead", "dead too", "dead as well", "alive"] {
+        queue.add_redisson_waiter(waiter, 300_000);
+    }
+    let (sender, mut heard) = unbounded_channel();
+    let _listening = harness.store.subscribe(queue.channel("alive"), sender);
+    assert!(matches!(next(&mut heard).await, Heard::Listening(_)));
+    queue.lock_harness.acquire(1, LONG).await;
+    for dead in ["dead", "dead too", "dead as well"] {
+        assert!((1_000..=7_000).contains(&queue.due_in(dead)), "{dead}: {}", queue.due_in(dead));
+    }
+    assert!(queue.due_in("alive") > 290_000, "it listens: {}", queue.due_in("alive"));
+    until("the dead ones to be passed by", async || {
+        queue.lock_harness.acquire(1, LONG).await;
+        (queue.list() == "alive 1").then_some(())
+    })
+    .await;
+    assert_eq!(next(&mut heard).await, Heard::Message(queue.channel("alive"), b"0".to_vec()));
 }
 
 async fn a_leasehold_deadline_includes_the_time_of_redisson_waiters_ahead<S: Store, A: Admin>(

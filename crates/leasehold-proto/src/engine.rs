@@ -98,7 +98,6 @@ use table::Table;
 use terms::Terms;
 use ticket::Ticket;
 use timers::Timer;
-use withdrawals::Withdrawals;
 
 /// The most timers that one step of a caller fires, so that a caller's thread does little for others.
 const TIMERS_OF_A_CALLER: usize = 8;
@@ -119,7 +118,8 @@ pub struct Engine {
     /// The holds and waiters of a replaced server that are still to be looked at.
     checks: Checks,
     /// The calls on their way for waits that are over.
-    withdrawals: Withdrawals,
+    /// The calls that were asked for, each with the ticket that asks.
+    withdrawals: Vec<(CallId, Id)>,
     closing: Option<Closing>,
     /// The terms of the last acquire, which those of the next one mostly equal.
     last_terms: Option<Arc<Terms>>,
@@ -139,7 +139,7 @@ impl Engine {
             subscriptions: Subscriptions::default(),
             operations: Operations::default(),
             checks: Checks::default(),
-            withdrawals: Withdrawals::new(),
+            withdrawals: Vec::new(),
             closing: None,
             last_terms: None,
         }

@@ -267,7 +267,8 @@ impl StoreError {
     /// Returns the same failure for a caller whose wait ended before the timeout of the call.
     #[must_use]
     pub fn within_wait(self, wait: Option<Duration>) -> Self {
-        let wait_ms = wait.map(|wait| u32::try_from(wait.as_millis()).unwrap_or(u32::MAX));
+        // The request reaches the engine a little after its caller has counted the end of the wait.
+        let wait_ms = wait.map(|wait| wait.as_nanos().div_ceil(1_000_000).try_into().unwrap_or(u32::MAX));
         Self { wait_ms, ..self }
     }
 

@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire::Acquire;
 use super::interface::AcquireFailure;
 use super::keys::Number;
 use super::terms::Terms;
@@ -97,10 +96,9 @@ impl Tries {
         &self,
         now: Moment,
         subject: &Subject,
-        acquire: &Acquire,
+        (terms, wait): (&Terms, Option<Duration>),
         (arrives_by, doubt_until): (Moment, Option<Moment>),
     ) -> AcquireFailure {
-        let terms = &acquire.terms;
         let error = match &self.last {
             Some(Last::Refused) => return AcquireFailure::Contended,
             Some(Last::TooLate(took)) => {
@@ -108,7 +106,7 @@ impl Tries {
             }
             Some(Last::Failed(error)) => error.clone(),
             None if self.wire.is_none() => return AcquireFailure::Contended,
-            None => subject.timed_out(Verb::Acquire).within_wait(acquire.bound()),
+            None => subject.timed_out(Verb::Acquire).within_wait(wait),
         };
         let in_flight_until = self.call.map(|_| subject.gone_by(terms.first_lease(), arrives_by));
         match self.unknown_until.max(in_flight_until).max(doubt_until) {

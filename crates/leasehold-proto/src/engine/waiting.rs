@@ -391,15 +391,16 @@ impl Engine {
         let of_attempt = waiter.attempted.map(|_| subject.gone_by(acquire.terms.first_lease(), arrives_by));
         let doubt_until = waiter.doubt_until.max(of_attempt);
         let bounds = (arrives_by, doubt_until);
+        let terms = (&*acquire.terms, acquire.bound());
         let queue = self.places.queue(acquire.queue());
         match (&waiter.tries, queue) {
             (Some(tries), _) => {
-                let verdict = tries.verdict(now, &subject, acquire, bounds);
+                let verdict = tries.verdict(now, &subject, terms, bounds);
                 let reads = self.has_reader_beside(acquire.place, acquire.recipe(), acquire.owner);
                 if reads { verdict.without_bound() } else { verdict }
             }
             (None, Some(queue)) => {
-                let verdict = queue.tries.verdict(now, &subject, acquire, bounds);
+                let verdict = queue.tries.verdict(now, &subject, terms, bounds);
                 let is_attempted = queue.first() == Some(id) || doubt_until.is_some();
                 if is_attempted { verdict } else { verdict.without_doubt() }
             }

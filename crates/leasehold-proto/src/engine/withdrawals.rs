@@ -12,9 +12,6 @@ use super::acquire::Stage;
 use super::{Action, CallId, Engine, Id};
 use crate::moment::Moment;
 
-/// The calls that were asked for, each with the ticket that asks.
-pub(super) type Withdrawals = Vec<(CallId, Id)>;
-
 impl Engine {
     /// Asks for the call on its way for an acquire whose time is over. Returns false if there is none.
     pub(super) fn withdraw(&mut self, id: Id) -> bool {

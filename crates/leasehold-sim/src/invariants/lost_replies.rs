@@ -87,7 +87,9 @@ impl LostReplies {
         let process = of.0;
         let failures = self.failures.entry(of).or_default();
         let age = |at: &Duration| (view.now - *at).saturating_sub(view.paused_since(process, *at));
-        while failures.front().is_some_and(|at| age(at) > view.plan.timeout * 4) {
+        // The next attempt can follow a failure after a sleep, beside a hold of the own client after the rest of its lease.
+        let longest = view.plan.timeout * 4 + view.plan.poll_interval + view.plan.longest_lease();
+        while failures.front().is_some_and(|at| age(at) > longest) {
             failures.pop_front();
         }
         failures.push_back(view.now);

@@ -520,9 +520,7 @@ impl State {
         actions.shrink_to(BUFFERED);
         self.actions = actions;
         // A store without an entrance takes a call with its future, and does not tell whether it has sent it.
-        while !self.has_entrance
-            && let Some(id) = self.calls_to_withdraw.pop()
-        {
+        while let Some(id) = self.calls_to_withdraw.pop_if(|_| !self.has_entrance) {
             self.step_engine(now, Event::Kept(id), effects);
         }
     }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::clock::{Instant, now};
+use crate::clock::{Instant, after, now, reached};
 use crate::duration::shown;
 use crate::exit::Failure;
 use crate::report::Report;
@@ -41,7 +41,7 @@ impl WholeWait {
             let left = shown(left);
             self.report.warn(format_args!("{:#}; waiting for the server for {left} at most", failure.reason));
         }
-        tokio::time::sleep(PAUSE.min(left)).await;
+        reached(Some(after(PAUSE.min(left)))).await;
         Ok(())
     }
 }

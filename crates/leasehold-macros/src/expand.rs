@@ -226,8 +226,13 @@ impl Expansion {
         // drops them in the order in which it first names them: the last argument first, as in any function.
         let owned = self.function.bindings();
         let last_first = owned.iter().rev();
-        let owned =
-            (!owned.is_empty()).then(|| quote_spanned!(Span::mixed_site()=> let _ = (#(&#last_first,)*);));
+        let owned = (!owned.is_empty()).then(|| {
+            // Users name an argument `_x` because their own code does not use it.
+            quote_spanned! {Span::mixed_site()=>
+                #[allow(clippy::used_underscore_binding)]
+                let _ = (#(&#last_first,)*);
+            }
+        });
         let (before, made) = if self.function.is_async() {
             // This code never runs, and tells the compiler the output type of the future.
             let returns = quote_spanned! {Span::mixed_site()=>

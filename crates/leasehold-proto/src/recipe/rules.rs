@@ -409,8 +409,7 @@ mod tests {
     #[test]
     fn the_window_of_the_scripts_matches_this_file() {
         let line = format!("local WINDOW = {KEEP_ALIVE_WINDOW}\n");
-        let scripts: Vec<_> =
-            recipe::scripts().filter(|script| script.verb == crate::outcome::Verb::KeepAlive).collect();
+        let scripts: Vec<_> = recipe::scripts().filter(|script| script.verb == Verb::KeepAlive).collect();
         assert_eq!(scripts.len(), 2);
         assert!(scripts.iter().all(|script| script.source().contains(&line)));
     }

@@ -323,7 +323,7 @@ mod tests {
         let copy = SockRef::from(stream.get()).try_clone().unwrap();
         drop(socket);
         let mut byte = [0];
-        let read = tokio::time::timeout(Duration::from_secs(20), server.read(&mut byte));
+        let read = within(Duration::from_secs(20), server.read(&mut byte));
         let error = read.await.expect("a reset arrives while the copy lives").unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
         drop(copy);

@@ -163,7 +163,7 @@ async fn to_redis(url: &str, options: ConnectOptions) -> Result<Arc<Handle>, Con
     {
         use crate::observe::reporter::{Notice, tell};
         redis_options.plain_text_notice = Some(redis::PlainTextNotice::new(|server| {
-            tell(Notice::PlainText { server: server.to_string() })
+            tell(Notice::PlainText { server: server.to_string() });
         }));
         redis_options.missing_notice =
             Some(|connected, wanted| tell(Notice::MissingReplicas { connected, wanted }));

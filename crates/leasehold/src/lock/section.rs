@@ -222,6 +222,7 @@ impl<A: Acquirable> SectionGuard<A> {
     ///
     /// # Examples
     /// See [`Section::enter`].
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` drops its arguments in another order")]
     pub fn run<T, B: Future<Output = T>>(
         self,
         body: B,

@@ -31,6 +31,7 @@ pub(crate) fn tell(notice: Notice) {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "a log that stands still may stop this thread alone")]
 fn start() -> Option<SyncSender<Notice>> {
     let (sender, notices) = sync_channel(WAITING_MAX);
     let reporter = thread::Builder::new().name("leasehold-notices".into()).spawn(move || report(&notices));

@@ -55,6 +55,7 @@ impl ServerUrl {
     }
 
     /// Returns true if sentinels name the server.
+    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
     pub(crate) const fn is_sentinel(&self) -> bool {
         matches!(self.servers, Servers::Sentinel { .. })
     }

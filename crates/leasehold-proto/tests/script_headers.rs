@@ -47,11 +47,12 @@ impl Script {
 
     /// Returns true if the file only has functions for other scripts of its folder and is put before each of them.
     fn is_library(&self) -> bool {
-        const LIBRARIES: [&str; 14] = [
+        const LIBRARIES: [&str; 15] = [
             "channels.lua",
             "check.lua",
             "deadline.lua",
             "enter.lua",
+            "hurry.lua",
             "ids.lua",
             "mark.lua",
             "marker.lua",
@@ -217,7 +218,7 @@ fn every_input_is_declared_with_name_type_and_meaning_in_order() {
             for (index, (number, name, kind, meaning)) in script.inputs(table).into_iter().enumerate() {
                 assert_eq!(number, index + 1, "{}: {table} in order, without gaps", script.at());
                 assert!(
-                    ["hash", "string", "integer", "list", "zset", "bytes"].contains(&kind.as_str()),
+                    ["any", "hash", "string", "integer", "list", "zset", "bytes"].contains(&kind.as_str()),
                     "{}: {name} {kind}",
                     script.at()
                 );

@@ -15,7 +15,7 @@
 -- wire 6.2, 6.3, 4.5; absolute deadlines; a head that does not take a free lock is passed by
 local lock, queue, timeout, seen = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local lease_ms, owner, once = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
-local publish, channel, message = ARGV[4], ARGV[5], ARGV[6]
+local publish, channel, message, numsub = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 if not lease_ms or lease_ms < 1 or lease_ms % 1 ~= 0 or lease_ms > 9007199254740991 then
   return redis.error_reply('LOCKERR acquire: lease_ms must be whole and positive')
 end
@@ -24,7 +24,7 @@ if not mine and redis.call('hlen', lock) > 1 then
   return redis.error_reply('WRONGTYPE the name is a read-write lock or a group of values')
 end
 local q = { queue = queue, timeout = timeout, seen = seen, now = now_ms() }
-q.publish, q.channel, q.message, q.numsub = publish, channel, message, ARGV[7]
+q.publish, q.channel, q.message, q.numsub = publish, channel, message, numsub
 local head, changed = purge(q)
 local free, due = redis.call('exists', lock) == 0, 0
 if mine or (free and (not head or head == owner)) then

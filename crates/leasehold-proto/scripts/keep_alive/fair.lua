@@ -13,14 +13,14 @@
 -- calls hlen llen zadd zcard
 -- wire 6.9, 6.1, 6.2; moves no waiter and adds none
 local lock, queue, timeout, seen, client, from = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], tonumber(ARGV[2])
-local publish, channel, message = ARGV[3], ARGV[4], ARGV[5]
+local publish, channel, message, numsub = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 if not is_place(from) then return redis.error_reply('LOCKERR keep alive: from must be whole and not negative') end
 local holders = redis.call('hlen', lock)
 if holders > 1 or redis.call('zcard', timeout) < 0 then
   return redis.error_reply('WRONGTYPE the name is a read-write lock or a group of values')
 end
 local q = { queue = queue, timeout = timeout, seen = seen, now = now_ms() }
-q.publish, q.channel, q.message, q.numsub = publish, channel, message, ARGV[6]
+q.publish, q.channel, q.message, q.numsub = publish, channel, message, numsub
 local free, redisson, found, dues, calls = holders == 0, has_redisson_waiters(q), 0, {}, {}
 local waits = waits_before(q, from, redisson)
 for at, owner in ipairs(window_of(queue, from)) do

@@ -28,6 +28,7 @@ macro_rules! script {
             concat!(
                 include_str!("../../scripts/fair/queue.lua"),
                 include_str!("../../scripts/fair/purge.lua"),
+                include_str!("../../scripts/fair/hurry.lua"),
                 include_str!(concat!("../../scripts/fair/", $file))
             ),
         )
@@ -39,6 +40,7 @@ static ACQUIRE: Script = Script::new(
     concat!(
         include_str!("../../scripts/fair/queue.lua"),
         include_str!("../../scripts/fair/purge.lua"),
+        include_str!("../../scripts/fair/hurry.lua"),
         include_str!("../../scripts/fair/deadline.lua"),
         include_str!("../../scripts/fair/enter.lua"),
         include_str!("../../scripts/fair/acquire.lua")
@@ -49,6 +51,7 @@ static KEEP_ALIVE: Script = Script::new(
     concat!(
         include_str!("../../scripts/fair/queue.lua"),
         include_str!("../../scripts/fair/purge.lua"),
+        include_str!("../../scripts/fair/hurry.lua"),
         include_str!("../../scripts/fair/deadline.lua"),
         include_str!("../../scripts/keep_alive/window.lua"),
         include_str!("../../scripts/keep_alive/fair.lua")

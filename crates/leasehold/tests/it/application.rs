@@ -200,7 +200,8 @@ async fn a_lost_reply_costs_time_and_no_second_charge() {
     let payment = service.start(42);
     server.advance(SECOND).await;
     assert!(server.holder("order:42").is_some());
-    server.advance(3 * SECOND).await;
+    // The wait goes on after the first lost reply, for a timeout more.
+    server.advance(6 * SECOND).await;
     let Payment::NotNow(AcquireError { kind: AcquireErrorKind::Unknown { free_within, .. }, .. }) =
         payment.await.unwrap()
     else {

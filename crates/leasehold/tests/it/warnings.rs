@@ -4,7 +4,7 @@ use std::fmt::{Debug, Write};
 use std::io;
 use std::net::Ipv4Addr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Once};
 use std::time::Duration;
 
@@ -135,6 +135,17 @@ impl Dial for FromOutside {
     }
 }
 
+/// Waits for a warning of its own, behind which no earlier one is left.
+async fn all_are_told() {
+    static WANTED: AtomicU32 = AtomicU32::new(1_000);
+    let wanted = WANTED.fetch_add(1, Ordering::Relaxed);
+    let server = RedisServer::start();
+    let builder = Client::builder().replicas(Confirm::AtLeast(wanted)).on_missing(OnMissing::Warn);
+    let client = builder.connect(&server.url()).await.unwrap();
+    client.lock("job").lock().await.unwrap().release().await.unwrap();
+    eventually("the last warning", || !warnings(&format!("wanted={wanted}")).is_empty()).await;
+}
+
 /// Connects to a server by its public address, over one connection for calls and one for messages. Returns the warnings
 /// that name it.
 async fn warnings_of(builder: ClientBuilder, url: &str) -> Vec<String> {
@@ -145,6 +156,7 @@ async fn warnings_of(builder: ClientBuilder, url: &str) -> Vec<String> {
     let second = client.lock("job").try_lock_for(ms(200)).await.unwrap();
     assert!(second.is_none() && transport.dials.load(Ordering::Relaxed) > 1, "{transport:?}");
     let (_, server) = url.rsplit_once(['/', '@']).unwrap();
+    all_are_told().await;
     warnings(&format!("server={server}"))
 }
 

@@ -66,7 +66,7 @@ impl Found {
                     self.method(path, module, &function.sig);
                 }
                 Item::Impl(block) if block.trait_.is_none() => {
-                    let owner = name_of(&block.self_ty).expect("an inherent impl is a type's");
+                    let owner = name_of(&block.self_ty).unwrap_or_else(|| module.to_owned());
                     for member in &block.items {
                         match member {
                             ImplItem::Fn(method) if is_public(&method.vis) => {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use leasehold_store::embedded::{Frame, Server, serve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
 
-use crate::virtual_time::finish;
 use crate::resp;
+use crate::virtual_time::finish;
 
 /// A size so small that both sides have to wait for each other.
 const PIPE_BYTES: usize = 64;

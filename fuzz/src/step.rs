@@ -43,11 +43,9 @@ fn begin(u: &mut Unstructured<'_>) -> Result<Watch> {
     let least = Duration::from_millis(1);
     let settings = match u.arbitrary::<bool>()? {
         true => Settings::default(),
-        false => Settings {
-            timeout: span(u)?.max(least),
-            poll_interval: span(u)?.max(least),
-            hand_off: span(u)?,
-        },
+        false => {
+            Settings { timeout: span(u)?.max(least), poll_interval: span(u)?.max(least), hand_off: span(u)? }
+        }
     };
     Ok(Watch::new(settings, honest))
 }

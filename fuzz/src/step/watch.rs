@@ -293,6 +293,7 @@ impl Watch {
 
     fn bring_and_settle(&mut self, event: Event, asker: Option<Id>) -> Option<Outcome> {
         let mut settled = None;
+        let mut withdrawn = Vec::new();
         self.trace(&event);
         for action in self.engine.step(self.now, event) {
             self.trace(&action);
@@ -304,6 +305,7 @@ impl Watch {
                     self.check_call(&call);
                     self.calls.push(Transit { id, call, reply: None });
                 }
+                Action::Withdraw(id) => withdrawn.push(id),
                 Action::Subscribe(channel) => {
                     self.undelivered.push(Event::Listening(channel.clone()));
                     assert!(self.channels.insert(channel), "it listens already");
@@ -329,6 +331,12 @@ impl Watch {
         for (id, until) in &self.trusted {
             let (published, left) = (until.since(self.now), self.engine.remaining(*id, self.now));
             assert_eq!(published, left, "the published validity of {id:?}");
+        }
+        for id in withdrawn {
+            // Each call is on its way, so the driver says at once that it keeps it.
+            let further = self.bring_and_settle(Event::Kept(id), asker);
+            assert!(settled.is_none() || further.is_none(), "an outcome is told once");
+            settled = settled.or(further);
         }
         settled
     }

@@ -23,7 +23,8 @@ pub fn run_id<K: AsRef<str>>(keys: impl IntoIterator<Item = K>) -> Call {
 /// They have no hash tag, which would lead all of them to one server.
 #[must_use]
 pub fn keys_like(key: &str) -> Vec<String> {
-    let begin = key.replace('{', "(").replace('}', ")");
+    // Without its first brace a name with a hash tag begins as the names do to which its user has the right.
+    let begin = key.trim_start_matches('{').replace('{', "(").replace('}', ")");
     (0..KEYS).map(|number| format!("{begin}:leasehold:{number}")).collect()
 }
 
@@ -45,6 +46,8 @@ mod tests {
                 assert_eq!(used.len(), usize::from(servers), "{key}");
             }
         }
-        assert!(keys_like("app:job").iter().all(|key| key.starts_with("app:job:")), "the user has the right");
+        for key in ["app:job", "{app:job}:1"] {
+            assert!(keys_like(key).iter().all(|key| key.starts_with("app:job")), "the user has the right");
+        }
     }
 }

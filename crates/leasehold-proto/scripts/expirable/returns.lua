@@ -25,7 +25,9 @@ local function reclaim(counter, ids, now, left, publish, channel)
 end
 -- Returns the permits of these ids, and replies the new total, or nil and the error of a server that refuses.
 local function return_permits(counter, ids, taken)
-  local exists = redis.call('exists', counter) == 1
+  local exists = redis.pcall('exists', counter)
+  if type(exists) == 'table' then return nil, exists end
+  exists = exists == 1
   local total, done = exists and redis.pcall('incrby', counter, #taken) or 0, 1
   if type(total) == 'table' then return nil, total end
   for _, id in ipairs(taken) do

@@ -106,9 +106,15 @@ impl Commands {
         }
     }
 
-    /// Returns true if calls have gathered that a flush would send. Behind many commands, the next reply flushes.
+    /// Returns true if calls have gathered that a flush would send. Behind many commands, the next reply flushes, and so
+    /// does the answer that the first call waits for.
     pub(super) fn wants_flush(&self) -> bool {
-        let is_ready = |current: &CommandConnection| current.outgoing.is_empty() && self.has_room(current);
+        let is_ready = |current: &CommandConnection| {
+            let waits = |first| current.is_asking() && matches!(current.fate(first, None), Fate::Waits);
+            current.outgoing.is_empty()
+                && self.has_room(current)
+                && !self.queue.iter().next().is_some_and(waits)
+        };
         !self.queue.is_empty() && self.connections.current().is_some_and(is_ready)
     }
 

@@ -147,6 +147,11 @@ impl CommandConnection {
         self.proof.fate(&call.call, facts)
     }
 
+    /// Returns true if the connection has asked who is behind it, and has no answer yet.
+    pub(super) const fn is_asking(&self) -> bool {
+        matches!(self.proof, Proof::Asked(_))
+    }
+
     /// Returns true if the connection does not know whether one server is behind it, and has not asked.
     pub(super) fn lacks_proof(&self, facts: Option<ServerFacts>) -> bool {
         self.proof.is_wanted() && facts.is_none_or(|facts| !facts.is_node)

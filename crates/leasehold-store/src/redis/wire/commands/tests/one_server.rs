@@ -206,3 +206,17 @@ fn a_call_on_several_names_joins_no_call_on_its_first_name() {
     driver.says(id, ":0\r\n");
     assert_eq!(written(&mut driver, id).1, ["EVALSHA 1 {a}1 1"], "the lock of two names is refused");
 }
+
+#[test]
+fn a_call_that_waits_for_the_proof_asks_for_no_flush() {
+    // With room for further commands, as a client has.
+    let mut driver = Driver::with(ConnectOptions::default());
+    let id = driver.open();
+    driver.submit(both("a", "b"), LONG);
+    assert_eq!(written(&mut driver, id), (1, vec![]));
+    assert!(!driver.wire.wants_flush(), "a driver that flushes again and again would not read the answer");
+    driver.set_at("c", 1);
+    assert!(!driver.wire.wants_flush(), "the first call keeps the order");
+    driver.says(id, "-NOPERM this user has no permissions to access one of the keys\r\n");
+    assert_eq!(written(&mut driver, id), (0, vec!["EVAL 1 c 1".to_owned()]), "the answer flushes");
+}

@@ -292,11 +292,9 @@ impl Engine {
         hold.stop();
         match std::mem::replace(&mut hold.phase, Phase::Gone) {
             Phase::Releasing(release) => {
-                let released = hold.is_released_for_others(release.cause).then_some(hold.place);
+                let place = hold.place;
                 self.holds.end_release(release.cause);
-                if let Some(place) = released {
-                    self.places.end_leaving(place, number);
-                }
+                self.places.end_leaving(place, number);
             }
             Phase::Undone => self.holds.end_undone(),
             Phase::Held | Phase::MinHold(_) | Phase::Gone => {}

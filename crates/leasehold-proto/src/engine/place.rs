@@ -227,7 +227,7 @@ impl Places {
         self.get_mut(id).leaving = Some(number);
     }
 
-    /// Notes that such a release is over.
+    /// Notes that a release is over.
     pub(super) fn end_leaving(&mut self, id: PlaceId, number: Number) {
         self.get_mut(id).leaving.take_if(|leaving| *leaving == number);
     }

@@ -66,7 +66,7 @@ impl ServerHold {
     }
 
     /// Returns true if its release lets others have the name, which is not what an undo or a release of a reader does.
-    pub(super) fn is_released_for_others(&self, cause: Cause) -> bool {
+    fn is_released_for_others(&self, cause: Cause) -> bool {
         cause == Cause::Release
             && self.recipe().holding.is_exclusive()
             && self.recipe().held_side() == Side::Main
@@ -385,28 +385,25 @@ impl Engine {
         listeners.saturating_sub(own).max(rivals)
     }
 
-    /// Returns this client's other listeners for what a queue waits for: a multi-lock beside a lock, readers beside
-    /// writers. A queue leaves them their turns as it does with another client's, since they would never get the name
-    /// between its own waiters.
-    fn rivals(&self, id: QueueId) -> impl Iterator<Item = Listener> {
+    /// Returns true if this client has other listeners for what a queue waits for: a multi-lock beside a lock, readers
+    /// beside writers. A queue leaves them their turns as it does with another client's, since they would never get the
+    /// name between its own waiters.
+    pub(super) fn has_rivals(&self, id: QueueId) -> bool {
         let own = Listener::Queue(id);
-        let is_in_queue = move |waiter: Id| {
+        let is_in_queue = |waiter: Id| {
             self.acquire_of(waiter).is_some_and(|acquire| acquire.queue() == id && acquire.is_linked())
         };
-        let beside = match self.first_waiter(id).filter(|_| !self.subscriptions.is_listening(own)) {
-            Some((_, first)) => {
-                self.subscriptions.beside(own, &self.subject(first).channels(self.cx.no_wire()))
-            }
-            None => self.subscriptions.beside(own, self.subscriptions.channels_of(own)),
-        };
-        beside.into_iter().filter(move |listener| match listener {
+        let is_rival = |listener: Listener| match listener {
             Listener::Queue(_) => true,
-            Listener::Waiter(waiter) => !is_in_queue(*waiter),
-        })
-    }
-
-    pub(super) fn has_rivals(&self, id: QueueId) -> bool {
-        self.rivals(id).next().is_some()
+            Listener::Waiter(waiter) => !is_in_queue(waiter),
+        };
+        match self.first_waiter(id).filter(|_| !self.subscriptions.is_listening(own)) {
+            Some((_, first)) => {
+                let channels = self.subject(first).channels(self.cx.no_wire());
+                self.subscriptions.has_beside(own, &channels, is_rival)
+            }
+            None => self.subscriptions.has_beside(own, self.subscriptions.channels_of(own), is_rival),
+        }
     }
 
     /// Returns true if others waited for the name at the last release, or another queue of this client does now.

@@ -93,11 +93,16 @@ impl Subscriptions {
         self.listeners.get(&listener).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Returns the listeners on these channels but one, each once.
-    pub(super) fn beside(&self, listener: Listener, channels: &[Channel]) -> BTreeSet<Listener> {
+    /// Returns true if another listener on these channels has the property.
+    pub(super) fn has_beside(
+        &self,
+        listener: Listener,
+        channels: &[Channel],
+        is: impl Fn(Listener) -> bool,
+    ) -> bool {
         let subscribed = channels.iter().filter_map(|channel| self.channels.get(channel));
-        let listeners = subscribed.flat_map(|subscribed| &subscribed.listeners).copied();
-        listeners.filter(|other| *other != listener).collect()
+        let mut listeners = subscribed.flat_map(|subscribed| &subscribed.listeners).copied();
+        listeners.any(|other| other != listener && is(other))
     }
 
     /// Returns true if the server delivers the listener's messages.

@@ -23,10 +23,8 @@ const SECTION: Duration = Duration::from_millis(1);
 
 /// The thing that a user takes.
 enum Aim {
-    Lock(Arc<str>),
+    One(Arc<str>, Side),
     Together([Arc<str>; 2]),
-    Read(Arc<str>),
-    Write(Arc<str>),
 }
 
 /// Takes one thing repeatedly until the users stop. Returns at once if the plan has nothing that two queues want.
@@ -46,9 +44,9 @@ fn aim(user: &mut User) -> Option<Aim> {
     let is_first = user.env.rng.u8(0..3) == 0;
     match (locks.next(), locks.next(), of(Primitive::ReadWrite).next()) {
         (Some(one), Some(other), _) if is_first => Some(Aim::Together([one, other])),
-        (Some(one), Some(_), _) => Some(Aim::Lock(one)),
-        (.., Some(name)) if is_first => Some(Aim::Read(name)),
-        (.., Some(name)) => Some(Aim::Write(name)),
+        (Some(one), Some(_), _) => Some(Aim::One(one, Side::Alone)),
+        (.., Some(name)) if is_first => Some(Aim::One(name, Side::Reader)),
+        (.., Some(name)) => Some(Aim::One(name, Side::Writer)),
         _ => None,
     }
 }
@@ -57,24 +55,21 @@ async fn take(user: &mut User, aim: &Aim) -> Option<Held> {
     let (lease, client) = (user.env.plan.longest_lease(), user.client.clone());
     let terms = Terms { lease, watched: true, min_hold: None };
     match aim {
-        Aim::Lock(name) => {
+        Aim::One(name, side) => {
             let op = user.begin(name, What::Lock, None);
-            let lock = client.lock(name_of(name)).watchdog(lease);
-            let waiting = async { lock.lock().await.map(Some) };
-            user.acquire(op, waiting, |guard| one(guard, name, Side::Alone, terms)).await
-        }
-        Aim::Read(name) => {
-            let op = user.begin(name, What::Lock, None);
-            user.env.record(Event::Reads { op });
-            let lock = client.rw_lock(name_of(name)).watchdog(lease);
-            let waiting = async { lock.read().await.map(Some) };
-            user.acquire(op, waiting, |guard| one(guard, name, Side::Reader, terms)).await
-        }
-        Aim::Write(name) => {
-            let op = user.begin(name, What::Lock, None);
-            let lock = client.rw_lock(name_of(name)).watchdog(lease);
-            let waiting = async { lock.write().await.map(Some) };
-            user.acquire(op, waiting, |guard| one(guard, name, Side::Writer, terms)).await
+            if *side == Side::Reader {
+                user.env.record(Event::Reads { op });
+            }
+            let waiting = async {
+                let taken = match side {
+                    // A rush takes no permits.
+                    Side::Alone | Side::Permits => client.lock(name_of(name)).watchdog(lease).lock().await,
+                    Side::Reader => client.rw_lock(name_of(name)).watchdog(lease).read().await,
+                    Side::Writer => client.rw_lock(name_of(name)).watchdog(lease).write().await,
+                };
+                taken.map(Some)
+            };
+            user.acquire(op, waiting, |guard| one(guard, name, *side, terms)).await
         }
         Aim::Together(names) => {
             let op = user.begin(&names.join(" "), What::LockAll, None);

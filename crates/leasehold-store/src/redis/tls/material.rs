@@ -13,10 +13,9 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use super::any_certificate::AnyCertificate;
-use super::named::NamedCertificates;
 use super::options::{Tls, TlsProvider, Trust};
 use super::pem::Pem;
+use super::verifier::Accepting;
 use crate::redis::tls_fault::TlsFault;
 
 /// The most readings of a certificate and its key. A rotation takes two renames.
@@ -70,7 +69,7 @@ impl Tls {
                     Verifier::new(provider).map_err(|error| TlsFault::System(error.to_string()))?;
                 Ok(Arc::new(verifier))
             }
-            Trust::Any => Ok(Arc::new(AnyCertificate::new(&provider))),
+            Trust::Any => Ok(Arc::new(Accepting::any(&provider))),
             Trust::Only(pem) => {
                 let text = pem.read(CA)?;
                 let mut roots = RootCertStore::empty();
@@ -78,10 +77,11 @@ impl Tls {
                 for certificate in certificates.clone() {
                     roots.add(certificate).map_err(|error| pem.unusable(CA, error.to_string()))?;
                 }
-                let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
-                    .build()
-                    .map_err(|error| pem.unusable(CA, error.to_string()))?;
-                Ok(Arc::new(NamedCertificates::new(certificates, verifier)))
+                let verifier =
+                    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+                        .build()
+                        .map_err(|error| pem.unusable(CA, error.to_string()))?;
+                Ok(Arc::new(Accepting::named(certificates, verifier, &provider)))
             }
         }
     }

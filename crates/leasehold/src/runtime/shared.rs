@@ -302,6 +302,8 @@ impl Shared {
             state.listen((id, id), signal, effects.poll_again);
             effects.signals.extend(effects.poll_again.then(|| Arc::clone(signal)));
         }
+        // The store may refuse a call of this poll while it is submitted, and this poll looks for no outcome any more.
+        effects.polled = None;
         self.leave(state, effects);
         if outcome.is_some() {
             signal.forget_waker();

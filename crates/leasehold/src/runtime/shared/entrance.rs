@@ -82,8 +82,10 @@ impl Outcomes for Shared {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::sync::{Mutex, OnceLock, Weak};
+    use std::task::{Wake, Waker};
     use std::thread;
     use std::time::Duration;
 
@@ -104,11 +106,14 @@ mod tests {
         Arc::new(Shared::new(engine, Process::current(), Moment::default))
     }
 
-    fn acquire(shared: &Shared, id: u64, name: &str) {
+    fn request(owner: u64, name: &str) -> Request {
         let subject = Subject::new(&Name::new(name).unwrap(), &REENTRANT);
         let lease = Lease::new(Duration::from_secs(30)).unwrap();
-        let request = Request::new(subject, Owner::from_number(id), lease, Wait::Forever);
-        shared.step(Event::Acquire(Id(id), request)).unwrap();
+        Request::new(subject, Owner::from_number(owner), lease, Wait::Forever)
+    }
+
+    fn acquire(shared: &Shared, id: u64, name: &str) {
+        shared.step(Event::Acquire(Id(id), request(id, name))).unwrap();
     }
 
     /// A store that is slow to take the first call, while another thread acquires.
@@ -153,6 +158,29 @@ mod tests {
         fn submit(&self, _: CallId, call: Call, _: Duration) -> Result<(), StoreError> {
             Err(StoreError::new(StoreErrorKind::Closed, call.verb(), call.subject(), Applied::No))
         }
+    }
+
+    /// A waker that counts.
+    #[derive(Default)]
+    struct Counting(AtomicUsize);
+
+    impl Wake for Counting {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_call_that_is_refused_in_the_poll_that_makes_it_wakes_its_task() {
+        let shared = shared();
+        shared.enter_by(Arc::new(Refusing));
+        let (counting, signal) = (Arc::new(Counting::default()), Arc::default());
+        let (id, waker) = (shared.next_id(), Waker::from(Arc::clone(&counting)));
+        let first = Event::Acquire(id, request(id.0, "job"));
+        assert_eq!(shared.claim(id, Some(first), &signal, &waker).unwrap(), None);
+        assert_eq!(counting.0.load(Ordering::Relaxed), 1, "nothing else ends this wait");
+        let outcome = shared.claim(id, None, &signal, &waker).unwrap();
+        assert!(matches!(outcome, Some(Outcome::Acquired(Err(AcquireFailure::Failed(_))))), "{outcome:?}");
     }
 
     #[test]

@@ -118,10 +118,10 @@ impl Call {
         self.replicas
     }
 
-    /// Sets how the replies tell the effects of the call. Without it, every reply counts as an effect.
-    pub(crate) fn with_effects(mut self, effects: &'static dyn Effects) -> Self {
-        self.effects = Some(effects);
-        self
+    /// Sets the replicas as [`confirmed_by`](Self::confirmed_by) does, and how the replies tell the effects of the call.
+    /// Without the latter, every reply counts as an effect.
+    pub(crate) fn set_confirmation(&mut self, replicas: Option<Confirm>, effects: &'static dyn Effects) {
+        (self.replicas, self.effects) = (replicas, Some(effects));
     }
 
     /// Returns true if the call counts only once replicas have acknowledged its effect. A release needs none where what

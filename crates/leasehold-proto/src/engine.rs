@@ -117,8 +117,7 @@ pub struct Engine {
     operations: Operations,
     /// The holds and waiters of a replaced server that are still to be looked at.
     checks: Checks,
-    /// The calls on their way for waits that are over.
-    /// The calls that were asked for, each with the ticket that asks.
+    /// The calls on their way that were asked for, each with the ticket that asks.
     withdrawals: Vec<(CallId, Id)>,
     closing: Option<Closing>,
     /// The terms of the last acquire, which those of the next one mostly equal.

@@ -39,8 +39,9 @@ impl Subject {
 
     /// Sets the replicas that must acknowledge what a call of this subject leaves on the server.
     #[must_use]
-    pub fn confirmed(&self, call: Call, replicas: Option<Confirm>) -> Call {
-        call.confirmed_by(replicas).with_effects(self.recipe)
+    pub fn confirmed(&self, mut call: Call, replicas: Option<Confirm>) -> Call {
+        call.set_confirmation(replicas, self.recipe);
+        call
     }
 
     /// Returns the key of equality and order. One name with other rules is another subject.

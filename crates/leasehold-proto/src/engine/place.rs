@@ -70,11 +70,6 @@ impl Place {
         self.exclusive
     }
 
-    /// Returns the exclusive hold whose release is on its way.
-    pub(super) const fn leaving(&self) -> Option<Number> {
-        self.leaving
-    }
-
     /// Returns the exclusive holds that still have guards, the last one first.
     pub(super) fn exclusives(&self) -> impl Iterator<Item = Number> {
         let displaced = self.rare.as_ref().map(|rare| rare.displaced.as_slice()).unwrap_or_default();
@@ -220,6 +215,11 @@ impl Places {
     /// Notes a refusal: another client has the name.
     pub(super) fn end_run(&mut self, id: PlaceId) {
         self.get_mut(id).run = 0;
+    }
+
+    /// Returns the exclusive hold of a place whose release is on its way, if the place is still in use.
+    pub(super) fn leaving(&self, id: PlaceId) -> Option<Number> {
+        self.places.get(id.index())?.as_ref()?.leaving
     }
 
     /// Notes that the release of a hold that excludes others is on its way.

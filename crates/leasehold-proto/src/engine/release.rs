@@ -13,6 +13,7 @@
 
 use std::time::Duration;
 
+use super::acquire::Acquire;
 use super::context::Purpose;
 use super::hold::{Cause, Phase, Release, ServerHold};
 use super::keys::Number;
@@ -76,13 +77,17 @@ impl ServerHold {
     /// zero for repeated ones from the first attempt on. One that finds neither returns the permits, for as long as that
     /// zero would be there.
     fn release_context(&self, release: &Release, now: Moment) -> CallContext {
+        let uncertain = release.uncertain || release.cause.is_unknown();
+        if self.recipe().holding.is_leased() {
+            return CallContext { uncertain, ..CallContext::default() };
+        }
         let granted = release.cause == Cause::Release;
         let [age, age_at_release] = [now, release.begun_at].map(|at| at.since(self.confirmed_at));
         let is_old = granted && age_at_release >= MARKED_FOR / 2;
         let repeats_count_once = now.since(release.begun_at) < MARKED_FOR / 10 * 9;
         CallContext {
             expired: is_old && age >= MARKED_FOR / 100 * 98 && repeats_count_once,
-            uncertain: release.uncertain || release.cause.is_unknown() || is_old,
+            uncertain: uncertain || is_old,
             ..CallContext::default()
         }
     }
@@ -192,7 +197,7 @@ impl Engine {
         if queue.tries.call.is_some() || self.own_call_of_first(id).is_some() {
             return false;
         }
-        self.advance(now, id);
+        self.go_ahead(now, id);
         let behind = self.own_call_of_first(id);
         if let Some(queue) = self.places.queue_mut(id) {
             queue.server.behind = behind;
@@ -203,10 +208,13 @@ impl Engine {
     /// Lets a queue whose first waiter came behind the own release sleep until that release is answered, if others wait
     /// too: the attempt would reach the server before theirs. Returns false if it need not.
     pub(super) fn waits_for_own_release(&mut self, now: Moment, id: QueueId) -> bool {
-        let leaving = self.places.get(id.place).leaving().filter(|_| id.side == Side::Main);
+        let leaving = self.places.leaving(id.place).filter(|_| id.side == Side::Main);
         // A release that has failed once may fail for as long as the store does, which the waiters have to find out.
         let is_first_call = |hold: &ServerHold| hold.failures == 0 && hold.call.is_some();
         let leaving = leaving.filter(|number| self.holds.get(*number).is_some_and(is_first_call));
+        // The server orders the waiters of its own queues.
+        let is_local = |(_, first): (Id, &Acquire)| !first.recipe().waiters.are_queued();
+        let leaving = leaving.filter(|_| self.first_waiter(id).is_some_and(is_local));
         let Some(number) = leaving.filter(|_| self.leaves_turns(id)) else { return false };
         self.sleep_for(now, id, self.cx.settings.poll_interval);
         let expected = self.holds.get(number).and_then(ServerHold::release).map(|release| release.echoes);
@@ -304,7 +312,7 @@ impl Engine {
         if reports {
             self.report_release(now, number);
         }
-        if is_first && self.places.get(queue.place).leaving() == Some(number) {
+        if is_first && self.places.leaving(queue.place) == Some(number) {
             self.advance(now, queue);
         }
     }
@@ -397,13 +405,14 @@ impl Engine {
             Listener::Queue(_) => true,
             Listener::Waiter(waiter) => !is_in_queue(waiter),
         };
-        match self.first_waiter(id).filter(|_| !self.subscriptions.is_listening(own)) {
-            Some((_, first)) => {
-                let channels = self.subject(first).channels(self.cx.no_wire());
-                self.subscriptions.has_beside(own, &channels, is_rival)
-            }
-            None => self.subscriptions.has_beside(own, self.subscriptions.channels_of(own), is_rival),
+        let listened = self.subscriptions.channels_of(own);
+        if !listened.is_empty() {
+            return self.subscriptions.has_beside(own, listened, is_rival);
         }
+        self.first_waiter(id).is_some_and(|(_, first)| {
+            let channels = self.subject(first).channels(self.cx.no_wire());
+            self.subscriptions.has_beside(own, &channels, is_rival)
+        })
     }
 
     /// Returns true if others waited for the name at the last release, or another queue of this client does now.

@@ -181,16 +181,20 @@ impl Engine {
         }
     }
 
+    /// Lets a queue go ahead, unless its attempt would come before those of others.
+    pub(super) fn advance(&mut self, now: Moment, id: QueueId) {
+        if !self.waits_for_own_release(now, id) {
+            self.go_ahead(now, id);
+        }
+    }
+
     /// Lets a queue make an attempt for its first waiter, unless this client itself holds the name and no message
     /// suggests otherwise. In that case the queue sleeps until that hold ends.
-    pub(super) fn advance(&mut self, now: Moment, id: QueueId) {
+    pub(super) fn go_ahead(&mut self, now: Moment, id: QueueId) {
         let Some((_, first)) = self.first_waiter(id) else { return };
         let Recipe { holding, waiters, .. } = *first.recipe();
         if waiters.are_queued() {
             return self.advance_server_queue(now, id);
-        }
-        if self.waits_for_own_release(now, id) {
-            return;
         }
         let held_for =
             self.held_here(now, id.place).filter(|_| holding.is_exclusive()).map(|hold| hold.remaining(now));

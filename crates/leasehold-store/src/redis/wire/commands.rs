@@ -155,7 +155,13 @@ impl Commands {
                 if let Some(group) = &self.group {
                     group.expect(step.now, row, &mut round);
                 }
-                if matches!(row.call.verb(), Verb::HandOff | Verb::Acquire | Verb::KeepAlive) {
+                // Of the acquires only that of a fair lock counts listeners, and it has the keys of a queue.
+                let counts = match row.call.verb() {
+                    Verb::HandOff | Verb::KeepAlive => true,
+                    Verb::Acquire => row.call.key_count() > 1,
+                    _ => false,
+                };
+                if counts {
                     row.call.set_arg("numsub", facts.map_or("", ServerFacts::numsub));
                 }
             }

@@ -78,7 +78,7 @@ const VERBS: [Verb; 18] = [
     },
     Verb {
         name: "mutants",
-        purpose: "break the code on purpose and see it found; takes parts of names, --share 1/4 and --refresh",
+        purpose: "break the code on purpose and see it found; takes parts of names, --share 1/4, --each 1 and --refresh",
         run: verb::mutants::run,
     },
     Verb {

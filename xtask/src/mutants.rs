@@ -62,6 +62,16 @@ pub(crate) fn all() -> Result<Vec<Mutant>> {
     patches.iter().map(|patch| Mutant::parse(patch, &fs::read_to_string(root.join(patch))?)).collect()
 }
 
+impl Killer {
+    /// Returns the crate of the test, or the name of the simulator.
+    pub(crate) fn noticed_in(&self) -> &str {
+        match self {
+            Self::Simulator { .. } => "the simulator",
+            Self::Test { package, .. } => package,
+        }
+    }
+}
+
 impl Mutant {
     /// Reads a patch.
     pub(crate) fn parse(patch: &str, text: &str) -> Result<Self> {

@@ -30,12 +30,9 @@ pub struct Call {
     script: &'static Script,
     /// KEYS, and then ARGV.
     inputs: Bulks,
-    keys: usize,
-    args: usize,
-    /// True if keys of further names were given.
-    has_several_names: bool,
-    /// The number of declared inputs that are not given yet.
-    missing: usize,
+    // Small, because each step of a recipe moves the call, and moves of up to 128 bytes are the fast ones.
+    keys: u32,
+    args: u32,
     wakeups: Option<Wakeups>,
     replicas: Option<Confirm>,
     effects: Option<&'static dyn Effects>,
@@ -44,7 +41,8 @@ pub struct Call {
 /// How the replies to a primitive's calls tell their effects.
 pub(crate) trait Effects: Sync {
     /// Returns true if the reply tells of an effect that a failover must not lose: a grant, a renewal, or the return of
-    /// permits that no lease returns. A refusal has none.
+    /// permits that no lease returns. A refusal has none. A renewal that finds no hold counts as well, because a former
+    /// master without its replicas finds none either.
     fn must_last(&self, verb: Verb, reply: &Reply) -> bool;
 
     /// Returns true if what is held does not end by itself, so a lost release would keep it.
@@ -65,15 +63,11 @@ impl Call {
     /// the header.
     #[must_use]
     pub fn of(script: &'static Script) -> Self {
-        let header = script.header();
-        let missing = header.keys.len() + header.args.len();
         Self {
             script,
             inputs: Bulks::default(),
             keys: 0,
             args: 0,
-            has_several_names: false,
-            missing,
             wakeups: None,
             replicas: None,
             effects: None,
@@ -87,7 +81,7 @@ impl Call {
         keys: impl IntoIterator<Item = K>,
         args: impl IntoIterator<Item = A>,
     ) -> Self {
-        let mut call = Self { missing: 0, ..Self::of(script) };
+        let mut call = Self::of(script);
         for key in keys {
             call.inputs.push(key.as_ref().as_bytes());
             call.keys += 1;
@@ -150,7 +144,7 @@ impl Call {
     #[track_caller]
     pub fn key(mut self, name: &str, value: impl Text) -> Self {
         let header = self.script.header();
-        assert_eq!(header.keys.get(self.keys), Some(&name), "keys are given in the script's order");
+        assert_eq!(header.keys.get(self.keys_given()), Some(&name), "keys are given in the script's order");
         assert_eq!(self.args, 0, "the key `{name}` is given before the arguments");
         if self.keys == 0 {
             // The first key is the lock's name, which most other keys contain, and the channel as well.
@@ -160,7 +154,6 @@ impl Call {
         }
         self.inputs.print(value);
         self.keys += 1;
-        self.missing -= 1;
         self
     }
 
@@ -172,14 +165,13 @@ impl Call {
     #[track_caller]
     pub fn more_keys<'a>(mut self, names: impl IntoIterator<Item = &'a Name>) -> Self {
         assert!(
-            self.keys >= self.script.header().keys.len(),
+            self.keys_given() >= self.script.header().keys.len(),
             "further keys are given behind the declared keys"
         );
         assert_eq!(self.args, 0, "further keys are given before the arguments");
         for name in names {
             self.inputs.push(name.as_str().as_bytes());
             self.keys += 1;
-            self.has_several_names = true;
         }
         self
     }
@@ -224,10 +216,13 @@ impl Call {
     #[track_caller]
     fn begin_arg(&mut self, name: &str) {
         let header = self.script.header();
-        assert!(self.keys >= header.keys.len(), "the argument `{name}` is given behind the keys");
-        assert_eq!(header.args.get(self.args), Some(&name), "arguments are given in the script's order");
+        assert!(self.keys_given() >= header.keys.len(), "the argument `{name}` is given behind the keys");
+        assert_eq!(
+            header.args.get(self.args_given()),
+            Some(&name),
+            "arguments are given in the script's order"
+        );
         self.args += 1;
-        self.missing -= 1;
     }
 
     /// Returns the purpose of the call.
@@ -245,7 +240,7 @@ impl Call {
     /// Returns KEYS.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.expect_complete();
-        let keys = self.inputs.iter().take(self.keys);
+        let keys = self.inputs.iter().take(self.keys_given());
         keys.map(|key| std::str::from_utf8(key).expect("a key is given as text"))
     }
 
@@ -266,28 +261,29 @@ impl Call {
 
     /// Returns true if the call is about several names, and not about one name with its helper keys.
     #[must_use]
-    pub const fn has_several_names(&self) -> bool {
-        self.has_several_names
+    pub fn has_several_names(&self) -> bool {
+        let declared = self.script.header().keys.len();
+        (1..self.keys_given()).contains(&declared)
     }
 
     /// Returns the number of KEYS.
     #[must_use]
     pub fn key_count(&self) -> usize {
         self.expect_complete();
-        self.keys
+        self.keys_given()
     }
 
     /// Returns ARGV.
     pub fn args(&self) -> impl Iterator<Item = &[u8]> {
         self.expect_complete();
-        self.inputs.iter().skip(self.keys)
+        self.inputs.iter().skip(self.keys_given())
     }
 
     /// Returns the number of ARGV.
     #[must_use]
     pub fn arg_count(&self) -> usize {
         self.expect_complete();
-        self.args
+        self.args_given()
     }
 
     /// Returns KEYS and ARGV, each as bulk strings of RESP behind each other, in the form in which they go to the
@@ -295,17 +291,29 @@ impl Call {
     #[must_use]
     pub fn encoded(&self) -> (&[u8], &[u8]) {
         self.expect_complete();
-        self.inputs.split(self.keys)
+        self.inputs.split(self.keys_given())
     }
 
     /// Returns ARGV, each as a bulk string of RESP.
     pub fn encoded_args(&self) -> impl Iterator<Item = &[u8]> {
         self.expect_complete();
-        self.inputs.encoded().skip(self.keys)
+        self.inputs.encoded().skip(self.keys_given())
+    }
+
+    const fn keys_given(&self) -> usize {
+        self.keys as usize
+    }
+
+    const fn args_given(&self) -> usize {
+        self.args as usize
     }
 
     fn expect_complete(&self) {
-        debug_assert_eq!(self.missing, 0, "inputs are missing in {self:?}");
+        let header = self.script.header();
+        debug_assert!(
+            self.keys_given() >= header.keys.len() && self.args_given() >= header.args.len(),
+            "inputs are missing in {self:?}"
+        );
     }
 
     /// Returns the channels that bring a wake-up after the call is refused.
@@ -328,7 +336,7 @@ impl Call {
         self.expect_complete();
         let place = self.place(name);
         if let Some(place) = place {
-            self.inputs.replace(self.keys + place, value.as_ref());
+            self.inputs.replace(self.keys_given() + place, value.as_ref());
         }
         place.is_some()
     }
@@ -348,7 +356,7 @@ impl Call {
 impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inputs: Vec<_> = self.inputs.iter().map(String::from_utf8_lossy).collect();
-        let (keys, args) = inputs.split_at(self.keys);
+        let (keys, args) = inputs.split_at(self.keys_given());
         write!(f, "{} {keys:?} {args:?}", self.script.verb)
     }
 }

@@ -273,13 +273,14 @@ mod work {
 
     /// Returns the time on the clock of the store's wires. It is not tokio's: a caller steps a wire on its own thread, in
     /// whose runtime a test may hold that clock or move it.
-    #[cfg(not(test))]
+    #[cfg(not(any(test, fuzzing)))]
     pub(crate) fn clock() -> Moment {
         now()
     }
 
-    /// Returns the time on tokio's clock, which this crate's own tests hold and move. They run a wire on one runtime.
-    #[cfg(test)]
+    /// Returns the time on tokio's clock, which this crate's own tests and the fuzz targets hold and move. They run a wire
+    /// on one runtime.
+    #[cfg(any(test, fuzzing))]
     #[expect(clippy::disallowed_methods, reason = "this is the runtime file")]
     pub(crate) fn clock() -> Moment {
         static ZERO: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();

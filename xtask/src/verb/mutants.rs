@@ -23,13 +23,16 @@ struct Wanted {
     refresh: bool,
     /// The `k`-th of `n` parts.
     share: Option<(usize, usize)>,
+    /// This many mutants of each crate.
+    each: Option<usize>,
     /// Parts of names.
     names: Vec<String>,
 }
 
 /// Builds and tries each mutant, or the mutants whose names contain an argument, and prints the effort of each.
 ///
-/// `cargo x mutants --share 1/4` tries every fourth of them. `cargo x mutants --refresh NAME` writes a stale patch again.
+/// `cargo x mutants --share 1/4` tries every fourth of them, and `cargo x mutants --each 1` one of each crate.
+/// `cargo x mutants --refresh NAME` writes a stale patch again.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let (all, wanted) = (all()?, read(arguments)?);
     let chosen = choose(&all, &wanted);
@@ -69,10 +72,12 @@ fn read(arguments: &[String]) -> Result<Wanted> {
             let (part, parts): (usize, usize) = (part.parse()?, parts.parse()?);
             ensure!((1..=parts).contains(&part), "there is no share {share}");
             wanted.share = Some((part, parts));
+        } else if argument == "--each" {
+            wanted.each = Some(rest.next().context("--each takes a number of mutants")?.parse()?);
         } else if argument == "--refresh" {
             wanted.refresh = true;
         } else if argument.starts_with('-') {
-            bail!("there is no option {argument}; there are --share, --refresh, and parts of names");
+            bail!("there is no option {argument}; there are --share, --each, --refresh, and parts of names");
         } else {
             wanted.names.push(argument.clone());
         }
@@ -97,8 +102,24 @@ fn choose<'a>(all: &'a [Mutant], wanted: &Wanted) -> Vec<&'a Mutant> {
             place % parts == part % parts
         });
     }
+    if let Some(each) = wanted.each {
+        chosen = spread(&chosen, each);
+    }
     chosen.sort_by(|one, other| one.killer.cmp(&other.killer));
     chosen
+}
+
+/// Returns up to this many mutants of each crate, spread over those that there are.
+fn spread<'a>(mutants: &[&'a Mutant], each: usize) -> Vec<&'a Mutant> {
+    let mut groups: BTreeMap<&str, Vec<&Mutant>> = BTreeMap::new();
+    for mutant in mutants {
+        groups.entry(mutant.killer.noticed_in()).or_default().push(mutant);
+    }
+    let of_group = |group: Vec<&'a Mutant>| {
+        let taken = each.min(group.len());
+        (0..taken).map(move |number| group[(2 * number + 1) * group.len() / (2 * taken)])
+    };
+    groups.into_values().flat_map(of_group).collect()
 }
 
 /// Checks that the chosen mutants' tests pass on the unbroken code.
@@ -116,7 +137,7 @@ fn passes_without(tree: &Tree, chosen: &[&Mutant]) -> Result<()> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::verify::MUTANTS_SHARE;
+    use super::super::verify::CHOICE_OF_MUTANTS;
     use super::*;
     use crate::shell::root;
 
@@ -138,27 +159,26 @@ mod tests {
     #[test]
     fn shares_and_names_are_distinguished() {
         let wanted = read(&words("--share 2/4 fair redlock")).unwrap();
+        assert_eq!(read(&words("--each 3")).unwrap(), Wanted { each: Some(3), ..Wanted::default() });
         assert_eq!(wanted, Wanted { share: Some((2, 4)), names: words("fair redlock"), ..Wanted::default() });
         assert!(read(&words("--refresh fair")).unwrap().refresh);
         assert_eq!(read(&[]).unwrap(), Wanted::default());
-        for wrong in ["--share", "--share 5/4", "--share 0/4", "--share half", "--all", "--refresh"] {
+        for wrong in ["--share", "--share 5/4", "--share 0/4", "--share half", "--each", "--all", "--refresh"]
+        {
             assert!(read(&words(wrong)).is_err(), "{wrong}");
         }
     }
 
     #[test]
-    fn the_share_of_verify_has_mutants_of_each_crate() {
-        let crates = |mutants: &[&Mutant]| -> BTreeSet<String> {
-            let of = |mutant: &&Mutant| match &mutant.killer {
-                Killer::Simulator { .. } => "the simulator".to_owned(),
-                Killer::Test { package, .. } => package.clone(),
-            };
-            mutants.iter().map(of).collect()
+    fn the_mutants_of_verify_are_a_few_of_each_crate() {
+        let groups = |mutants: &[&Mutant]| -> BTreeSet<String> {
+            mutants.iter().map(|mutant| mutant.killer.noticed_in().to_owned()).collect()
         };
         let all = all().unwrap();
-        let share = read(&MUTANTS_SHARE.map(str::to_owned)).unwrap();
-        let tried = choose(&all, &share);
-        assert_eq!(crates(&tried), crates(&all.iter().collect::<Vec<_>>()), "choose another MUTANTS_SHARE");
+        let tried = choose(&all, &read(&CHOICE_OF_MUTANTS.map(str::to_owned)).unwrap());
+        assert_eq!(groups(&tried), groups(&all.iter().collect::<Vec<_>>()));
+        let names: BTreeSet<&str> = tried.iter().map(|mutant| mutant.name.as_str()).collect();
+        assert_eq!(names.len(), tried.len(), "each is tried once");
         assert!(tried.len() * 15 < all.len(), "a change waits for {} mutants", tried.len());
     }
 

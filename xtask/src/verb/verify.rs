@@ -10,8 +10,8 @@ use anyhow::{Result, bail};
 use super::{counts, fleets, fuzz, interleave, interop, mutants, package, sim, test, tidy, valkey};
 use crate::shell::{Done, Part, cargo, run as run_command, summary};
 
-/// The mutants for every change, a share with mutants of each crate. `cargo x hunt` tries all mutants.
-pub(super) const MUTANTS_SHARE: [&str; 2] = ["--share", "1/54"];
+/// The mutants that CI tries, one of each crate. `cargo x hunt` tries all mutants.
+pub(super) const CHOICE_OF_MUTANTS: [&str; 2] = ["--each", "1"];
 /// The number of schedules of each kind in each scenario of the interleavings.
 const SCHEDULES_SHARE: &str = "2000";
 /// The inputs of each fuzz target, which are the same each time. `cargo x hunt` searches on.
@@ -43,7 +43,7 @@ const IN_CI: [Check; 13] = [
     ("features", || fully(each_feature())),
     ("simulation", || fully(sim::run(&[]))),
     ("fleets", fleets::run_share),
-    ("mutants", || fully(mutants::run(&MUTANTS_SHARE.map(str::to_owned)))),
+    ("mutants", || fully(mutants::run(&CHOICE_OF_MUTANTS.map(str::to_owned)))),
     ("interleavings", || fully(interleave::run(&[SCHEDULES_SHARE.to_owned()]))),
     ("fuzzing", || fully(fuzz::run(&FUZZ_SHARE.map(str::to_owned)))),
     ("oldest-rust", oldest_rust::check),

@@ -222,13 +222,8 @@ pub struct KeptAlive {
 /// A reply that the script cannot give counts as an effect.
 impl Effects for Recipe {
     fn must_last(&self, verb: Verb, reply: &Reply) -> bool {
-        match verb {
-            Verb::Acquire => matches!((self.read_acquire)(reply), None | Some(Answer::Granted { .. })),
-            Verb::Renew => matches!((self.read_renew)(reply), None | Some(Renewal::Renewed)),
-            Verb::HandOff => matches!(read_hand_off(reply), None | Some(HandOffAnswer::Renewed { .. })),
-            // A repeated release finds nothing, and may be the one that the replicas acknowledge.
-            _ => true,
-        }
+        // A repeated release finds nothing, and may be the one that the replicas acknowledge.
+        verb != Verb::Acquire || matches!((self.read_acquire)(reply), None | Some(Answer::Granted { .. }))
     }
 
     fn has_no_end(&self) -> bool {

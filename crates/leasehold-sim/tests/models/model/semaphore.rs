@@ -103,7 +103,7 @@ fn every_permit_is_acquired_and_released_once_in_fifo_order() {
 /// A missing permit shows up as a waiter that is never served (L), or as a wrong count (S).
 #[test]
 fn the_model_detects_an_acquire_without_a_marker() {
-    let find = "redis.call('set', marker, uncertain == 1 and -permits or permits, 'PX', MARKER_MS)";
+    let find = "redis.call('set', marker, uncertain == 1 and -permits or permits, 'PX', lifetime)";
     let scene = Scene {
         variant: Some(BrokenVariant { find, put: "" }),
         ..scene(PLANS, Budget { losses: 1, ..FAULTS })

@@ -32,7 +32,9 @@ pub struct Call {
     inputs: Bulks,
     // Small, because each step of a recipe moves the call, and moves of up to 128 bytes are the fast ones.
     keys: u32,
-    args: u32,
+    args: u16,
+    /// True if keys of further names were given.
+    has_several_names: bool,
     wakeups: Option<Wakeups>,
     replicas: Option<Confirm>,
     effects: Option<&'static dyn Effects>,
@@ -68,6 +70,7 @@ impl Call {
             inputs: Bulks::default(),
             keys: 0,
             args: 0,
+            has_several_names: false,
             wakeups: None,
             replicas: None,
             effects: None,
@@ -172,6 +175,7 @@ impl Call {
         for name in names {
             self.inputs.push(name.as_str().as_bytes());
             self.keys += 1;
+            self.has_several_names = true;
         }
         self
     }
@@ -261,9 +265,8 @@ impl Call {
 
     /// Returns true if the call is about several names, and not about one name with its helper keys.
     #[must_use]
-    pub fn has_several_names(&self) -> bool {
-        let declared = self.script.header().keys.len();
-        (1..self.keys_given()).contains(&declared)
+    pub const fn has_several_names(&self) -> bool {
+        self.has_several_names
     }
 
     /// Returns the number of KEYS.

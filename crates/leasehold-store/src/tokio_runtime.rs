@@ -235,10 +235,10 @@ mod work {
     use leasehold_proto::Moment;
     use tokio::runtime::Handle;
     use tokio::task::AbortHandle;
-    #[cfg(any(test, feature = "tls-ring", feature = "tls-aws-lc"))]
+    #[cfg(any(test, fuzzing, feature = "tls-ring", feature = "tls-aws-lc"))]
     use tokio::time::Instant;
 
-    #[cfg(not(test))]
+    #[cfg(not(any(test, fuzzing)))]
     use crate::tokio_runtime::now;
     use crate::tokio_runtime::pause;
 

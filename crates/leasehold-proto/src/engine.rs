@@ -32,6 +32,7 @@ mod claim;
 mod close;
 mod closing;
 mod context;
+mod facts;
 mod few;
 mod hand_off;
 mod hold;
@@ -84,6 +85,7 @@ use checks::Checks;
 pub use closing::AFTER_CLOSE;
 use closing::Closing;
 use context::{Context, Purpose};
+pub use facts::{Detail, Fact, GrantedBy, Told};
 use hold::ServerHold;
 use holds::Holds;
 pub use interface::{
@@ -159,6 +161,7 @@ impl Engine {
     pub fn step_into(&mut self, now: Moment, event: Event, actions: &mut Vec<Action>) {
         debug_assert!(self.cx.actions.is_empty(), "the actions of each step are taken");
         std::mem::swap(&mut self.cx.actions, actions);
+        self.cx.note(|facts| facts.begin_step(now));
         let by_driver = event.is_of_the_driver();
         let most = if by_driver { TIMERS_OF_THE_DRIVER } else { TIMERS_OF_A_CALLER };
         let (mut renewed, mut slack) = (0, Duration::ZERO);
@@ -295,6 +298,11 @@ impl Engine {
             Timer::KeepAlive(id) => self.keep_alive_due(now, id),
             Timer::Operation(id) => self.operation_due(now, id),
             Timer::Checks => self.checks_fired(now),
+            Timer::Patience => {
+                if let Some(facts) = &mut self.cx.facts {
+                    facts.patience_due(&mut self.cx.timers);
+                }
+            }
             Timer::Close => self.close_due(now),
             Timer::Never => {}
         }
@@ -302,6 +310,7 @@ impl Engine {
     }
 
     fn replied(&mut self, now: Moment, call: CallId, result: Result<Reply, StoreError>) {
+        self.cx.note(|facts| facts.answered(call, result.as_ref().err().map(|error| error.kind)));
         let withdrawn = self.take_withdrawals(call);
         if result.is_ok() {
             self.cx.answered_at = now;

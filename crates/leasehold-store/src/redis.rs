@@ -16,8 +16,9 @@ mod credentials_provider;
 mod driver;
 mod error;
 mod foreign;
+mod notices;
 mod peer;
-mod plain_text;
+
 mod query;
 mod reach;
 mod socket;
@@ -31,10 +32,10 @@ mod transport;
 mod url;
 pub mod wire;
 
-pub use connect::{AddressMap, ConnectOptions, MissingNotice};
+pub use connect::{AddressMap, ConnectOptions};
 pub use credentials_provider::{CredentialsFile, CredentialsProvider, CredentialsSource, ProviderError};
+pub use notices::{MissingNotice, PlainTextNotice};
 pub use peer::Peer;
-pub use plain_text::PlainTextNotice;
 pub use query::query;
 pub use reach::Reach;
 pub use socket::{Dial, Socket};

@@ -7,6 +7,7 @@ pub(crate) mod connect;
 pub(crate) mod installed;
 mod servers;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +33,7 @@ use crate::fenced_writes::FencedWrites;
 use crate::latch::CountDownLatch;
 use crate::lock::{Fair, Fenced, Kind, Lock, Read, Reentrant, RwLock, Spin, Write};
 use crate::name::IntoName;
+use crate::observe::Observer;
 use crate::runtime::shared::Handle;
 use crate::runtime::ticket::Ticket;
 use crate::semaphore::{ExpirableSemaphore, Semaphore};
@@ -391,6 +393,31 @@ impl ClientBuilder {
     /// All clients that wait for the same locks must use the same value. Without a cluster the setting has no effect.
     pub const fn sharded_pubsub(mut self, sharded_pubsub: ShardedPubsub) -> Self {
         self.options.sharded_pubsub = sharded_pubsub;
+        self
+    }
+
+    /// Adds an observer, which is told what the client decides. A client may have several.
+    ///
+    /// # Examples
+    /// See [`observe`](crate::observe).
+    pub fn observer(mut self, observer: impl Observer) -> Self {
+        self.options.observe.observers.push(Arc::new(observer));
+        self
+    }
+
+    /// Sets the wait after which observers are told that a lock is waited for, and by whom it is held, again after each
+    /// such time: at least 1 ms (default 5 s).
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.options.observe.patience = patience.max(Duration::from_millis(1));
+        self
+    }
+
+    /// Sets the function that puts names into groups, which are the labels of metrics.
+    ///
+    /// The default takes the first two segments of a name, separated by `:`, `/`, `.`, `_` or `-`. A segment with a digit or
+    /// of more than 24 bytes becomes `*`, so `order:42` is in the group `order:*`.
+    pub fn group_by(mut self, group: fn(&str) -> Cow<'_, str>) -> Self {
+        self.options.observe.group_by = group;
         self
     }
 

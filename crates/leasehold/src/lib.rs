@@ -193,8 +193,7 @@ mod latch;
 pub mod lock;
 pub mod multi;
 pub mod name;
-#[cfg(all(feature = "redis", feature = "tracing"))]
-mod observe;
+pub mod observe;
 pub mod redlock;
 mod runtime;
 pub mod semaphore;

@@ -1,7 +1,67 @@
-//! What a client tells its operators.
+//! What a client tells the program around it: facts about its locks.
 //!
-//! Invariant: only this folder names `tracing`. Nothing here changes what a client does, and no secret is in any event.
+//! A client decides when a lock is held, waited for, lost or freed. An [`Observer`] is told each of these decisions as a
+//! [`Fact`]. Metrics, logs and audit trails are observers. A client without one makes no facts.
+//!
+//! # Where an observer runs
+//! A fact that follows from a call of your own code, such as the release of a guard, is told on your thread once the call
+//! has had its effect, like a log line of your own. A fact that the client's thread finds out, such as a loss, goes through
+//! a queue to the thread `leasehold-observe`, so an observer that blocks delays no renewal. The queue holds
+//! [`QUEUE_MAX`] facts. Later ones are dropped, and counted in [`Fact::dropped`].
+//!
+//! # Examples
+//! ```
+//! use std::sync::Arc;
+//! use std::sync::atomic::{AtomicU64, Ordering};
+//!
+//! use leasehold::observe::{Fact, Observer, What};
+//!
+//! #[derive(Default)]
+//! struct Losses(AtomicU64);
+//!
+//! impl Observer for Losses {
+//!     fn fact(&self, fact: &Fact<'_>) {
+//!         if let What::Lost { reason, .. } = fact.what {
+//!             eprintln!("{} lost: {reason}", fact.name.unwrap_or_default());
+//!             self.0.fetch_add(1, Ordering::Relaxed);
+//!         }
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), leasehold::Error> {
+//! let losses = Arc::new(Losses::default());
+//! let builder = leasehold::Client::builder().observer(Arc::clone(&losses));
+//! let client = builder.connect("memory://").await?;
+//! # Ok(())
+//! # }
+//! ```
 
-mod plain_text;
-mod replicas;
-pub(crate) mod reporter;
+// Invariant: an observer changes nothing that the client does, and no secret is in any fact. Only this folder names
+// `tracing` and `metrics`.
+
+mod delivery;
+mod fact;
+mod groups;
+#[cfg(feature = "tracing")]
+mod log;
+mod observers;
+
+pub use delivery::QUEUE_MAX;
+pub use fact::{Fact, GrantedBy, Outcome, What};
+pub(crate) use observers::{Observers, Setup};
+
+/// Something that is told the facts of a client.
+///
+/// # Panics
+/// An observer that panics is told nothing more. The client goes on.
+pub trait Observer: Send + Sync + 'static {
+    /// Takes note of a fact. It may be called on any thread, and on several at once.
+    fn fact(&self, fact: &Fact<'_>);
+}
+
+impl<O: Observer + ?Sized> Observer for std::sync::Arc<O> {
+    fn fact(&self, fact: &Fact<'_>) {
+        (**self).fact(fact);
+    }
+}

@@ -160,6 +160,7 @@ impl Engine {
         let call = subject.confirmed(call, terms.replicas);
         let (by, waiter, place) = (attempt.by, attempt.waiter, attempt.queue.place);
         let call = self.cx.send(call, Purpose::Attempt(attempt));
+        self.cx.note(|facts| facts.attempted(waiter));
         if by == By::Waiter {
             self.places.add_use(place);
         } else if let Some(waiter) = self.acquire_of_mut(waiter).and_then(Acquire::waiter_mut) {
@@ -198,7 +199,7 @@ impl Engine {
 
     /// Completes a wait without a hold.
     pub(super) fn end_wait(&mut self, now: Moment, id: Id, outcome: Result<Grant, AcquireFailure>) {
-        self.cancel(now, id);
+        self.give_up(now, id);
         self.complete(id, Outcome::Acquired(outcome));
     }
 

@@ -42,6 +42,12 @@ impl Engine {
 
     /// Gives up a ticket of any kind.
     pub(super) fn cancel(&mut self, now: Moment, id: Id) {
+        self.cx.note(|facts| facts.not_acquired(id, None));
+        self.give_up(now, id);
+    }
+
+    /// Removes a ticket of any kind, with what it has asked for.
+    pub(super) fn give_up(&mut self, now: Moment, id: Id) {
         match self.tickets.remove(id) {
             Some(Ticket::Acquire(acquire)) => self.leave(now, id, *acquire),
             Some(Ticket::Ensuring(hold)) => self.stop_ensuring(id, hold),
@@ -104,6 +110,9 @@ impl Engine {
     /// Ends an acquire without a hold.
     pub(super) fn fail(&mut self, now: Moment, id: Id, failure: AcquireFailure) {
         debug_assert!(matches!(self.tickets.get(id), Some(Ticket::Acquire(_))), "{id:?} is no acquire");
+        if matches!(failure, AcquireFailure::Unknown { .. }) {
+            self.note_known(id);
+        }
         if let Some(Ticket::Acquire(acquire)) = self.tickets.remove(id) {
             self.leave(now, id, *acquire);
             self.complete(id, Outcome::Acquired(Err(failure)));
@@ -112,6 +121,7 @@ impl Engine {
 
     /// Stores an outcome for its caller and notifies the caller.
     pub(super) fn complete(&mut self, id: Id, outcome: Outcome) {
+        self.cx.note(|facts| facts.completed(id, &outcome));
         let ticket = match outcome {
             Outcome::Released(Ok(held)) => Ticket::Released(held),
             outcome => Ticket::Completed(Box::new(outcome)),

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use super::asking::Asked;
+use super::facts::Facts;
 use super::hold::Renewing;
 use super::interface::Action;
 use super::keys::{Number, Numbers, QueueId};
@@ -74,6 +75,8 @@ pub(super) struct Context {
     pub(super) answered_at: Moment,
     /// The time from which holds that pass on ask whether other clients listen.
     pub(super) asks_from: Moment,
+    /// The facts, if there are observers.
+    pub(super) facts: Option<Box<Facts>>,
     calls: Table<CallId, Purpose>,
     numbers: Numbers,
 }
@@ -87,6 +90,7 @@ impl Context {
             actions: Vec::new(),
             answered_at: Moment::default(),
             asks_from: Moment::default(),
+            facts: None,
             calls: Table::default(),
             numbers: Numbers::default(),
         }
@@ -97,6 +101,13 @@ impl Context {
         terms.hand_off.unwrap_or(self.settings.hand_off)
     }
 
+    /// Notes a fact, if there are observers.
+    pub(super) fn note(&mut self, note: impl FnOnce(&mut Facts)) {
+        if let Some(facts) = &mut self.facts {
+            note(facts);
+        }
+    }
+
     /// Sends a call.
     pub(super) fn send(&mut self, call: Call, purpose: Purpose) -> CallId {
         self.send_within(call, purpose, self.settings.timeout)
@@ -105,6 +116,7 @@ impl Context {
     pub(super) fn send_within(&mut self, call: Call, purpose: Purpose, timeout: Duration) -> CallId {
         let id = self.numbers.call();
         self.calls.insert(id, purpose);
+        self.note(|facts| facts.sent(id, call.verb()));
         self.actions.push(Action::Run(id, call, timeout));
         id
     }

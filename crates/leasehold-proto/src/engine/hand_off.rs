@@ -16,7 +16,7 @@ use super::certain::Certain;
 use super::hold::{Guard, ServerHold};
 use super::keys::{Number, QueueId};
 use super::terms::{Requested, Terms};
-use super::{Engine, Id, Outcome};
+use super::{Engine, GrantedBy, Id, Outcome};
 use crate::moment::Moment;
 use crate::recipe::Waiters;
 
@@ -66,7 +66,7 @@ impl Engine {
         debug_assert!(displaced.is_none(), "one exclusive hold of a place is trusted");
         self.waiters.remove(&(place, side, owner, waiter));
         self.report(reports, &Outcome::Released(Ok(true)));
-        self.grant(waiter, number);
+        self.grant(waiter, number, GrantedBy::HandOff);
         self.note_passed(number);
         self.plan_renewal(number);
         self.enter_waiters(now, (place, side, owner), number);

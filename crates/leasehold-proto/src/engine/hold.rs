@@ -153,6 +153,8 @@ pub(super) struct Guard {
     pub(super) id: Id,
     pub(super) watchdog: bool,
     pub(super) lease: Lease,
+    /// The time from which the hold counts: the send of its acquire, or the grant by this client.
+    pub(super) since: Moment,
     /// The end of the hold by its `max_hold`, or [`Moment::NEVER`].
     pub(super) ends_at: Moment,
     /// The end of its minimum hold time, until which the server keeps it even after its release.
@@ -227,6 +229,7 @@ impl Guard {
             id,
             watchdog: terms.watchdog,
             lease: terms.lease,
+            since: from,
             ends_at: terms.max_hold.map_or(Moment::NEVER, |most| from + most),
             min_hold_until: terms.min_hold.map_or(from, |least| from + least),
             renewals_left: terms.max_renewals.unwrap_or(UNBOUNDED),

@@ -17,7 +17,9 @@ use super::terms::ByAddress;
 use super::ticket::Ticket;
 use super::timers::Timer;
 use super::tokens::Tokens;
-use super::{AcquireFailure, Action, Engine, EnsureFailure, Grant, Id, LostReason, Outcome, Subject};
+use super::{
+    AcquireFailure, Action, Engine, EnsureFailure, Grant, GrantedBy, Id, LostReason, Outcome, Subject,
+};
 use crate::moment::Moment;
 
 impl Engine {
@@ -88,7 +90,7 @@ impl Engine {
         self.holds.insert(number, Box::new(hold));
         self.holds.add_guard(id, number);
         self.check_grant(place, number, sent_at);
-        self.grant(id, number);
+        self.grant(id, number, GrantedBy::Server);
         self.arm(number);
         if held_as.holding.is_counted() {
             let side = recipe.held_side();
@@ -112,7 +114,8 @@ impl Engine {
     }
 
     /// Marks a ticket's acquire as granted and notifies its caller, which has limited time to claim it.
-    pub(super) fn grant(&mut self, id: Id, number: Number) {
+    pub(super) fn grant(&mut self, id: Id, number: Number, by: GrantedBy) {
+        self.cx.note(|facts| facts.granted_by(id, by));
         let timers = &mut self.cx.timers;
         let Some(Ticket::Acquire(acquire)) = self.tickets.get_mut(id) else { return };
         acquire.deadline.clear(timers, Timer::Deadline(id));
@@ -137,6 +140,7 @@ impl Engine {
         self.plan_question(now, number);
         self.check_after_claim(now, number);
         let grant = Grant { wire: self.cx.wire(number), token };
+        self.cx.note(|facts| facts.acquired(id, grant));
         self.cx.actions.push(Action::Trusted(id, valid_until));
         self.cx.actions.push(Action::Complete(id, Outcome::Acquired(Ok(grant))));
     }
@@ -186,6 +190,7 @@ impl Engine {
             hold.min_hold_until = hold.min_hold_until.max(dropped.min_hold_until);
             if hold.lost.is_none() {
                 self.cx.actions.push(Action::Trusted(id, Moment::default()));
+                self.note_released(number, &dropped, false);
             }
         }
         self.after_fewer_guards(now, number, report);
@@ -265,11 +270,12 @@ impl Engine {
         self.catch_up(now, id);
         let Some(number) = self.holds.remove_guard(id) else { return };
         if let Some(hold) = self.holds.get_mut(number) {
-            hold.guards.remove(|guard| guard.id == id);
+            let dropped = hold.guards.remove(|guard| guard.id == id);
+            hold.reentry.get_or_insert_default().detached += 1;
             if hold.lost.is_none() {
                 self.cx.actions.push(Action::Trusted(id, Moment::default()));
+                dropped.iter().for_each(|guard| self.note_released(number, guard, true));
             }
-            hold.reentry.get_or_insert_default().detached += 1;
         }
         self.after_fewer_guards(now, number, None);
     }
@@ -341,6 +347,7 @@ impl Engine {
         let on_its_way = hold.stop();
         let uncertain = hold.uncertain;
         hold.phase = Phase::Gone;
+        self.note_lost(number, reason, guards.iter().filter(|guard| guard.is_claimed()));
         // A server that has lost a hold may have lost places too.
         if let Some(queue) = self.places.queue_mut(queue).filter(|_| !reason.is_by_own_terms()) {
             queue.server.mark_unordered();

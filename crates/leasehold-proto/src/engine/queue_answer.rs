@@ -174,6 +174,7 @@ impl Engine {
         }
         queue.tries.refused();
         let again = queue.tries.again;
+        self.note_first_waits(attempt.queue);
         self.places.end_run(attempt.queue.place);
         if again {
             return self.attempt_first(now, attempt.queue);

@@ -17,7 +17,7 @@ use super::hold::{Count, Guard, Phase, ServerHold};
 use super::keys::Number;
 use super::keys::{PlaceId, Side};
 use super::renewal::taken_over_or;
-use super::{AcquireFailure, CallId, Engine, Id, LostReason, Outcome, Subject};
+use super::{AcquireFailure, CallId, Engine, GrantedBy, Id, LostReason, Outcome, Subject};
 use crate::backoff;
 use crate::call::Reply;
 use crate::confirm::Confirm;
@@ -195,7 +195,7 @@ impl Engine {
             hold.guards.push(Guard::new(id, &terms, now, now + terms.claim_within()));
         }
         self.holds.add_guard(id, number);
-        self.grant(id, number);
+        self.grant(id, number, GrantedBy::Reentry);
     }
 
     /// Handles a count that was not confirmed. A re-entry with `Wait::Once`, or one whose calls have failed for a whole

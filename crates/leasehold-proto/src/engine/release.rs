@@ -113,6 +113,7 @@ impl Engine {
         if let Some(place) = released {
             self.places.begin_leaving(place, number);
         }
+        self.note_undone(number, cause, false);
         self.send_release(now, number);
     }
 
@@ -339,6 +340,9 @@ impl Engine {
         let reports = hold.reports.take();
         if !reports.is_empty() {
             let failure = self.release_failure(now, number);
+            if let Err(failure) = &failure {
+                self.note_unconfirmed(number, failure);
+            }
             self.report(reports, &Outcome::Released(failure));
         }
     }
@@ -357,6 +361,12 @@ impl Engine {
             Some(held) => Ok(held),
             None => self.release_failure(now, number),
         };
+        let cause = self.holds.get(number).and_then(ServerHold::release).map(|release| release.cause);
+        match (&outcome, cause) {
+            (Err(failure), Some(Cause::Release)) => self.note_unconfirmed(number, failure),
+            (_, Some(cause)) => self.note_undone(number, cause, true),
+            (_, None) => {}
+        }
         let Some(hold) = self.holds.get_mut(number) else { return };
         let (reports, queue) = (hold.reports.take(), hold.queue());
         let release = hold.release().cloned();

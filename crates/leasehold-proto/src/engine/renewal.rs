@@ -119,6 +119,7 @@ impl Engine {
         let Some(hold) = self.holds.get(number) else { return };
         match self.subject_of(hold).read_renewed(result) {
             Ok(Renewal::Renewed) => {
+                self.note_renewed(number, sent.sent_at);
                 if let Some(hold) = self.holds.get_mut(number).filter(|_| sent.counts) {
                     for guard in hold.guards.iter_mut() {
                         if guard.renewals_left != UNBOUNDED {
@@ -151,6 +152,7 @@ impl Engine {
         hold.rechecks |= !sent.counts;
         let remaining = hold.remaining(now);
         let ensuring = hold.ensuring.take();
+        self.note_not_renewed(number, error);
         self.fail_ensuring(ensuring, &EnsureFailure::Unconfirmed { remaining, error: error.clone() });
         self.plan_renewal(number);
     }

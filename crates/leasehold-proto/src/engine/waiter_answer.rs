@@ -101,8 +101,11 @@ impl Engine {
         let again = tries.again;
         let Some(acquire) = self.acquire_of(id).certain("an answered attempt has its waiter") else { return };
         if acquire.is_once() {
-            self.fail(now, id, AcquireFailure::Contended);
-        } else if again {
+            return self.fail(now, id, AcquireFailure::Contended);
+        }
+        self.note_waiting(id);
+        let Some(acquire) = self.acquire_of(id) else { return };
+        if again {
             self.attempt_alone(now, id);
         } else if acquire.recipe().holding.is_event() {
             self.join_event(now, id);

@@ -36,6 +36,7 @@ use crate::recipe::{Recipe, Waiters};
 
 impl Engine {
     pub(super) fn acquire(&mut self, now: Moment, id: Id, request: Request) {
+        self.note_asked(id, &request.subject);
         if self.closing.is_some() {
             return self.complete(id, Outcome::Acquired(Err(AcquireFailure::Closed)));
         }
@@ -53,6 +54,7 @@ impl Engine {
         let Some(Ticket::Acquire(mut acquire)) = self.tickets.remove(id) else { return };
         if acquire.is_once() {
             let failure = Outcome::Acquired(Err(AcquireFailure::Unclaimed));
+            self.cx.note(|facts| facts.completed(id, &failure));
             self.places.end_use(acquire.place);
             return self.cx.actions.push(super::Action::Complete(id, failure));
         }
@@ -170,6 +172,7 @@ impl Engine {
                 if idle {
                     self.advance(now, queue);
                 } else {
+                    self.note_waiting(id);
                     self.attempt_extra(now, queue);
                 }
                 self.plan_question_of(now, queue.place);
@@ -204,6 +207,7 @@ impl Engine {
             return self.attempt(now, id);
         }
         queue.tries.last.get_or_insert(Last::Refused);
+        self.note_first_waits(id);
         self.sleep_for(now, id, nap.min(waiters.seen_every().unwrap_or(Duration::MAX)));
     }
 

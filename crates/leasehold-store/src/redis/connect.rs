@@ -8,8 +8,8 @@ use tokio::runtime::Handle;
 
 use super::credentials_provider::{CredentialsProvider, CredentialsSource};
 use super::foreign::guarded_value;
+use super::notices::{MissingNotice, PlainTextNotice};
 use super::peer::Peer;
-use super::plain_text::PlainTextNotice;
 use super::socket::{Dial, RealSockets};
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
 use super::tls::{Encrypted, SentinelTls, Tls};
@@ -21,9 +21,6 @@ use crate::sharding::ShardedPubsub;
 const BATCH_ROWS: usize = 64;
 /// The commands in flight behind which calls gather.
 const AT_ONCE: usize = 8;
-
-/// A function that hears of missing replicas: how many are connected, and how many are wanted.
-pub type MissingNotice = fn(u32, u32);
 
 /// The options of a connection to a server.
 #[derive(Clone, Debug)]
@@ -60,8 +57,7 @@ pub struct ConnectOptions {
     /// The notice of a password in plain text, or `None`, the default. A dialer of the user's own says which of its streams
     /// are plain text, by [`Socket::in_plain_text_to`](super::Socket::in_plain_text_to).
     pub plain_text_notice: Option<PlainTextNotice>,
-    /// The function that hears when the first replicas are missing, with the numbers of connected and of wanted ones, or
-    /// `None`, the default. It must not block.
+    /// The notice that the first replicas are missing, or `None`, the default.
     pub missing_notice: Option<MissingNotice>,
     /// The transport, or `None`, the default, for the sockets of the operating system.
     pub dialer: Option<Arc<dyn Dial>>,

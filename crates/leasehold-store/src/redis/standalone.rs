@@ -64,7 +64,7 @@ impl Redis {
         let seed = dialer.seed();
         let access = |peer| Access::new(&dialer, url, &options, peer);
         let (servers, sentinels) = (access(Peer::Server), access(Peer::Sentinel));
-        let missing_notice = options.missing_notice;
+        let missing_notice = options.missing_notice.clone();
         let wire = Wire::new(url.clone(), options, seed);
         let link = Link::new(wire, servers, sentinels, current());
         link.tell_missing(missing_notice);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold_proto::{Applied, StoreErrorKind};
-use leasehold_store::redis::{ConnectOptions, Redis};
+use leasehold_store::redis::{ConnectOptions, MissingNotice, Redis};
 use leasehold_store::{Confirm, Confirmation, OnMissing, Store};
 use leasehold_testkit::fleets::Sentinels;
 use leasehold_testkit::servers::RedisServer;
@@ -89,7 +89,8 @@ async fn a_policy_that_warns_counts_with_the_replicas_that_are_there() {
     let terms = Confirmation::new(Confirm::AtLeast(3), WITHIN);
     let connect = async |terms| {
         let mut options = ConnectOptions::default().confirmation(terms);
-        options.missing_notice = Some(|connected, wanted| MISSING.lock().unwrap().push((connected, wanted)));
+        let tell = |connected, wanted| MISSING.lock().unwrap().push((connected, wanted));
+        options.missing_notice = Some(MissingNotice::new(tell));
         Redis::connect(&fleet.url().parse().unwrap(), options).await.unwrap()
     };
     let store = connect(terms.on_missing(OnMissing::Warn)).await;

@@ -31,6 +31,7 @@ use crate::defaults::Defaults;
 use crate::error::ConnectError;
 #[cfg(feature = "config")]
 use crate::error::UrlError;
+use crate::observe::{Observers, Setup};
 use crate::runtime::driver::drive;
 use crate::runtime::process::Process;
 use crate::runtime::shared::{Handle, Shared};
@@ -97,6 +98,14 @@ pub(crate) struct ConnectOptions {
     #[cfg(feature = "redis")]
     pub(crate) address_map: Option<AddressMap>,
     pub(crate) defaults: Defaults,
+    pub(crate) observe: Setup,
+}
+
+impl ConnectOptions {
+    /// Returns the observers of the client, if it has any.
+    fn observers(&self) -> Option<Arc<Observers>> {
+        Observers::new(&self.observe, &self.defaults)
+    }
 }
 
 /// Refuses a URL that no build of this version can use.
@@ -159,14 +168,13 @@ async fn to_redis(url: &str, options: ConnectOptions) -> Result<Arc<Handle>, Con
         .client_name(options.client_name.clone())
         .address_map(options.address_map.clone())
         .callers(TokioRuntime.callers());
-    #[cfg(feature = "tracing")]
-    {
-        use crate::observe::reporter::{Notice, tell};
-        redis_options.plain_text_notice = Some(redis::PlainTextNotice::new(|server| {
-            tell(Notice::PlainText { server: server.to_string() });
-        }));
-        redis_options.missing_notice =
-            Some(|connected, wanted| tell(Notice::MissingReplicas { connected, wanted }));
+    let observers = options.observers();
+    if let Some(observers) = observers.clone() {
+        let told = Arc::clone(&observers);
+        redis_options.plain_text_notice =
+            Some(redis::PlainTextNotice::new(move |server| told.plain_text(server.to_string())));
+        let tell = move |connected, wanted| observers.missing_replicas(connected, wanted);
+        redis_options.missing_notice = Some(redis::MissingNotice::new(tell));
     }
     redis_options.credentials = options.credentials.clone();
     redis_options.sentinel_credentials = options.sentinel_credentials.clone();
@@ -182,7 +190,7 @@ async fn to_redis(url: &str, options: ConnectOptions) -> Result<Arc<Handle>, Con
         true => Redis::lazy(&url, redis_options),
         false => Redis::connect(&url, redis_options).await,
     };
-    start(&TokioRuntime, options, server, open).await
+    start_observed(&TokioRuntime, options, (server, observers), open).await
 }
 
 /// Returns a new store for a URL without a name, or the shared store of the name.
@@ -213,6 +221,22 @@ where
     S: Store,
     O: AsyncFnOnce() -> Result<S, leasehold_proto::StoreError> + Send + 'static,
 {
+    let observers = options.observers();
+    start_observed(runtime, options, (server, observers), open).await
+}
+
+/// Starts a driver as [`start`] does, with observers that the store knows already.
+async fn start_observed<R, S, O>(
+    runtime: &R,
+    options: ConnectOptions,
+    (server, observers): (String, Option<Arc<Observers>>),
+    open: O,
+) -> Result<Arc<Handle>, ConnectError>
+where
+    R: Runtime + Clone,
+    S: Store,
+    O: AsyncFnOnce() -> Result<S, leasehold_proto::StoreError> + Send + 'static,
+{
     let clock = runtime.clone();
     let timeout = options.settings.timeout;
     let engine = Engine::new(ClientId::from_random(runtime.random()), options.settings);
@@ -220,7 +244,7 @@ where
     // The locks of a client that confirms nothing have no policy, so that their calls cost nothing more.
     let replicas = Some(options.replicas.policy()).filter(|policy| *policy != Confirm::None);
     let defaults = Defaults { replicas, ..options.defaults };
-    let shared = shared.of_server(&server).with(defaults).watched_by(runtime.watch());
+    let shared = shared.of_server(&server).with(defaults).watched_by(runtime.watch()).observed_by(observers);
     let shared = Arc::new(shared);
     let (mut tell, told) = oneshot::channel();
     let (driven, alarms) = (shared, runtime.clone());

@@ -28,7 +28,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use leasehold_proto::engine::{AFTER_CLOSE, Action, CallId, Event, Id, Outcome};
+use leasehold_proto::engine::{AFTER_CLOSE, Action, CallId, Event, Fact, Id, Outcome};
 use leasehold_proto::{
     Applied, Call, ClientId, Engine, Moment, Name, Reply, StoreError, StoreErrorKind, Verb,
 };
@@ -38,6 +38,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::defaults::Defaults;
 use crate::error::{BadName, Forked, InspectErrorKind, Subject, SubjectKind};
 use crate::name::{IntoName, Named, named};
+use crate::observe::Observers;
 use crate::runtime::process::Process;
 use crate::runtime::signal::{Listener, Signal};
 use crate::runtime::sync::{AtomicU64, Mutex, MutexGuard, yield_point};
@@ -73,6 +74,7 @@ pub(crate) struct Shared {
     defaults: Defaults,
     /// The semaphores whose number of permits is known to be set, each with the end of that knowledge.
     permits_set: Mutex<BTreeMap<Name, Moment>>,
+    observers: Option<Arc<Observers>>,
 }
 
 /// The number of semaphores that a client remembers as set. One more clears the list.
@@ -148,6 +150,7 @@ impl Shared {
             server: String::new(),
             defaults: Defaults::default(),
             permits_set: Mutex::new(BTreeMap::new()),
+            observers: None,
         }
     }
 
@@ -183,6 +186,14 @@ impl Shared {
     pub(crate) fn watched_by(self, watch: Option<Watch>) -> Self {
         self.lock().is_watched = watch.is_some();
         Self { watch, ..self }
+    }
+
+    /// Replaces the observers.
+    pub(crate) fn observed_by(self, observers: Option<Arc<Observers>>) -> Self {
+        if let Some(observers) = &observers {
+            observers.observe(&mut self.lock().engine);
+        }
+        Self { observers, ..self }
     }
 
     /// Returns the server's URL, with its password masked.
@@ -250,7 +261,7 @@ impl Shared {
     /// Brings an event of the driver to the engine.
     pub(crate) fn step_awake(&self, event: Event) {
         let mut state = self.lock();
-        let mut effects = Effects::default();
+        let mut effects = Effects { by_driver: true, ..Effects::default() };
         state.awake = true;
         if matches!(event, Event::Tick) {
             // The alarm has fired. The driver sets the next alarm when it takes its commands.
@@ -342,6 +353,9 @@ impl Shared {
             yield_point();
         }
         effects.signals.into_iter().for_each(|signal| signal.wake());
+        if let Some(observers) = self.observers.as_ref().filter(|_| !effects.facts.is_empty()) {
+            observers.deliver(effects.facts, effects.by_driver);
+        }
     }
 
     /// Reads the engine.
@@ -499,6 +513,10 @@ struct Effects {
     idle: Vec<Arc<Signal>>,
     /// Commands without a driver. They are dropped outside the lock too, since that wakes their callers.
     refused: Vec<Command>,
+    /// The facts for observers, which are told outside the lock.
+    facts: Vec<Fact>,
+    /// True if the driver brings the events, whose thread an observer must not stop.
+    by_driver: bool,
 }
 
 impl State {
@@ -516,6 +534,7 @@ impl State {
     fn step_engine(&mut self, now: Moment, event: Event, effects: &mut Effects) {
         let mut actions = std::mem::take(&mut self.actions);
         self.engine.step_into(now, event, &mut actions);
+        self.engine.take_facts(&mut effects.facts);
         for action in actions.drain(..) {
             self.apply(action, effects);
         }

@@ -8,8 +8,8 @@ use leasehold_proto::{Reply, Scope, StoreError, engine};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
-use super::super::connect::MissingNotice;
 use super::super::foreign::guarded_value;
+use super::super::notices::MissingNotice;
 use super::super::socket::Socket;
 use super::super::wire::SubscriberId;
 use crate::store::{Heard, Outcomes};
@@ -77,8 +77,8 @@ impl Deliveries {
         if let Some((tell, outcome)) = self.opened {
             drop(tell.send(outcome));
         }
-        for (tell, connected, wanted) in self.missing {
-            tell(connected, wanted);
+        for (notice, connected, wanted) in self.missing {
+            notice.tell(connected, wanted);
         }
         self.wakers.into_iter().for_each(Waker::wake);
     }

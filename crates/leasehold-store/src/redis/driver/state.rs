@@ -14,8 +14,8 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
-use super::super::connect::MissingNotice;
 use super::super::foreign::guarded_poll;
+use super::super::notices::MissingNotice;
 use super::super::peer::Peer;
 use super::super::socket::Socket;
 use super::super::url::{Address, Credentials};
@@ -174,7 +174,8 @@ impl State {
                 }
                 Output::Login => self.wants_login = true,
                 Output::Missing { connected, wanted } => {
-                    deliveries.missing.extend(self.missing_notice.map(|tell| (tell, connected, wanted)));
+                    let notice = self.missing_notice.clone();
+                    deliveries.missing.extend(notice.map(|notice| (notice, connected, wanted)));
                 }
                 Output::Write(id) => self.write(now, id, deliveries),
                 Output::Reset(id) => self.reset(id, deliveries),

@@ -65,7 +65,7 @@ impl Outcomes for Shared {
         let mut outcomes = outcomes.into_iter().peekable();
         while outcomes.peek().is_some() {
             let mut state = self.lock();
-            let (now, mut effects) = (self.now(), Effects::default());
+            let (now, mut effects) = (self.now(), Effects { by_driver: true, ..Effects::default() });
             for (id, outcome) in outcomes.by_ref().take(OUTCOMES) {
                 state.step(now, Event::Replied(id, outcome), &mut effects);
             }
@@ -74,7 +74,7 @@ impl Outcomes for Shared {
     }
 
     fn replaced(&self, scope: Scope) {
-        let (mut state, mut effects) = (self.lock(), Effects::default());
+        let (mut state, mut effects) = (self.lock(), Effects { by_driver: true, ..Effects::default() });
         state.step(self.now(), Event::Replaced(scope), &mut effects);
         self.leave(state, effects);
     }

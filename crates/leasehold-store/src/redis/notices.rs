@@ -1,6 +1,7 @@
-//! The notice that a password travels in plain text over a network that strangers may read.
+//! The notices for operators: a password that travels in plain text over a network that strangers may read, and missing
+//! replicas.
 //!
-//! Invariant: a client tells it at most once, by the address to which it has connected and not by a name.
+//! Invariant: a client tells of a password at most once, by the address to which it has connected and not by a name.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -16,14 +17,14 @@ use super::url::Address;
 pub struct PlainTextNotice(Arc<Notice>);
 
 struct Notice {
-    tell: fn(&Address),
+    tell: Box<dyn Fn(&Address) + Send + Sync>,
     is_told: AtomicBool,
 }
 
 impl PlainTextNotice {
     /// Creates a notice. The function is called on the thread of the client and must not block.
-    pub fn new(tell: fn(&Address)) -> Self {
-        Self(Arc::new(Notice { tell, is_told: AtomicBool::new(false) }))
+    pub fn new(tell: impl Fn(&Address) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(Notice { tell: Box::new(tell), is_told: AtomicBool::new(false) }))
     }
 
     /// Notes a connection to a server by its name and its address.
@@ -37,6 +38,28 @@ impl PlainTextNotice {
 impl fmt::Debug for PlainTextNotice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("PlainTextNotice")
+    }
+}
+
+/// The function that hears when the first replicas are missing.
+#[derive(Clone)]
+pub struct MissingNotice(Arc<dyn Fn(u32, u32) + Send + Sync>);
+
+impl MissingNotice {
+    /// Creates a notice. The function receives the number of connected replicas and of wanted ones. It is called on the
+    /// thread of the client and must not block.
+    pub fn new(tell: impl Fn(u32, u32) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(tell))
+    }
+
+    pub(super) fn tell(&self, connected: u32, wanted: u32) {
+        (self.0)(connected, wanted);
+    }
+}
+
+impl fmt::Debug for MissingNotice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MissingNotice")
     }
 }
 

@@ -1,0 +1,102 @@
+//! The way of the facts that the client's own thread finds out: a queue, and the thread that empties it.
+//!
+//! Invariant: giving facts to the queue never waits. The thread that gives may be the driver, which renews the locks. A log
+//! pipe that stands still costs facts, and no lock.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
+use leasehold_proto::engine;
+
+use super::fact::What;
+use super::observers::Observers;
+
+/// The facts that may wait for the observers of a process. More of them are dropped and counted.
+pub const QUEUE_MAX: usize = 8192;
+
+/// Facts for the observers of one client.
+enum Facts {
+    OfEngine(Vec<engine::Fact>),
+    PlainText { server: String },
+    MissingReplicas { connected: u32, wanted: u32 },
+}
+
+impl Facts {
+    fn many(&self) -> usize {
+        match self {
+            Self::OfEngine(facts) => facts.len(),
+            Self::PlainText { .. } | Self::MissingReplicas { .. } => 1,
+        }
+    }
+}
+
+/// The sending half of the queue, which all clients of the process share.
+struct Queue {
+    sender: Sender<(Arc<Observers>, Facts)>,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Observers {
+    /// Tells facts: on this thread if it is a caller's, or through the queue if it is the driver.
+    pub(crate) fn deliver(self: &Arc<Self>, facts: Vec<engine::Fact>, by_driver: bool) {
+        if by_driver {
+            self.queue(Facts::OfEngine(facts));
+        } else {
+            self.tell(&facts);
+        }
+    }
+
+    /// Tells that a password travels to this server in plain text.
+    #[cfg(feature = "redis")]
+    pub(crate) fn plain_text(self: &Arc<Self>, server: String) {
+        self.queue(Facts::PlainText { server });
+    }
+
+    /// Tells that fewer replicas are connected than the policy wants.
+    #[cfg(feature = "redis")]
+    pub(crate) fn missing_replicas(self: &Arc<Self>, connected: u32, wanted: u32) {
+        self.queue(Facts::MissingReplicas { connected, wanted });
+    }
+
+    fn queue(self: &Arc<Self>, facts: Facts) {
+        static QUEUE: OnceLock<Option<Queue>> = OnceLock::new();
+        let many = facts.many();
+        // Without a thread, and with a full queue, the facts are lost.
+        let queued = QUEUE.get_or_init(start).as_ref().is_some_and(|queue| {
+            let before = queue.waiting.fetch_add(many, Ordering::Relaxed);
+            if before + many > QUEUE_MAX {
+                queue.waiting.fetch_sub(many, Ordering::Relaxed);
+                return false;
+            }
+            queue.sender.send((Arc::clone(self), facts)).is_ok()
+        });
+        if !queued {
+            self.drop_facts(many);
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "an observer that stands still may stop this thread alone")]
+fn start() -> Option<Queue> {
+    let (sender, facts) = channel();
+    let waiting = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&waiting);
+    let thread = thread::Builder::new().name("leasehold-observe".into());
+    thread.spawn(move || tell(&facts, &counted)).ok()?;
+    Some(Queue { sender, waiting })
+}
+
+fn tell(queue: &Receiver<(Arc<Observers>, Facts)>, waiting: &AtomicUsize) {
+    for (observers, facts) in queue {
+        match &facts {
+            Facts::OfEngine(facts) => observers.tell(facts),
+            Facts::PlainText { server } => observers.about_none(What::PlainText { server }),
+            Facts::MissingReplicas { connected, wanted } => {
+                observers.about_none(What::MissingReplicas { connected: *connected, wanted: *wanted });
+            }
+        }
+        waiting.fetch_sub(facts.many(), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,234 @@
+//! The facts that observers are told.
+
+use std::time::Duration;
+
+use leasehold_proto::engine::{self, AcquireFailure, Told};
+use leasehold_proto::{FreeWithin, StoreErrorKind, Verb};
+
+use crate::LostReason;
+
+/// Something that a client has decided.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Fact<'a> {
+    /// The name of the lock as the program writes it, without the client's prefix, or `None` if the fact is about no lock.
+    pub name: Option<&'a str>,
+    /// The kind of the lock, such as `fair lock`.
+    pub kind: Option<&'static str>,
+    /// The group of the name, for labels of metrics. See [`ClientBuilder::group_by`](crate::ClientBuilder::group_by).
+    pub group: Option<&'a str>,
+    /// The number of facts that this client has dropped since it began, because an observer stood still.
+    pub dropped: u64,
+    /// The decision.
+    pub what: What<'a>,
+}
+
+/// What was decided.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum What<'a> {
+    /// An acquire waits, because another holds the lock or stands before it.
+    #[non_exhaustive]
+    Waiting,
+    /// The lock was waited for longer than the [patience](crate::ClientBuilder::patience). It is told once per patience and
+    /// name, for the waiter that has waited longest.
+    #[non_exhaustive]
+    Patient {
+        /// The time that it has waited.
+        waited: Duration,
+        /// The wire owner that holds the lock, if it is known.
+        holder: Option<&'a str>,
+        /// True if one waiter was told as patient before.
+        again: bool,
+    },
+    /// A lock is held, or an event such as the opening of a latch has happened.
+    #[non_exhaustive]
+    Acquired {
+        /// The time from the first poll to the grant.
+        waited: Duration,
+        /// The number of calls to the server.
+        attempts: u32,
+        /// The source of the grant.
+        by: GrantedBy,
+        /// The fencing token, if the lock has tokens.
+        token: Option<u64>,
+        /// The owner as the server knows it.
+        owner: &'a str,
+        /// True if [`What::Waiting`] was told.
+        was_waiting: bool,
+        /// True if [`What::Patient`] was told of this acquire.
+        was_patient: bool,
+    },
+    /// An acquire has ended without the lock.
+    #[non_exhaustive]
+    NotAcquired {
+        /// The time from the first poll to the end.
+        waited: Duration,
+        /// The number of calls to the server.
+        attempts: u32,
+        /// The reason.
+        outcome: Outcome,
+        /// The time within which the lock is certainly free of this acquire, if the server may have granted it.
+        free_within: Option<FreeWithin>,
+        /// True if [`What::Waiting`] was told.
+        was_waiting: bool,
+        /// True if [`What::Patient`] was told of this acquire.
+        was_patient: bool,
+    },
+    /// A guard was released or detached.
+    #[non_exhaustive]
+    Released {
+        /// The time that it was held.
+        held: Duration,
+        /// True if the guard was detached, so the lock stays held until its lease ends.
+        detached: bool,
+    },
+    /// A release was not confirmed by the server. The client repeats it.
+    #[non_exhaustive]
+    Unconfirmed {
+        /// The time within which the lock is free, whatever happens.
+        free_within: FreeWithin,
+        /// The error of the server or the connection.
+        error: StoreErrorKind,
+    },
+    /// A held lock was lost.
+    #[non_exhaustive]
+    Lost {
+        /// The time that it was held.
+        held: Duration,
+        /// The reason.
+        reason: LostReason,
+        /// The time from the end of its validity to this fact, which is long if the process was suspended.
+        late: Duration,
+    },
+    /// A renewal was confirmed.
+    #[non_exhaustive]
+    Renewed {
+        /// The part of the lease that was left before, from 0 to 1.
+        left: f64,
+        /// The time that the call took.
+        took: Duration,
+    },
+    /// A renewal has failed. The client tries again until the lease ends.
+    #[non_exhaustive]
+    NotRenewed {
+        /// The part of the lease that is left, from 0 to 1.
+        left: f64,
+        /// The failures in a row.
+        failures: u32,
+        /// The kind of the error.
+        error: StoreErrorKind,
+    },
+    /// The undo of an acquire that nobody has received has begun, or has ended.
+    #[non_exhaustive]
+    Undone {
+        /// True at the end.
+        settled: bool,
+    },
+    /// The server has answered a call, or the call has failed.
+    #[non_exhaustive]
+    Called {
+        /// The purpose of the call.
+        verb: Verb,
+        /// The time from the send to the answer.
+        took: Duration,
+        /// The kind of the error, if it has failed.
+        error: Option<StoreErrorKind>,
+    },
+    /// A password travels in plain text.
+    #[non_exhaustive]
+    PlainText {
+        /// The address of the server.
+        server: &'a str,
+    },
+    /// Fewer replicas are connected than the policy wants.
+    #[non_exhaustive]
+    MissingReplicas {
+        /// The replicas that are connected.
+        connected: u32,
+        /// The replicas that the policy wants.
+        wanted: u32,
+    },
+}
+
+/// The source of a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum GrantedBy {
+    /// The server.
+    Server,
+    /// Another task of the same client, without a call to the server.
+    HandOff,
+    /// A hold of the same owner, which this acquire re-entered.
+    Reentry,
+    /// An event, such as the opening of a latch. There is no hold.
+    Event,
+}
+
+/// The reason why an acquire has no lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// Another holds it, and the acquire did not wait.
+    Busy,
+    /// The wait was over.
+    Timeout,
+    /// The future was dropped.
+    Cancelled,
+    /// The server was not reached or has refused.
+    Unavailable,
+    /// The server may have granted it. The client undoes it.
+    Unknown,
+    /// The wait would never have ended.
+    Deadlock,
+    /// The client is closed.
+    Closed,
+    /// The lock cannot be granted: it has no expiry, was deleted, or the terms do not fit.
+    Refused,
+}
+
+impl Outcome {
+    /// Returns the label of a metric, in lower case.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Busy => "busy",
+            Self::Timeout => "timeout",
+            Self::Cancelled => "cancelled",
+            Self::Unavailable => "unavailable",
+            Self::Unknown => "unknown",
+            Self::Deadlock => "deadlock",
+            Self::Closed => "closed",
+            Self::Refused => "refused",
+        }
+    }
+
+    /// Returns the outcome of an acquire without a hold, which has failed or was given up.
+    pub(super) const fn of(failure: Option<&AcquireFailure>, told: Told) -> Self {
+        let Some(failure) = failure else { return Self::Cancelled };
+        match failure {
+            AcquireFailure::Contended if told.waiting => Self::Timeout,
+            AcquireFailure::Contended => Self::Busy,
+            AcquireFailure::Failed(_) | AcquireFailure::RecentlyRestarted { .. } => Self::Unavailable,
+            AcquireFailure::Unknown { .. } => Self::Unknown,
+            AcquireFailure::AlreadyHeld | AcquireFailure::Deadlock => Self::Deadlock,
+            AcquireFailure::Closed => Self::Closed,
+            AcquireFailure::Unclaimed => Self::Timeout,
+            AcquireFailure::Lost(_)
+            | AcquireFailure::NoExpiry
+            | AcquireFailure::Deleted
+            | AcquireFailure::LeaseTooShort { .. } => Self::Refused,
+        }
+    }
+}
+
+impl From<engine::GrantedBy> for GrantedBy {
+    fn from(by: engine::GrantedBy) -> Self {
+        match by {
+            engine::GrantedBy::Server => Self::Server,
+            engine::GrantedBy::HandOff => Self::HandOff,
+            engine::GrantedBy::Reentry => Self::Reentry,
+            engine::GrantedBy::Event => Self::Event,
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! The observer that logs with `tracing`.
+//!
+//! Invariant: a WARN asks for an operator. A lock that ends as its own terms planned is no loss.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tracing::subscriber::NoSubscriber;
+use tracing::{Dispatch, Level, dispatcher, event};
+
+use super::Observer;
+use super::fact::{Fact, What};
+
+/// The time in which a message about one name is logged once.
+const AGAIN_AFTER: Duration = Duration::from_secs(10);
+/// The names whose messages are remembered.
+const NAMES_MAX: usize = 1024;
+/// The part of a lease below which a renewal is late.
+const LATE: f64 = 1.0 / 3.0;
+
+/// The observer.
+pub(super) struct Log {
+    /// The subscriber of the thread that made the client, if it had one. Facts are logged on other threads too.
+    dispatch: Option<Dispatch>,
+    told: Mutex<BTreeMap<(&'static str, String), Told>>,
+}
+
+/// When a message was logged, and how many more there were since.
+struct Told {
+    at: Instant,
+    suppressed: u64,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        let dispatch = dispatcher::get_default(|current| {
+            Some(current).filter(|current| !current.is::<NoSubscriber>()).cloned()
+        });
+        Self { dispatch, told: Mutex::default() }
+    }
+}
+
+impl Observer for Log {
+    fn fact(&self, fact: &Fact<'_>) {
+        match &self.dispatch {
+            Some(dispatch) => dispatcher::with_default(dispatch, || self.log(fact)),
+            None => self.log(fact),
+        }
+    }
+}
+
+impl Log {
+    /// Returns true if a client with this subscriber logs every acquire and release, and not only what is rare.
+    pub(super) fn wants_all() -> bool {
+        tracing::enabled!(target: "leasehold::hold", Level::DEBUG)
+    }
+
+    fn log(&self, fact: &Fact<'_>) {
+        let (name, kind) = (fact.name.unwrap_or_default(), fact.kind.unwrap_or_default());
+        match fact.what {
+            What::Patient { waited, holder, .. } => self.once("waiting for long", name, |suppressed| {
+                event!(
+                target: "leasehold::acquire",
+                Level::WARN,
+                                   lock.name = name,
+                                   lock.kind = kind,
+                                   lock.waited_ms = millis(waited),
+                                   lock.holder = holder,
+                                   suppressed,
+                                   "waiting for long"
+                               );
+            }),
+            What::Lost { held, reason, .. } if reason.is_by_own_terms() => {
+                event!(
+                target: "leasehold::hold",
+                Level::DEBUG,
+                                   lock.name = name,
+                                   lock.kind = kind,
+                                   lock.reason = %reason,
+                                   lock.held_ms = millis(held),
+                                   "lock ended by its own terms"
+                               );
+            }
+            What::Lost { held, reason, late } => self.once("lock lost", name, |suppressed| {
+                event!(
+                target: "leasehold::hold",
+                Level::WARN,
+                                   lock.name = name,
+                                   lock.kind = kind,
+                                   lock.reason = %reason,
+                                   lock.held_ms = millis(held),
+                                   lock.late_ms = millis(late),
+                                   suppressed,
+                                   "lock lost"
+                               );
+            }),
+            What::NotRenewed { left, failures, error } if left < LATE => {
+                self.once("renewal late", name, |suppressed| {
+                    event!(
+                    target: "leasehold::hold",
+                    Level::WARN,
+                                           lock.name = name,
+                                           lock.kind = kind,
+                                           lock.lease_left = left,
+                                           lock.failures = failures,
+                                           error.r#type = %error,
+                                           suppressed,
+                                           "renewal late"
+                                       );
+                });
+            }
+            What::NotRenewed { left, failures, error } => event!(
+            target: "leasehold::hold",
+            Level::DEBUG,
+                           lock.name = name,
+                           lock.kind = kind,
+                           lock.lease_left = left,
+                           lock.failures = failures,
+                           error.r#type = %error,
+                           "renewal failed, and is tried again"
+                       ),
+            What::NotAcquired { waited, outcome, free_within: Some(free_within), .. } => {
+                self.once("outcome unknown", name, |suppressed| {
+                    event!(
+ target: "leasehold::acquire",
+ Level::WARN,
+                        lock.name = name,
+                        lock.kind = kind,
+                        lock.outcome = outcome.label(),
+                        lock.waited_ms = millis(waited),
+                        lock.free_within = %free_within,
+                        suppressed,
+                        "outcome unknown: the server may have granted the lock, and the client undoes it"
+                    );
+                });
+            }
+            What::Unconfirmed { free_within, error } => {
+                self.once("release not confirmed", name, |suppressed| {
+                    event!(
+                    target: "leasehold::hold",
+                    Level::WARN,
+                                       lock.name = name,
+                                       lock.kind = kind,
+                                       lock.free_within = %free_within,
+                                       error.r#type = %error,
+                                       suppressed,
+                                       "release not confirmed: the client repeats it"
+                                   );
+                })
+            }
+            What::PlainText { server } => event!(
+            target: "leasehold::connection",
+            Level::WARN,
+                           server.address = server,
+                           "the password travels in plain text to a host outside of private networks; use a URL that begins with \
+                            `rediss`"
+                       ),
+            What::MissingReplicas { connected, wanted } => event!(
+            target: "leasehold::connection",
+            Level::WARN,
+                           connected,
+                           wanted,
+                           "replicas are missing, so locks count with those that are connected, and a failover can lose them"
+                       ),
+            _ => Self::log_detail(fact, name, kind),
+        }
+    }
+
+    /// Logs what happens all the time.
+    fn log_detail(fact: &Fact<'_>, name: &str, kind: &str) {
+        match fact.what {
+            What::Waiting => {
+                event!(
+ target: "leasehold::acquire",
+ Level::DEBUG, lock.name = name, lock.kind = kind, "waiting");
+            }
+            What::Acquired { waited, attempts, token, owner, .. } => event!(
+            target: "leasehold::hold",
+            Level::DEBUG,
+                           lock.name = name,
+                           lock.kind = kind,
+                           lock.waited_ms = millis(waited),
+                           lock.attempts = attempts,
+                           lock.token = token,
+                           lock.owner = owner,
+                           "acquired"
+                       ),
+            What::NotAcquired { waited, attempts, outcome, .. } => event!(
+            target: "leasehold::acquire",
+            Level::DEBUG,
+                           lock.name = name,
+                           lock.kind = kind,
+                           lock.outcome = outcome.label(),
+                           lock.waited_ms = millis(waited),
+                           lock.attempts = attempts,
+                           "not acquired"
+                       ),
+            What::Released { held, detached } => event!(
+            target: "leasehold::hold",
+            Level::DEBUG,
+                           lock.name = name,
+                           lock.kind = kind,
+                           lock.held_ms = millis(held),
+                           lock.detached = detached,
+                           "released"
+                       ),
+            What::Renewed { left, took } => event!(
+            target: "leasehold::call",
+            Level::TRACE,
+                           lock.name = name,
+                           lock.kind = kind,
+                           lock.lease_left = left,
+                           took_us = micros(took),
+                           "renewed"
+                       ),
+            What::Called { verb, took, error } => event!(
+            target: "leasehold::call",
+            Level::TRACE,
+                           db.system.name = "redis",
+                           db.operation.name = "EVALSHA",
+                           leasehold.verb = %verb,
+                           took_us = micros(took),
+                           error.r#type = error.map(tracing::field::display),
+                           "called"
+                       ),
+            _ => {}
+        }
+    }
+
+    /// Logs a message about a name, unless it was logged a short time ago. The next one then says how many there were.
+    fn once(&self, message: &'static str, name: &str, log: impl FnOnce(u64)) {
+        #[expect(clippy::disallowed_methods, reason = "it decides nothing but whether a line is logged")]
+        let now = Instant::now();
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (message, name.to_owned());
+        let suppressed = match told.get_mut(&key) {
+            Some(last) if now.duration_since(last.at) < AGAIN_AFTER => {
+                last.suppressed += 1;
+                return;
+            }
+            Some(last) => last.suppressed,
+            None => 0,
+        };
+        if told.len() >= NAMES_MAX {
+            told.clear();
+        }
+        told.insert(key, Told { at: now, suppressed: 0 });
+        drop(told);
+        log(suppressed);
+    }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+}

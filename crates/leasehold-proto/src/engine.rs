@@ -199,7 +199,8 @@ impl Engine {
     /// that was moved to a later time may fire once at its earlier time and do nothing.
     #[must_use]
     pub fn next_timer(&self) -> Moment {
-        self.cx.timers.next()
+        let patience = self.cx.facts.as_ref().map_or(Moment::NEVER, |facts| facts.next_patience());
+        self.cx.timers.next().min(patience)
     }
 
     /// Returns true if a hold may be trusted at this moment. The clock alone decides, and no flag has to be set first.
@@ -298,11 +299,6 @@ impl Engine {
             Timer::KeepAlive(id) => self.keep_alive_due(now, id),
             Timer::Operation(id) => self.operation_due(now, id),
             Timer::Checks => self.checks_fired(now),
-            Timer::Patience => {
-                if let Some(facts) = &mut self.cx.facts {
-                    facts.patience_due(&mut self.cx.timers);
-                }
-            }
             Timer::Close => self.close_due(now),
             Timer::Never => {}
         }

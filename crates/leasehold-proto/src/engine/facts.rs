@@ -15,7 +15,6 @@ use super::Engine;
 use super::hold::{Cause, Guard, ServerHold};
 use super::interface::{AcquireFailure, Grant, LostReason, Outcome, ReleaseFailure};
 use super::keys::Number;
-use super::timers::{Alarm, Timer, Timers};
 use crate::id::{CallId, Id};
 use crate::moment::Moment;
 use crate::outcome::{StoreError, StoreErrorKind, Verb};
@@ -195,7 +194,6 @@ pub(super) struct Facts {
     waiting: BTreeSet<(Moment, Id)>,
     /// The waiter of each subject that stands for all of them.
     patient: BTreeMap<Subject, Id>,
-    alarm: Alarm,
 }
 
 /// What is known of the ticket of an acquire.
@@ -221,12 +219,14 @@ impl Facts {
             calls: BTreeMap::new(),
             waiting: BTreeSet::new(),
             patient: BTreeMap::new(),
-            alarm: Alarm::default(),
         }
     }
 
     pub(super) fn begin_step(&mut self, now: Moment) {
         self.now = now;
+        if self.next_patience() <= now {
+            self.patience_due();
+        }
     }
 
     pub(super) fn tells_all(&self) -> bool {
@@ -264,7 +264,7 @@ impl Facts {
     }
 
     /// Tells once that a ticket waits.
-    pub(super) fn waits(&mut self, timers: &mut Timers, ticket: Id) {
+    fn waits(&mut self, ticket: Id) {
         let until = self.now + self.patience;
         let Some(asked) = self.tickets.get_mut(&ticket).filter(|asked| !asked.told.waiting) else { return };
         (asked.told.waiting, asked.until) = (true, until);
@@ -272,17 +272,15 @@ impl Facts {
         if self.detail == Detail::All {
             self.facts.push(Fact::Waiting { subject: asked.subject.clone(), ticket });
         }
-        self.plan(timers);
     }
 
-    fn plan(&mut self, timers: &mut Timers) {
-        let next = self.waiting.first().map_or(Moment::NEVER, |(until, _)| *until);
-        self.alarm.set_by(timers, Timer::Patience, next);
+    /// Returns the time at which the patience of a waiter ends.
+    pub(super) fn next_patience(&self) -> Moment {
+        self.waiting.first().map_or(Moment::NEVER, |(until, _)| *until)
     }
 
     /// Tells of the names that were waited for longer than the patience.
-    pub(super) fn patience_due(&mut self, timers: &mut Timers) {
-        self.alarm.fired();
+    fn patience_due(&mut self) {
         for _ in 0..PATIENT_PER_STEP {
             let Some(due @ (_, ticket)) = self.waiting.first().copied().filter(|(at, _)| *at <= self.now)
             else {
@@ -298,7 +296,6 @@ impl Facts {
                 self.facts.push(Fact::Patient { subject, ticket, waited, again });
             }
         }
-        self.plan(timers);
     }
 
     /// Removes a ticket that has ended, and returns what is known of it.
@@ -395,9 +392,7 @@ impl Engine {
     /// Notes that a waiter waits.
     pub(super) fn note_waiting(&mut self, ticket: Id) {
         self.note_known(ticket);
-        if let Some(facts) = &mut self.cx.facts {
-            facts.waits(&mut self.cx.timers, ticket);
-        }
+        self.cx.note(|facts| facts.waits(ticket));
     }
 
     /// Notes that the first waiter of a queue waits.

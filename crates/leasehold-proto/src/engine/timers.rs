@@ -30,8 +30,6 @@ pub(super) enum Timer {
     Operation(Id),
     /// More holds and waiters of a replaced server are looked at.
     Checks,
-    /// The patience of a waiter is over.
-    Patience,
     /// The time of a close is over.
     Close,
     /// The end of time. It keeps the tree from ever being empty, so a lone timer allocates no node.

@@ -6,6 +6,7 @@ mod behind;
 mod clock;
 mod confirmed;
 mod counters;
+mod facts;
 mod hand_off;
 mod harness;
 mod min_holds;

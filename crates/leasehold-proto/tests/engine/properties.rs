@@ -50,6 +50,7 @@ impl Start {
         let passes_for = if self.users > 2 { 2 } else { STORM.passes_for };
         let budget = Budget { owners: self.owners, deletions: self.deletions, passes_for, ..STORM };
         let mut world = World::new(3, self.users, TICK * 4, self.wait, budget, Variant::Sound);
+        world.observe();
         walk(&mut world, choices);
         if world.broken.is_none() {
             quiesce(&mut world);
@@ -59,7 +60,7 @@ impl Start {
             Some(rule) => Err(rule.to_owned()),
             None if !world.clients.iter().all(idle) => Err("a caller waits forever".to_owned()),
             None if !world.is_quiescent() => Err("a key or a call is left".to_owned()),
-            None => Ok(()),
+            None => world.broken_by_facts().map_or(Ok(()), |rule| Err(rule.to_owned())),
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod budget;
 mod hand_off;
+mod observed;
 mod server;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,7 @@ use crate::harness::{check_trust, trust};
 use budget::varied;
 pub(crate) use budget::{Budget, Variant};
 use hand_off::{MAX_HOLD, Passing, has_max_hold};
+use observed::Observed;
 pub(crate) use server::Server;
 
 /// One step of time.
@@ -72,6 +74,8 @@ pub(crate) struct Client {
     channels: BTreeSet<Channel>,
     /// The claimed holds, each with the moment until which the engine has published that it may be trusted.
     trusted: BTreeMap<Id, Moment>,
+    /// The same engine with an observer, in the walks.
+    observed: Option<Observed>,
     pub(crate) passing: Passing,
     pub(crate) refused: u32,
     pub(crate) granted: u32,
@@ -131,6 +135,7 @@ impl World {
             behind: Duration::ZERO,
             channels: BTreeSet::new(),
             trusted: BTreeMap::new(),
+            observed: None,
             passing: Passing::default(),
             refused: 0,
             granted: 0,
@@ -434,6 +439,21 @@ impl World {
         }
     }
 
+    /// Lets an observer be told of all that the clients decide.
+    pub(crate) fn observe(&mut self) {
+        for client in &mut self.clients {
+            client.observed = Some(Observed::new(&client.engine));
+        }
+    }
+
+    /// Returns the rule about facts that is broken once nothing is held or waited for.
+    pub(crate) fn broken_by_facts(&self) -> Option<&'static str> {
+        self.clients
+            .iter()
+            .filter(|client| client.alive)
+            .find_map(|client| client.observed.as_ref()?.at_end())
+    }
+
     /// Returns true if no hold, wait, call or key is left.
     pub(crate) fn is_quiescent(&self) -> bool {
         let calls = self.transits.is_empty() && self.news.is_empty();
@@ -453,7 +473,11 @@ impl World {
         let mut released = Vec::new();
         let (mut asked, mut withdrawn) = (Vec::new(), Vec::new());
         let (claimed, mut woken_up) = (self.claimed(index), Vec::new());
-        for action in self.clients[index].engine.step(now, event) {
+        let actions = self.clients[index].engine.step(now, event.clone());
+        if let Some(observed) = &mut self.clients[index].observed {
+            self.broken = self.broken.or(observed.step(now, event, &actions));
+        }
+        for action in actions {
             match action {
                 Action::Run(id, call, _) => {
                     self.check_renewal(&call, &claimed, &released);

@@ -1,0 +1,49 @@
+//! An engine that does the same as another one, with an observer.
+
+use leasehold_proto::engine::{Action, Detail, Event, Fact, GrantedBy};
+use leasehold_proto::{Engine, Moment};
+
+use super::TICK;
+
+/// The engine, and the sums of its facts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Observed {
+    engine: Engine,
+    waiting: i64,
+    held: i64,
+}
+
+impl Observed {
+    pub(super) fn new(engine: &Engine) -> Self {
+        let mut engine = engine.clone();
+        engine.observe(TICK * 3, Detail::All);
+        Self { engine, waiting: 0, held: 0 }
+    }
+
+    /// Steps the engine with the same event. Returns the rule that is broken.
+    pub(super) fn step(&mut self, now: Moment, event: Event, expected: &[Action]) -> Option<&'static str> {
+        if self.engine.step(now, event) != expected {
+            return Some("facts change a decision");
+        }
+        let mut facts = Vec::new();
+        self.engine.take_facts(&mut facts);
+        for fact in facts {
+            match fact {
+                Fact::Waiting { .. } => self.waiting += 1,
+                Fact::Acquired { told, by, .. } => {
+                    self.waiting -= i64::from(told.waiting);
+                    self.held += i64::from(by != GrantedBy::Event);
+                }
+                Fact::NotAcquired { told, .. } => self.waiting -= i64::from(told.waiting),
+                Fact::Released { .. } | Fact::Lost { .. } => self.held -= 1,
+                _ => {}
+            }
+        }
+        (self.waiting < 0 || self.held < 0).then_some("an end is told twice")
+    }
+
+    /// Returns the rule that is broken when nothing is held or waited for.
+    pub(super) fn at_end(&self) -> Option<&'static str> {
+        (self.waiting != 0 || self.held != 0).then_some("an end is not told")
+    }
+}

@@ -39,6 +39,7 @@ mod memory;
 mod min_hold;
 mod moves;
 mod multi_lock;
+mod observe;
 mod on_disk;
 mod permits_unknown;
 mod promised_times;

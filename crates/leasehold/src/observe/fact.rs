@@ -28,7 +28,6 @@ pub struct Fact<'a> {
 #[non_exhaustive]
 pub enum What<'a> {
     /// An acquire waits, because another holds the lock or stands before it.
-    #[non_exhaustive]
     Waiting,
     /// The lock was waited for longer than the [patience](crate::ClientBuilder::patience). It is told once per patience and
     /// name, for the waiter that has waited longest.

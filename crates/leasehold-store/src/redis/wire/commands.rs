@@ -315,6 +315,7 @@ impl Commands {
         let mut outcomes = Vec::new();
         let received = connection.receive(step.now, bytes, &mut outcomes);
         connection.outgoing.announce(step, id);
+        let was_silent = connection.pipeline.ends_silence();
         let (answers, refused) = (connection.take_own_answers(), connection.take_refused());
         let outcomes = if self.group.is_some() { connection.round.keep(outcomes) } else { outcomes };
         self.deliver(step, id, outcomes);
@@ -324,6 +325,9 @@ impl Commands {
                 Form::Login => step.report(Report::LoggedIn(answer.is_text("OK"))),
                 form => self.confirm(step, id, form, &answer),
             }
+        }
+        if was_silent {
+            step.report(Report::Silent);
         }
         if let Err(breach) = received {
             self.end(step, id, &Failure::breach(breach));
@@ -434,6 +438,9 @@ impl Commands {
             // A server that does not answer may have been replaced.
             step.report(Report::Unfit);
             self.end(step, id, &lost());
+        }
+        if self.connections.are_silent(step.now) {
+            step.report(Report::Silent);
         }
         let last_reply = self.connections.current().and_then(|current| current.pipeline.last_reply());
         for call in self.queue.overdue(step.now, last_reply) {

@@ -85,6 +85,15 @@ impl Connections {
         overdue.collect()
     }
 
+    /// Returns true if the server owes a reply and gives none for a while, and once a second from then on.
+    pub(super) fn are_silent(&mut self, now: Moment) -> bool {
+        let mut are_silent = false;
+        for connection in self.all_mut() {
+            are_silent |= connection.pipeline.is_silent(now);
+        }
+        are_silent
+    }
+
     /// Returns true if no call is in flight.
     pub(super) fn are_idle(&self) -> bool {
         self.current.iter().chain(&self.replaced).all(|connection| connection.pipeline.is_empty())
@@ -94,7 +103,7 @@ impl Connections {
         self.current.iter().chain(&self.replaced).map(|connection| connection.id).collect()
     }
 
-    /// Returns a time before which no call in flight ends.
+    /// Returns a time before which no call in flight ends, and no server counts as silent.
     pub(super) fn timer(&self) -> Moment {
         let timers = self.current.iter().chain(&self.replaced).map(|connection| connection.pipeline.timer());
         timers.min().unwrap_or(Moment::NEVER)

@@ -35,7 +35,12 @@ impl Deadline {
 
     /// Returns the end of the timeout that the last reply began anew.
     fn shown(self, last_reply: Option<Moment>) -> Moment {
-        last_reply.map_or(self.submitted, |reply| reply.max(self.submitted)) + self.timeout
+        self.waits_since(last_reply) + self.timeout
+    }
+
+    /// Returns the time since which the call waits without a reply to any call.
+    pub(super) fn waits_since(self, last_reply: Option<Moment>) -> Moment {
+        last_reply.map_or(self.submitted, |reply| reply.max(self.submitted))
     }
 }
 

@@ -5,9 +5,11 @@
 //!
 //! # How it works
 //! A reply moves the deadline of every call in flight, so the timer is not moved with it. It fires at the time at which
-//! a call could have ended without that reply, and then finds the next such time by reading the calls.
+//! a call could have ended without that reply, and then finds the next such time by reading the calls. The time at which
+//! a server counts as silent is found in the same way.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use leasehold_proto::Moment;
 
@@ -20,6 +22,11 @@ use super::scripts::Form;
 pub const IN_FLIGHT_MAX: usize = 512;
 /// The maximum number of calls in flight with those that were abandoned, which make room for others.
 pub(super) const WITH_ABANDONED_MAX: usize = 2 * IN_FLIGHT_MAX;
+
+/// The time without a reply after which a server that owes one counts as silent. No replica takes over sooner by itself.
+const SILENT_AFTER: Duration = Duration::from_millis(300);
+/// The time between two reports of one silence.
+const SILENT_AGAIN: Duration = Duration::from_secs(1);
 
 /// A command in flight.
 #[derive(Debug)]
@@ -42,11 +49,22 @@ pub(super) struct Pipeline {
     last_reply: Option<Moment>,
     /// A time before which no call ends.
     timer: Moment,
+    /// A time before which the server does not count as silent.
+    silent_at: Moment,
+    was_silent: bool,
 }
 
 impl Pipeline {
     pub(super) const fn new() -> Self {
-        Self { sent: VecDeque::new(), calls: 0, abandoned: 0, last_reply: None, timer: Moment::NEVER }
+        Self {
+            sent: VecDeque::new(),
+            calls: 0,
+            abandoned: 0,
+            last_reply: None,
+            timer: Moment::NEVER,
+            silent_at: Moment::NEVER,
+            was_silent: false,
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -73,8 +91,8 @@ impl Pipeline {
         self.last_reply
     }
 
-    pub(super) const fn timer(&self) -> Moment {
-        self.timer
+    pub(super) fn timer(&self) -> Moment {
+        self.timer.min(self.silent_at)
     }
 
     /// Adds a command behind all others. `end` is the place in the stream behind it.
@@ -91,6 +109,9 @@ impl Pipeline {
         self.calls += sent.rows.as_slice().len();
         self.abandoned += sent.rows.as_slice().iter().filter(|row| row.is_abandoned).count();
         self.timer = self.timer.min(sent.ends_at(self.last_reply));
+        if let Some(row) = sent.rows.as_slice().first() {
+            self.silent_at = self.silent_at.min(row.deadline.waits_since(self.last_reply) + SILENT_AFTER);
+        }
         self.sent.push_back(sent);
     }
 
@@ -104,7 +125,7 @@ impl Pipeline {
         self.calls -= sent.rows.as_slice().len();
         self.abandoned -= sent.rows.as_slice().iter().filter(|row| row.is_abandoned).count();
         if self.sent.is_empty() {
-            self.timer = Moment::NEVER;
+            (self.timer, self.silent_at) = (Moment::NEVER, Moment::NEVER);
         }
         Some(sent)
     }
@@ -127,6 +148,25 @@ impl Pipeline {
         let ends = self.sent.iter().map(|sent| sent.ends_at(self.last_reply));
         self.timer = ends.min().unwrap_or(Moment::NEVER);
         self.timer <= now
+    }
+
+    /// Returns true if the server owes a reply and gives none for a while, and once a second from then on.
+    pub(super) fn is_silent(&mut self, now: Moment) -> bool {
+        if now < self.silent_at {
+            return false;
+        }
+        let oldest = self.sent.iter().find_map(|sent| sent.rows.as_slice().first());
+        let since = oldest.map(|row| row.deadline.waits_since(self.last_reply));
+        let silent_at = since.map_or(Moment::NEVER, |since| since + SILENT_AFTER);
+        let is_silent = silent_at <= now;
+        self.silent_at = if is_silent { now + SILENT_AGAIN } else { silent_at };
+        self.was_silent |= is_silent;
+        is_silent
+    }
+
+    /// Returns true if the server was silent until now.
+    pub(super) const fn ends_silence(&mut self) -> bool {
+        std::mem::replace(&mut self.was_silent, false)
     }
 
     /// Takes all calls, each with true if its time is over.

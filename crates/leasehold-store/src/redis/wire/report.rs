@@ -14,6 +14,8 @@ pub(super) enum Report {
     Opened { channels: Option<Channels>, again: bool },
     /// The server cannot be reached, or says that it does not serve its names.
     Unfit,
+    /// The server owes a reply and gives none for a while, or has given one after that. It may have been replaced.
+    Silent,
     /// Fewer replicas than necessary have acknowledged or are connected, so the server may have been replaced.
     Unconfirmed,
     /// A call waits for the address of the server.

@@ -4,8 +4,8 @@
 //!
 //! # How it works
 //! The map says which master has a slot. `MOVED` corrects one slot at once and asks for the whole map, at most once a
-//! second. `ASK` directs one call to the node that a slot moves to. A server that cannot be reached, or that does not
-//! serve, also asks for the map. Sharded channels follow their slots, and plain channels are with any one master. Two
+//! second. `ASK` directs one call to the node that a slot moves to. A server that cannot be reached, that does not
+//! serve, or that is silent for a while, also asks for the map. Sharded channels follow their slots, and plain channels are with any one master. Two
 //! servers that direct a channel to each other do so a few times, and then it stays until a map decides. A node without
 //! slots ends when its last reply has come.
 
@@ -205,7 +205,7 @@ impl Cluster {
                 self.leave_hub(turn, node);
                 self.look_up(turn);
             }
-            Report::Unfit | Report::Unconfirmed => self.look_up(turn),
+            Report::Unfit | Report::Silent | Report::Unconfirmed => self.look_up(turn),
             Report::Answered(answer) => self.answered(turn, node, answer),
             Report::Unknown | Report::Heard | Report::LoggedIn(_) => {}
         }

@@ -449,6 +449,25 @@ fn a_master_that_does_not_answer_in_time_is_asked_about_at_once() {
     assert!(!driver.dials().is_empty(), "a round has begun");
 }
 
+/// A frozen master may run the call when it resumes, and its grant counts for less once the map has changed.
+#[test]
+fn a_master_that_is_silent_for_a_while_is_asked_about_before_its_call_ends_and_after_its_answer() {
+    let (mut driver, a, _) = live();
+    driver.pass(Duration::from_secs(2));
+    let call = driver.submit(set(LOW, 1), LONG);
+    driver.pass(Duration::from_millis(299));
+    assert!(driver.dials().is_empty());
+    driver.pass(Duration::from_millis(1));
+    redraws(&mut driver, &[(0, 16_383, "b")], 2);
+    assert_eq!(driver.outcomes(), [], "the call is still on its way");
+    assert_eq!(driver.replaced.len(), 1, "the engine learns of the change before the grant comes");
+    driver.pass(Duration::from_millis(900));
+    driver.says(a, ":1\r\n");
+    assert_eq!(driver.outcomes(), [ran(call)]);
+    driver.pass(Duration::from_secs(1));
+    assert!(!driver.dials().is_empty(), "another server may have taken over since the last round");
+}
+
 #[test]
 fn plain_channels_leave_a_node_that_is_dropped() {
     let url = ServerUrl {

@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow, ensure};
 use leasehold_testkit::servers::RedisServer;
 
 use crate::clock::{SECOND, now};
-use crate::fault::{Fault, Topology};
+use crate::fault::{Fault, REST, Topology};
 use crate::faults::inject;
 use crate::fleet::Fleet;
 use crate::logs::Log;
@@ -18,11 +18,9 @@ use crate::report::{Outcome, SERVED_WITHIN, print};
 use crate::subscriptions::{Listeners, channels, listeners};
 use crate::workers::Workers;
 
-/// The least time after a fault in which the workers run undisturbed, so that waiters are served.
-const REST: Duration = Duration::from_millis(300);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// The time for keys to expire after the last worker has closed its clients.
-const KEYS_EXPIRE_WITHIN: Duration = Duration::from_secs(10);
+/// The time for keys to expire after the last worker has closed its clients, longer than the longest lease.
+const KEYS_EXPIRE_WITHIN: Duration = Duration::from_secs(20);
 
 /// The choice of fleets and faults.
 #[derive(Debug, Clone, clap::Args)]
@@ -30,12 +28,15 @@ pub struct Plan {
     /// The minutes of the campaign, without the start of the fleets.
     #[arg(long, default_value_t = 10)]
     minutes: u64,
+    /// The rounds of each fleet, in each of which every fault comes once, however long they take.
+    #[arg(long, conflicts_with = "minutes")]
+    rounds: Option<usize>,
     /// The seed of the faults (the processes and the network add chance of their own).
     #[arg(long)]
     seed: Option<u64>,
-    /// One topology alone.
-    #[arg(long)]
-    topology: Option<Topology>,
+    /// These topologies alone.
+    #[arg(long, value_delimiter = ',')]
+    topology: Vec<Topology>,
     /// These faults alone.
     #[arg(long, value_delimiter = ',')]
     faults: Vec<Fault>,
@@ -67,11 +68,12 @@ pub fn run(plan: &Plan) -> Result<bool> {
     let folder = plan.logs.as_deref().unwrap_or(temporary.path());
     let mut all_kept = true;
     for (topology, share) in Topology::ALL {
-        let seconds = match plan.topology {
-            None => plan.minutes * 60 * share / 100,
-            Some(only) if only == topology => plan.minutes * 60,
-            Some(_) => continue,
-        };
+        if !plan.topology.is_empty() && !plan.topology.contains(&topology) {
+            continue;
+        }
+        let shares = Topology::ALL.iter().filter(|(other, _)| plan.topology.contains(other));
+        let shares = if plan.topology.is_empty() { 100 } else { shares.map(|(_, share)| share).sum() };
+        let seconds = plan.minutes * 60 * share / shares;
         let faults = chosen(plan, topology, can_lose_packets.is_ok());
         let outcome = endure(plan, topology, &faults, seconds * SECOND, &mut random, folder)?;
         all_kept &= print(&outcome);
@@ -95,10 +97,11 @@ fn endure(
     let mut workers = Workers::start(plan.workers, topology, &fleet, &resource.url(), folder)?;
     let (mut aftermaths, mut findings) = (Vec::new(), Vec::new());
     // A majority counts no server before the longest lease is over.
-    aftermath(&fleet, topology, &mut workers, now())?;
-    let until = now() + time;
+    aftermath(&fleet, topology, &mut workers, (now(), REST))?;
+    let until = if plan.rounds.is_some() { u64::MAX } else { now() + time };
     let (mut courses, mut judged_until) = (Vec::new(), u64::MAX);
-    'faults: while !faults.is_empty() && now() < until {
+    let most = plan.rounds.map_or(usize::MAX, |rounds| rounds * faults.len());
+    'faults: while courses.len() < most && !faults.is_empty() && now() < until {
         let mut round = faults.to_vec();
         if !courses.is_empty() {
             random.shuffle(&mut round);
@@ -108,7 +111,7 @@ fn endure(
                 break;
             }
             let began = now();
-            let mut course = match caught(|| inject(&mut fleet, &workers, topology, fault, random)) {
+            let mut course = match caught(|| inject(&mut fleet, &mut workers, topology, fault, random)) {
                 Ok(course) => course,
                 Err(error) => {
                     findings.push(format!("{fault:?} did not end: {error:#}"));
@@ -117,7 +120,7 @@ fn endure(
                 }
             };
             println!("{course}");
-            aftermaths.push(aftermath(&fleet, topology, &mut workers, course.settled)?);
+            aftermaths.push(aftermath(&fleet, topology, &mut workers, (course.settled, fault.rest()))?);
             course.keep_masters(&fleet.ports_of_masters());
             courses.push(course);
         }
@@ -138,8 +141,13 @@ fn caught<T>(step: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 /// Lets the workers run until the probe of each client was granted a lock, and counts the subscriptions of waiters.
-fn aftermath(fleet: &Fleet, topology: Topology, workers: &mut Workers, settled: u64) -> Result<Listeners> {
-    std::thread::sleep(REST);
+fn aftermath(
+    fleet: &Fleet,
+    topology: Topology,
+    workers: &mut Workers,
+    (settled, rest): (u64, Duration),
+) -> Result<Listeners> {
+    std::thread::sleep(rest);
     let until = now() + SERVED_WITHIN;
     loop {
         ensure!(workers.run(), "a worker of {topology:?} has ended by itself");

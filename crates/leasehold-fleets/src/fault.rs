@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use crate::policy::Policy;
 
+/// The least time after a fault in which the workers run undisturbed, so that waiters are served.
+pub(crate) const REST: Duration = Duration::from_millis(300);
+
 /// A shape of a fleet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Topology {
@@ -26,6 +29,9 @@ pub enum Fault {
     MachineKilled,
     /// A master is frozen, and resumed after the failover.
     MasterFrozen,
+    /// A master is frozen with acquires on their way to it, its replica is promoted by hand, and the master resumes
+    /// within the timeout.
+    MasterThawed,
     /// The links to all replicas are cut, and then the master is killed.
     LagThenKilled,
     /// The links to all replicas are cut, and then the master is frozen, and resumed after the failover.
@@ -97,6 +103,7 @@ impl Topology {
                 Fault::LagThenKilled,
                 Fault::MasterDeaf,
                 Fault::MasterMute,
+                Fault::MasterThawed,
                 Fault::SlotMoved,
                 Fault::MasterFrozen,
                 Fault::LagThenFrozen,
@@ -169,7 +176,7 @@ impl Fault {
     #[must_use]
     pub fn is_covered_by(self, policy: Policy, topology: Topology) -> bool {
         match policy {
-            Policy::All => !matches!(self, Self::FailoverForced | Self::RestartedEmpty),
+            Policy::All => !matches!(self, Self::FailoverForced | Self::MasterThawed | Self::RestartedEmpty),
             Policy::Quorum | Policy::Single => true,
             // Only the token protects the resource: the judge checks the writes.
             Policy::Fenced | Policy::Replicated => self.keeps_data(),
@@ -201,7 +208,29 @@ impl Fault {
     /// Returns true if a master is frozen until another one has taken over, and then serves again for a moment.
     #[must_use]
     pub const fn wakes_an_old_master(self) -> bool {
-        matches!(self, Self::MasterFrozen | Self::LagThenFrozen)
+        matches!(self, Self::MasterFrozen | Self::LagThenFrozen | Self::MasterThawed)
+    }
+
+    /// Returns the longest time for which two guards of one lock may be valid at once where the policy allows it.
+    ///
+    /// Each client then looks for the servers after 0.3 s without a reply at the latest, again after an answer that came
+    /// late, at most once a second, and checks its holds within 0.25 s. The other faults pause workers, or leave calls
+    /// without an answer for their whole timeout.
+    #[must_use]
+    pub const fn longest_overlap(self) -> Duration {
+        match self {
+            Self::MasterThawed => Duration::from_millis(1500),
+            _ => Duration::from_secs(4),
+        }
+    }
+
+    /// Returns the least time to the next fault, whose change of masters would end an overlap of this one.
+    #[must_use]
+    pub(crate) const fn rest(self) -> Duration {
+        match self {
+            Self::MasterThawed => Duration::from_secs(2),
+            _ => REST,
+        }
     }
 
     /// Returns true if the fault needs a network of the laboratory's own.

@@ -6,6 +6,7 @@ mod cluster;
 mod sentinels;
 mod servers;
 mod steps;
+mod thawed;
 
 use std::fmt;
 
@@ -31,6 +32,8 @@ pub struct Course {
     /// The plain ports of the masters from the time at which they served to the next fault. Empty if the fleet chose
     /// other masters meanwhile.
     pub masters: Vec<u16>,
+    /// The acquires that were on their way to a frozen master when it resumed.
+    pub in_flight: usize,
 }
 
 impl Course {
@@ -56,13 +59,17 @@ pub fn cause(courses: &[Course], at: u64) -> Option<&Course> {
 
 impl fmt::Display for Course {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { fault, began, serves, settled, .. } = self;
+        let Self { fault, began, serves, settled, in_flight, .. } = self;
         write!(
             formatter,
             "{began} {fault:?}: serves after {} us, settled after {} us",
             serves - began,
             settled - began
-        )
+        )?;
+        if *in_flight > 0 {
+            write!(formatter, ", {in_flight} acquires in flight")?;
+        }
+        Ok(())
     }
 }
 
@@ -72,20 +79,26 @@ impl fmt::Display for Course {
 /// The fleet does not become whole, or cannot have this fault.
 pub(crate) fn inject(
     fleet: &mut Fleet,
-    workers: &Workers,
+    workers: &mut Workers,
     topology: Topology,
     fault: Fault,
     random: &mut fastrand::Rng,
 ) -> Result<Course> {
     let began = now();
+    let mut in_flight = 0;
     let served = match &mut fleet.shape {
+        Shape::Cluster(cluster) if fault == Fault::MasterThawed => {
+            let thawed = thawed::inject(cluster, workers, topology, random)?;
+            in_flight = thawed.in_flight;
+            Some(thawed.served)
+        }
         Shape::Sentinels(fleet) => sentinels::inject(fleet, fault, random)?,
         Shape::Cluster(cluster) => cluster::inject(cluster, workers, fault, random)?,
         Shape::Servers(servers) => servers::inject(servers, topology.lease(), fault, random)?,
     };
     let settled = fleet.settle()?;
     let serves = served.map_or(settled, |served| served.at);
-    let mut course = Course { fault, began, serves, settled, masters: fleet.ports_of_masters() };
+    let mut course = Course { fault, began, serves, settled, masters: fleet.ports_of_masters(), in_flight };
     course.keep_masters(served.as_ref().map_or(&[], |served| std::slice::from_ref(&served.port)));
     Ok(course)
 }

@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use crate::attempt::{Attempt, attempts};
 use crate::event::{Event, Record};
 use crate::policy::{Kind, Policy};
+use crate::rush::{is_of_a_round, is_of_round};
 
 /// The log of one worker.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub(crate) struct Log {
     held: HashMap<u64, Waiter>,
     /// The time of the last grant of each policy's probe.
     probed: BTreeMap<Policy, u64>,
+    /// The locks of rounds that were granted.
+    of_rounds: Vec<(Policy, String)>,
 }
 
 /// An attempt that has no outcome yet.
@@ -51,6 +54,7 @@ impl Log {
             open: HashMap::new(),
             held: HashMap::new(),
             probed: BTreeMap::new(),
+            of_rounds: Vec::new(),
         })
     }
 
@@ -76,6 +80,9 @@ impl Log {
                 if waiter.kind == Kind::Probe {
                     self.probed.insert(waiter.policy, *at);
                 }
+                if is_of_a_round(&waiter.name) {
+                    self.of_rounds.push((waiter.policy, waiter.name.clone()));
+                }
                 self.held.insert(*attempt, waiter);
             }
             Event::Refused | Event::Failed { .. } => drop(self.open.remove(attempt)),
@@ -87,6 +94,18 @@ impl Log {
     /// Returns true if a probe of the policy was granted after a time.
     pub(crate) fn is_served(&self, policy: Policy, after: u64) -> bool {
         self.probed.get(&policy).is_some_and(|&at| at > after)
+    }
+
+    /// Returns the number of locks of a round that were granted to these policies.
+    pub(crate) fn granted_of_round(&self, round: u64, policies: &[Policy]) -> usize {
+        let counts =
+            |(policy, name): &&(Policy, String)| policies.contains(policy) && is_of_round(name, round);
+        self.of_rounds.iter().filter(counts).count()
+    }
+
+    /// Returns the number of attempts for locks of a round that have no outcome yet.
+    pub(crate) fn asked_of_round(&self, round: u64) -> usize {
+        self.open.values().filter(|waiter| is_of_round(&waiter.name, round)).count()
     }
 
     /// Returns the attempts without an outcome, by their numbers.

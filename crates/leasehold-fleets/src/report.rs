@@ -61,6 +61,7 @@ pub fn print(outcome: &Outcome) -> bool {
     let rows = rows(outcome, &doubles, &kept);
     print_rows(outcome, &rows);
     print_old_masters(topology, &rows);
+    print_overlaps(outcome, &doubles);
     print_totals(outcome);
     let mut findings = findings(outcome, &doubles, &kept);
     findings.extend(unserved(&rows));
@@ -149,6 +150,35 @@ fn print_old_masters(topology: Topology, rows: &BTreeMap<Fault, Row>) {
     println!("an old master woke after {faults} failovers; with double grants: {}", cells.join(", "));
 }
 
+/// Prints the number of overlaps under each fault and the longest one.
+fn print_overlaps(outcome: &Outcome, doubles: &[Overlap]) {
+    let mut lengths: BTreeMap<Fault, Vec<u64>> = BTreeMap::new();
+    for double in doubles {
+        if let Some(course) = cause(&outcome.courses, double.at) {
+            lengths.entry(course.fault).or_default().push(double.length);
+        }
+    }
+    for (fault, lengths) in lengths {
+        let longest = lengths.iter().max().copied().unwrap_or_default();
+        println!("overlaps under {fault:?}: {}, the longest {} s", lengths.len(), seconds(longest));
+    }
+    let in_flight: usize = outcome.courses.iter().map(|course| course.in_flight).sum();
+    if in_flight > 0 {
+        println!("acquires on their way to a frozen master when it resumed: {in_flight}");
+    }
+}
+
+/// Finds each overlap that the policy allows, and that lasted longer than a client may take to notice.
+fn too_long(outcome: &Outcome, doubles: &[Overlap]) -> Vec<String> {
+    let finding = |double: &Overlap| {
+        let fault = cause(&outcome.courses, double.at)?.fault;
+        let is_long = u128::from(double.length) > fault.longest_overlap().as_micros();
+        is_long
+            .then(|| format!("two guards valid for {} s under {fault:?}: {double:?}", seconds(double.length)))
+    };
+    doubles.iter().filter_map(finding).collect()
+}
+
 fn print_totals(outcome: &Outcome) {
     let waits = waits(&outcome.attempts);
     println!(
@@ -178,6 +208,7 @@ fn findings(outcome: &Outcome, doubles: &[Overlap], kept: &[KeptLoss]) -> Vec<St
         let covered = fault.is_none_or(|fault| fault.is_covered_by(double.policy, outcome.topology));
         covered.then(|| format!("double grant under {fault:?}: {double:?}"))
     }));
+    findings.extend(too_long(outcome, doubles));
     findings.extend(tokens(&outcome.attempts).iter().map(|breach| format!("{breach:?}")));
     findings.extend(kept.iter().map(|loss| format!("lost although the fleet had kept it: {loss:?}")));
     let silent =
@@ -240,6 +271,31 @@ fn seconds(microseconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_guards_that_are_valid_for_longer_than_a_check_takes_are_a_finding() {
+        let course = Course {
+            fault: Fault::MasterThawed,
+            began: 5,
+            serves: 6,
+            settled: 7,
+            masters: Vec::new(),
+            in_flight: 1,
+        };
+        let found = |length: u64| {
+            let attempts = vec![Attempt::example(0, 10, 20 + length), Attempt::example(1, 20, 20 + length)];
+            let outcome = Outcome {
+                topology: Topology::Cluster,
+                is_secured: false,
+                courses: vec![course.clone()],
+                aftermaths: Vec::new(),
+                attempts,
+                findings: Vec::new(),
+            };
+            too_long(&outcome, &overlaps(&outcome.attempts)).len()
+        };
+        assert_eq!((found(1_500_000), found(1_500_001)), (0, 1));
+    }
 
     #[test]
     fn a_policy_that_is_not_served_after_a_fault_is_a_finding() {

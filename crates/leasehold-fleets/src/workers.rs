@@ -1,11 +1,12 @@
 //! The worker processes of one fleet, and their logs.
 
+use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::attempt::Attempt;
@@ -13,6 +14,7 @@ use crate::clock::{SECOND, now};
 use crate::fault::Topology;
 use crate::fleet::Fleet;
 use crate::logs::Log;
+use crate::rush::Order;
 
 /// The time limit for a worker to end its last attempts and close its clients.
 const ENDS_WITHIN: u64 = 30 * SECOND;
@@ -69,6 +71,27 @@ impl Workers {
         signal(&frozen, Signal::STOP)?;
         thread::sleep(Duration::from_millis(random.u64(PAUSE_MS)));
         signal(&frozen, Signal::CONT)
+    }
+
+    /// Returns two different workers.
+    pub(crate) fn two(&self, random: &mut fastrand::Rng) -> Result<(usize, usize)> {
+        ensure!(self.children.len() > 1, "this fault needs two workers");
+        let one = random.usize(..self.children.len());
+        Ok((one, (one + random.usize(1..self.children.len())) % self.children.len()))
+    }
+
+    /// Gives an order to a worker.
+    pub(crate) fn order(&mut self, worker: usize, order: Order) -> Result<()> {
+        let mut line = serde_json::to_string(&order)?;
+        line.push('\n');
+        let orders = self.children[worker].stdin.as_mut().context("the worker takes no orders any more")?;
+        orders.write_all(line.as_bytes()).context("a worker has ended by itself")
+    }
+
+    /// Reads what a worker has written.
+    pub(crate) fn log(&mut self, worker: usize) -> Result<&Log> {
+        self.logs[worker].read()?;
+        Ok(&self.logs[worker])
     }
 
     /// Reads what the workers have written.

@@ -77,7 +77,14 @@ mod tests {
     use crate::policy::Kind;
 
     fn course() -> Course {
-        Course { fault: Fault::MasterKilled, began: 100, serves: 200, settled: 300, masters: vec![7902] }
+        Course {
+            fault: Fault::MasterKilled,
+            began: 100,
+            serves: 200,
+            settled: 300,
+            masters: vec![7902],
+            in_flight: 0,
+        }
     }
 
     fn lost(at: u64, reason: &str, kept_by: &[u16]) -> Attempt {

@@ -58,7 +58,7 @@ const VERBS: [Verb; 18] = [
     },
     Verb {
         name: "fleets",
-        purpose: "inject random faults into real fleets and judge the locks; takes --minutes, --seed, --topology, --faults, --secured",
+        purpose: "inject random faults into real fleets and judge the locks; takes --minutes or --rounds, --seed, --topology, --faults, --secured",
         run: verb::fleets::run,
     },
     Verb {

@@ -32,6 +32,16 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// Runs a program, and prints its output in one piece when it ends, so that programs can run at the same time.
+pub(crate) fn run_gathered(command: &mut Command) -> Result<()> {
+    let line = describe(command);
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {line}"))?;
+    let [printed, complaint] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    println!("$ {line}\n{printed}{complaint}");
+    ensure!(output.status.success(), "{line}: {}", output.status);
+    Ok(())
+}
+
 /// Runs a program quietly and returns its standard output.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let line = describe(command);

@@ -7,7 +7,8 @@
 //! A fact that follows from a call of your own code, such as the release of a guard, is told on your thread once the call
 //! has had its effect, like a log line of your own. A fact that the client's thread finds out, such as a loss, goes through
 //! a queue to the thread `leasehold-observe`, so an observer that blocks delays no renewal. The queue holds
-//! [`QUEUE_MAX`] facts. Later ones are dropped, and counted in [`Fact::dropped`].
+//! [`QUEUE_MAX`] facts. Later ones are dropped, and counted in [`Fact::dropped`]. So facts about one lock can arrive out of
+//! order: its release on your thread, for example, before the end of a wait that came first.
 //!
 //! # Examples
 //! ```

@@ -39,6 +39,7 @@ mod hold;
 mod holding;
 mod holds;
 mod interface;
+mod inventory;
 mod keep_alive;
 mod keys;
 mod min_hold;
@@ -92,6 +93,7 @@ pub use interface::{
     AcquireFailure, Action, CloseReport, EnsureFailure, Event, Grant, LostReason, OperationFailure, Outcome,
     ReleaseFailure, Request, Wait,
 };
+pub use inventory::{HoldInfo, WaitInfo};
 use keys::{PlaceId, Side};
 use operations::Operations;
 use place::Places;

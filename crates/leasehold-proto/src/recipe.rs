@@ -27,8 +27,8 @@ pub mod write;
 use crate::script::Script;
 
 pub use rules::{
-    Answer, CallArgs, CallContext, HandOffAnswer, Holding, Inspection, KEEP_ALIVE_WINDOW, KeepAliveArgs,
-    KeptAlive, LockCalls, Recipe, ReleaseAnswer, Remaining, Renewal, Waiters,
+    Answer, CallArgs, CallContext, HandOffAnswer, Holder, Holders, Holding, Inspection, KEEP_ALIVE_WINDOW,
+    KeepAliveArgs, KeptAlive, LockCalls, Recipe, ReleaseAnswer, Remaining, Renewal, Waiters,
 };
 
 /// Returns all scripts of all recipes.

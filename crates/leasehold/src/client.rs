@@ -4,6 +4,7 @@
 // is not over stays on the server until then.
 
 pub(crate) mod connect;
+mod health;
 pub(crate) mod installed;
 mod servers;
 
@@ -12,6 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use health::{Health, HeldLock, Holds, ServerState, WaitingAcquire, Waits};
 use leasehold_proto::Owner;
 #[cfg(any(feature = "unstable-store", feature = "embedded"))]
 use leasehold_proto::StoreError;

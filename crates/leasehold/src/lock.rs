@@ -17,7 +17,7 @@ pub(crate) mod section;
 mod spin;
 
 pub use leasehold_proto::WireOwner;
-pub use leasehold_proto::recipe::Remaining;
+pub use leasehold_proto::recipe::{Holder, Remaining};
 pub use leasehold_proto::recipe::fenced::Tokens;
 
 pub use crate::semaphore::section::OnePermit;

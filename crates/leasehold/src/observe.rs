@@ -47,10 +47,12 @@ mod groups;
 #[cfg(feature = "tracing")]
 mod log;
 mod observers;
+mod spans;
 
 pub use delivery::QUEUE_MAX;
 pub use fact::{Fact, GrantedBy, Outcome, What};
 pub(crate) use observers::{Observers, Setup};
+pub(crate) use spans::{acquiring, in_section};
 
 /// Something that is told the facts of a client.
 ///

@@ -6,6 +6,7 @@ pub(crate) mod driver;
 mod news;
 pub(crate) mod operation;
 pub(crate) mod process;
+mod pulse;
 pub(crate) mod shared;
 pub(crate) mod signal;
 pub(crate) mod sync;

@@ -37,6 +37,11 @@ impl Subscriptions {
         self.listeners.keys().copied()
     }
 
+    /// Returns the number of channels.
+    pub(super) fn len(&self) -> usize {
+        self.channels.len()
+    }
+
     pub(super) fn is_listening(&self, listener: Listener) -> bool {
         self.listeners.contains_key(&listener)
     }

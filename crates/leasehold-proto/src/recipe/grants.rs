@@ -110,7 +110,7 @@ pub static PRIMITIVES: [Primitive; 10] = [
         name: "rw",
         scripts: || {
             let own = [&read::SCRIPTS[..], &write::SCRIPTS, &sides::SCRIPTS, &upgrade::SCRIPTS].concat();
-            [own, reentrant_scripts(&[Verb::Renew])].concat()
+            [own, reentrant_scripts(&[Verb::Renew]), vec![&reentrant::HOLDERS]].concat()
         },
         keys: &[
             Form::Name,

@@ -22,8 +22,12 @@ static FORCE_RELEASE: Script =
     Script::new(Verb::ForceRelease, include_str!("../../scripts/reentrant/force_release.lua"));
 static INSPECT: Script = Script::new(Verb::Inspect, include_str!("../../scripts/reentrant/inspect.lua"));
 
+pub(super) static HOLDERS: Script =
+    Script::new(Verb::Inspect, include_str!("../../scripts/reentrant/holders.lua"));
+
 /// All scripts of this recipe.
-pub static SCRIPTS: [&Script; 6] = [&ACQUIRE, &RENEW, &HAND_OFF, &RELEASE, &FORCE_RELEASE, &INSPECT];
+pub static SCRIPTS: [&Script; 7] =
+    [&ACQUIRE, &RENEW, &HAND_OFF, &RELEASE, &FORCE_RELEASE, &INSPECT, &HOLDERS];
 
 /// The prefix of the names of the lock's channels.
 pub(super) const CHANNEL: &str = "redisson_lock__channel";
@@ -123,6 +127,12 @@ fn force_release(name: &Name) -> Call {
 
 pub(super) fn inspect(name: &Name, owner: Option<WireOwner>) -> Call {
     Call::of(&INSPECT).key("lock", name).arg("owner", or_empty(owner))
+}
+
+/// Creates the call that reads who holds a lock of any kind.
+#[must_use]
+pub fn holders(name: &Name) -> Call {
+    Call::of(&HOLDERS).key("lock", name)
 }
 
 #[cfg(test)]

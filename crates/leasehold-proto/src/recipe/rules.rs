@@ -282,6 +282,44 @@ pub struct Inspection {
     pub hold_count: u32,
 }
 
+/// Those who hold a lock, as the server knows them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Holders {
+    /// The number of holders and of marks beside them.
+    pub fields: u32,
+    /// The holders, none if there are more than a hundred.
+    pub holders: Vec<Holder>,
+}
+
+/// One holder of a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The owner: the id of a client, a colon, and a number, which for Redisson is that of a thread.
+    pub owner: String,
+    /// The number of its holds.
+    pub count: u32,
+}
+
+impl Holders {
+    /// Reads the reply of the call that reads who holds a lock. A field that no lock has is left out.
+    #[must_use]
+    pub fn read(reply: &Reply) -> Option<Self> {
+        let Reply::Array(items) = reply else { return None };
+        let [Reply::Int(_), Reply::Int(fields), pairs @ ..] = items.as_slice() else { return None };
+        let text = |reply: &Reply| match reply {
+            Reply::Text(bytes) => std::str::from_utf8(bytes).ok().map(str::to_owned),
+            _ => None,
+        };
+        let holders = pairs.chunks_exact(2).filter_map(|pair| {
+            let (field, count) = (text(&pair[0])?, text(&pair[1])?.parse().ok()?);
+            let owner = field.strip_suffix(":write").unwrap_or(&field).to_owned();
+            let (client, number) = owner.split_once(':')?;
+            (client.len() == 36 && number.parse::<u64>().is_ok()).then_some(Holder { owner, count })
+        });
+        Some(Self { fields: (*fields).try_into().ok()?, holders: holders.collect() })
+    }
+}
+
 /// The time that a hold has left unless it is renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remaining {

@@ -8,6 +8,7 @@ use leasehold_proto::engine::{AcquireFailure, Event, Outcome, Request};
 use super::foreign;
 use super::guard::Guard;
 use crate::error::{AcquireErrorKind, Forked, NodeError, SubjectKind};
+use crate::observe::acquiring;
 use crate::runtime::shared::Handle;
 use crate::runtime::ticket::Ticket;
 
@@ -45,9 +46,11 @@ async fn call(
     kind: SubjectKind,
 ) -> Result<Result<Guard, (AcquireFailure, Name)>, Forked> {
     let name = request.subject.name.clone();
+    let label = request.subject.recipe.kind;
     let ticket = Ticket::new(handle, |id| Event::Acquire(id, request));
     let hold = ticket.hold();
-    match ticket.await? {
+    let outcome = acquiring((label, handle.defaults().as_written(&name)), ticket).await?;
+    match outcome {
         Outcome::Acquired(Ok(grant)) => Ok(Ok(Guard::new(handle, hold, (kind, name), grant))),
         Outcome::Acquired(Err(failure)) => Ok(Err((failure, name))),
         other => unreachable!("an acquire completed as {other:?}"),

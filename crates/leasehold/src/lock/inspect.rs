@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use leasehold_proto::engine::Subject;
-use leasehold_proto::recipe::{Inspection, LockCalls, Remaining};
+use leasehold_proto::recipe::reentrant::holders;
+use leasehold_proto::recipe::{Holder, Holders, Inspection, LockCalls, Remaining};
 use leasehold_proto::{Owner, Verb};
 
 use super::handle::Lock;
@@ -104,6 +105,42 @@ impl<K: Kind> Lock<K> {
             Some(Remaining::For(span)) => Ok(Some(span)),
             Some(Remaining::NoExpiry) => Err(InspectErrorKind::NoExpiry).about(|| self.subject()),
         }
+    }
+
+    /// Returns who holds the lock, as the server reports it, or `None` if it is free. Of several readers it is one.
+    ///
+    /// The owner begins with the [id of its client](crate::Client::id), which for a Redisson client is that of its connection
+    /// manager. Behind the colon, Redisson has the id of a thread.
+    ///
+    /// # Errors
+    /// [`InspectError`] if the server does not answer.
+    ///
+    /// # Cancel safety
+    /// This method is cancel safe.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let lock = client.lock("order:42");
+    /// assert_eq!(lock.holder().await?, None);
+    /// let _guard = lock.lock().await?;
+    /// let holder = lock.holder().await?.expect("it is held");
+    /// assert!(holder.owner.starts_with(&client.id()));
+    /// assert_eq!(holder.count, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn holder(&self) -> Result<Option<Holder>, InspectError> {
+        self.first_holder().await.about(|| self.subject())
+    }
+
+    async fn first_holder(&self) -> Result<Option<Holder>, InspectErrorKind> {
+        let name = self.name.as_ref().map_err(Clone::clone)?;
+        let call = holders(name).confirmed_by(self.terms.confirmed_by());
+        let holders = self.handle.query(call, Holders::read).await?;
+        Ok(holders.holders.into_iter().next())
     }
 
     /// Returns true if this owner holds the lock, as the server reports it.

@@ -13,6 +13,7 @@ use leasehold_proto::engine::LostReason;
 
 use crate::error::{RunError, Subject};
 use crate::lock::guard::{Guard, ReleaseOutcome};
+use crate::observe::in_section;
 use crate::owner::BodyContext;
 
 /// The end of the hold after the body has ended.
@@ -252,6 +253,7 @@ impl<A: Acquirable> fmt::Debug for SectionGuard<A> {
 impl SectionOptions {
     /// Runs the body for as long as it may run.
     async fn during<T>(self, guard: &Guard, body: impl Future<Output = T>) -> Result<T, RunError> {
+        let body = in_section(guard, body);
         match self.on_lost {
             OnLost::Cancel => guard.while_held(body).await.map_err(|reason| guard.lost_in_run(reason)),
             OnLost::Finish => {

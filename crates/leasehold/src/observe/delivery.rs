@@ -8,7 +8,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use leasehold_proto::engine;
+use leasehold_proto::recipe::Holders;
+use leasehold_proto::{ClientId, engine};
 
 use super::fact::What;
 use super::observers::Observers;
@@ -19,6 +20,7 @@ pub const QUEUE_MAX: usize = 8192;
 /// Facts for the observers of one client.
 enum Facts {
     OfEngine(Vec<engine::Fact>),
+    Patient { fact: engine::Fact, holders: Holders, own: ClientId },
     PlainText { server: String },
     MissingReplicas { connected: u32, wanted: u32 },
 }
@@ -27,7 +29,7 @@ impl Facts {
     fn many(&self) -> usize {
         match self {
             Self::OfEngine(facts) => facts.len(),
-            Self::PlainText { .. } | Self::MissingReplicas { .. } => 1,
+            Self::Patient { .. } | Self::PlainText { .. } | Self::MissingReplicas { .. } => 1,
         }
     }
 }
@@ -46,6 +48,11 @@ impl Observers {
         } else {
             self.tell(&facts);
         }
+    }
+
+    /// Tells of a long wait, with those who hold what is waited for.
+    pub(crate) fn patient(self: &Arc<Self>, fact: engine::Fact, holders: Holders, own: ClientId) {
+        self.queue(Facts::Patient { fact, holders, own });
     }
 
     /// Tells that a password travels to this server in plain text.
@@ -92,6 +99,7 @@ fn tell(queue: &Receiver<(Arc<Observers>, Facts)>, waiting: &AtomicUsize) {
     for (observers, facts) in queue {
         match &facts {
             Facts::OfEngine(facts) => observers.tell(facts),
+            Facts::Patient { fact, holders, own } => observers.tell_patient(fact, holders, *own),
             Facts::PlainText { server } => observers.about_none(What::PlainText { server }),
             Facts::MissingReplicas { connected, wanted } => {
                 observers.about_none(What::MissingReplicas { connected: *connected, wanted: *wanted });

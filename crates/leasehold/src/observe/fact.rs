@@ -35,8 +35,10 @@ pub enum What<'a> {
     Patient {
         /// The time that it has waited.
         waited: Duration,
-        /// The wire owner that holds the lock, if it is known.
+        /// The owner that holds the lock, as the server knows it, if that is known. Of several readers it is one.
         holder: Option<&'a str>,
+        /// True if the holder belongs to this client. A task that waits for its own hold waits forever.
+        is_own: bool,
         /// True if one waiter was told as patient before.
         again: bool,
     },

@@ -59,72 +59,75 @@ impl Log {
     fn log(&self, fact: &Fact<'_>) {
         let (name, kind) = (fact.name.unwrap_or_default(), fact.kind.unwrap_or_default());
         match fact.what {
-            What::Patient { waited, holder, .. } => self.once("waiting for long", name, |suppressed| {
-                event!(
-                target: "leasehold::acquire",
-                Level::WARN,
-                                   lock.name = name,
-                                   lock.kind = kind,
-                                   lock.waited_ms = millis(waited),
-                                   lock.holder = holder,
-                                   suppressed,
-                                   "waiting for long"
-                               );
-            }),
+            What::Patient { waited, holder, is_own, .. } => {
+                self.once("waiting for long", name, |suppressed| {
+                    event!(
+                        target: "leasehold::acquire",
+                        Level::WARN,
+                        lock.name = name,
+                        lock.kind = kind,
+                        lock.waited_ms = millis(waited),
+                        lock.holder = holder,
+                        lock.holder.is_own = is_own,
+                        suppressed,
+                        "waiting for long"
+                    );
+                })
+            }
             What::Lost { held, reason, .. } if reason.is_by_own_terms() => {
                 event!(
-                target: "leasehold::hold",
-                Level::DEBUG,
-                                   lock.name = name,
-                                   lock.kind = kind,
-                                   lock.reason = %reason,
-                                   lock.held_ms = millis(held),
-                                   "lock ended by its own terms"
-                               );
+                    target: "leasehold::hold",
+                    Level::DEBUG,
+                    lock.name = name,
+                    lock.kind = kind,
+                    lock.reason = %reason,
+                    lock.held_ms = millis(held),
+                    "lock ended by its own terms"
+                );
             }
             What::Lost { held, reason, late } => self.once("lock lost", name, |suppressed| {
                 event!(
-                target: "leasehold::hold",
-                Level::WARN,
-                                   lock.name = name,
-                                   lock.kind = kind,
-                                   lock.reason = %reason,
-                                   lock.held_ms = millis(held),
-                                   lock.late_ms = millis(late),
-                                   suppressed,
-                                   "lock lost"
-                               );
+                    target: "leasehold::hold",
+                    Level::WARN,
+                    lock.name = name,
+                    lock.kind = kind,
+                    lock.reason = %reason,
+                    lock.held_ms = millis(held),
+                    lock.late_ms = millis(late),
+                    suppressed,
+                    "lock lost"
+                );
             }),
             What::NotRenewed { left, failures, error } if left < LATE => {
                 self.once("renewal late", name, |suppressed| {
                     event!(
-                    target: "leasehold::hold",
-                    Level::WARN,
-                                           lock.name = name,
-                                           lock.kind = kind,
-                                           lock.lease_left = left,
-                                           lock.failures = failures,
-                                           error.r#type = %error,
-                                           suppressed,
-                                           "renewal late"
-                                       );
+                        target: "leasehold::hold",
+                        Level::WARN,
+                        lock.name = name,
+                        lock.kind = kind,
+                        lock.lease_left = left,
+                        lock.failures = failures,
+                        error.r#type = %error,
+                        suppressed,
+                        "renewal late"
+                    );
                 });
             }
             What::NotRenewed { left, failures, error } => event!(
-            target: "leasehold::hold",
-            Level::DEBUG,
-                           lock.name = name,
-                           lock.kind = kind,
-                           lock.lease_left = left,
-                           lock.failures = failures,
-                           error.r#type = %error,
-                           "renewal failed, and is tried again"
-                       ),
+                target: "leasehold::hold",
+                Level::DEBUG,
+                lock.name = name,
+                lock.kind = kind,
+                lock.lease_left = left,
+                lock.failures = failures,
+                error.r#type = %error,
+                "renewal failed, and is tried again"
+            ),
             What::NotAcquired { waited, outcome, free_within: Some(free_within), .. } => {
                 self.once("outcome unknown", name, |suppressed| {
                     event!(
- target: "leasehold::acquire",
- Level::WARN,
+                        target: "leasehold::acquire",
+                        Level::WARN,
                         lock.name = name,
                         lock.kind = kind,
                         lock.outcome = outcome.label(),
@@ -138,31 +141,31 @@ impl Log {
             What::Unconfirmed { free_within, error } => {
                 self.once("release not confirmed", name, |suppressed| {
                     event!(
-                    target: "leasehold::hold",
-                    Level::WARN,
-                                       lock.name = name,
-                                       lock.kind = kind,
-                                       lock.free_within = %free_within,
-                                       error.r#type = %error,
-                                       suppressed,
-                                       "release not confirmed: the client repeats it"
-                                   );
+                        target: "leasehold::hold",
+                        Level::WARN,
+                        lock.name = name,
+                        lock.kind = kind,
+                        lock.free_within = %free_within,
+                        error.r#type = %error,
+                        suppressed,
+                        "release not confirmed: the client repeats it"
+                    );
                 })
             }
             What::PlainText { server } => event!(
-            target: "leasehold::connection",
-            Level::WARN,
-                           server.address = server,
-                           "the password travels in plain text to a host outside of private networks; use a URL that begins with \
-                            `rediss`"
-                       ),
+                target: "leasehold::connection",
+                Level::WARN,
+                server.address = server,
+                "the password travels in plain text to a host outside of private networks; use a URL that begins with \
+                 `rediss`"
+            ),
             What::MissingReplicas { connected, wanted } => event!(
-            target: "leasehold::connection",
-            Level::WARN,
-                           connected,
-                           wanted,
-                           "replicas are missing, so locks count with those that are connected, and a failover can lose them"
-                       ),
+                target: "leasehold::connection",
+                Level::WARN,
+                connected,
+                wanted,
+                "replicas are missing, so locks count with those that are connected, and a failover can lose them"
+            ),
             _ => Self::log_detail(fact, name, kind),
         }
     }
@@ -172,58 +175,58 @@ impl Log {
         match fact.what {
             What::Waiting => {
                 event!(
- target: "leasehold::acquire",
- Level::DEBUG, lock.name = name, lock.kind = kind, "waiting");
+                    target: "leasehold::acquire",
+                    Level::DEBUG, lock.name = name, lock.kind = kind, "waiting");
             }
             What::Acquired { waited, attempts, token, owner, .. } => event!(
-            target: "leasehold::hold",
-            Level::DEBUG,
-                           lock.name = name,
-                           lock.kind = kind,
-                           lock.waited_ms = millis(waited),
-                           lock.attempts = attempts,
-                           lock.token = token,
-                           lock.owner = owner,
-                           "acquired"
-                       ),
+                target: "leasehold::hold",
+                Level::DEBUG,
+                lock.name = name,
+                lock.kind = kind,
+                lock.waited_ms = millis(waited),
+                lock.attempts = attempts,
+                lock.token = token,
+                lock.owner = owner,
+                "acquired"
+            ),
             What::NotAcquired { waited, attempts, outcome, .. } => event!(
-            target: "leasehold::acquire",
-            Level::DEBUG,
-                           lock.name = name,
-                           lock.kind = kind,
-                           lock.outcome = outcome.label(),
-                           lock.waited_ms = millis(waited),
-                           lock.attempts = attempts,
-                           "not acquired"
-                       ),
+                target: "leasehold::acquire",
+                Level::DEBUG,
+                lock.name = name,
+                lock.kind = kind,
+                lock.outcome = outcome.label(),
+                lock.waited_ms = millis(waited),
+                lock.attempts = attempts,
+                "not acquired"
+            ),
             What::Released { held, detached } => event!(
-            target: "leasehold::hold",
-            Level::DEBUG,
-                           lock.name = name,
-                           lock.kind = kind,
-                           lock.held_ms = millis(held),
-                           lock.detached = detached,
-                           "released"
-                       ),
+                target: "leasehold::hold",
+                Level::DEBUG,
+                lock.name = name,
+                lock.kind = kind,
+                lock.held_ms = millis(held),
+                lock.detached = detached,
+                "released"
+            ),
             What::Renewed { left, took } => event!(
-            target: "leasehold::call",
-            Level::TRACE,
-                           lock.name = name,
-                           lock.kind = kind,
-                           lock.lease_left = left,
-                           took_us = micros(took),
-                           "renewed"
-                       ),
+                target: "leasehold::call",
+                Level::TRACE,
+                lock.name = name,
+                lock.kind = kind,
+                lock.lease_left = left,
+                took_us = micros(took),
+                "renewed"
+            ),
             What::Called { verb, took, error } => event!(
-            target: "leasehold::call",
-            Level::TRACE,
-                           db.system.name = "redis",
-                           db.operation.name = "EVALSHA",
-                           leasehold.verb = %verb,
-                           took_us = micros(took),
-                           error.r#type = error.map(tracing::field::display),
-                           "called"
-                       ),
+                target: "leasehold::call",
+                Level::TRACE,
+                db.system.name = "redis",
+                db.operation.name = "EVALSHA",
+                leasehold.verb = %verb,
+                took_us = micros(took),
+                error.r#type = error.map(tracing::field::display),
+                "called"
+            ),
             _ => {}
         }
     }

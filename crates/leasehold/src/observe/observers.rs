@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use leasehold_proto::engine::{self, Detail, Subject};
-use leasehold_proto::{Engine, FreeWithin};
+use leasehold_proto::recipe::Holders;
+use leasehold_proto::{ClientId, Engine, FreeWithin};
 
 use super::fact::{Fact, Outcome, What};
 use super::{Observer, groups};
@@ -108,7 +109,8 @@ impl Observers {
         match fact {
             engine::Fact::Waiting { subject, .. } => self.about(subject, What::Waiting),
             engine::Fact::Patient { subject, waited, again, .. } => {
-                self.about(subject, What::Patient { waited: *waited, holder: None, again: *again });
+                let what = What::Patient { waited: *waited, holder: None, is_own: false, again: *again };
+                self.about(subject, what);
             }
             engine::Fact::Acquired { subject, waited, attempts, by, told, grant, .. } => {
                 let owner = grant.wire.to_string();
@@ -163,6 +165,14 @@ impl Observers {
             }
             _ => {}
         }
+    }
+
+    /// Tells of a long wait, with those who hold what is waited for.
+    pub(super) fn tell_patient(&self, fact: &engine::Fact, holders: &Holders, own: ClientId) {
+        let engine::Fact::Patient { subject, waited, again, .. } = fact else { return };
+        let holder = holders.holders.first().map(|holder| &*holder.owner);
+        let is_own = holder.is_some_and(|holder| holder.starts_with(&own.to_string()));
+        self.about(subject, What::Patient { waited: *waited, holder, is_own, again: *again });
     }
 
     fn about(&self, subject: &Subject, what: What<'_>) {

@@ -18,6 +18,7 @@
 //! [`StoreErrorKind::Closed`].
 
 mod entrance;
+mod report;
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -29,6 +30,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use leasehold_proto::engine::{AFTER_CLOSE, Action, CallId, Event, Fact, Id, Outcome};
+use leasehold_proto::recipe::reentrant::holders;
+use leasehold_proto::recipe::{Holders, Holding};
 use leasehold_proto::{
     Applied, Call, ClientId, Engine, Moment, Name, Reply, StoreError, StoreErrorKind, Verb,
 };
@@ -40,6 +43,7 @@ use crate::error::{BadName, Forked, InspectErrorKind, Subject, SubjectKind};
 use crate::name::{IntoName, Named, named};
 use crate::observe::Observers;
 use crate::runtime::process::Process;
+use crate::runtime::pulse::Pulse;
 use crate::runtime::signal::{Listener, Signal};
 use crate::runtime::sync::{AtomicU64, Mutex, MutexGuard, yield_point};
 
@@ -74,6 +78,7 @@ pub(crate) struct Shared {
     defaults: Defaults,
     /// The semaphores whose number of permits is known to be set, each with the end of that knowledge.
     permits_set: Mutex<BTreeMap<Name, Moment>>,
+    /// The observers, which the state has too.
     observers: Option<Arc<Observers>>,
 }
 
@@ -107,6 +112,8 @@ struct State {
     alarm: Moment,
     /// True if the driver takes its commands without a notification.
     awake: bool,
+    pulse: Pulse,
+    observers: Option<Arc<Observers>>,
     /// The number of steps of the engine.
     #[cfg(test)]
     steps: usize,
@@ -134,6 +141,8 @@ impl Shared {
             is_watched: false,
             alarm: Moment::NEVER,
             awake: false,
+            pulse: Pulse::new(),
+            observers: None,
             #[cfg(test)]
             steps: 0,
         };
@@ -191,7 +200,9 @@ impl Shared {
     /// Replaces the observers.
     pub(crate) fn observed_by(self, observers: Option<Arc<Observers>>) -> Self {
         if let Some(observers) = &observers {
-            observers.observe(&mut self.lock().engine);
+            let mut state = self.lock();
+            observers.observe(&mut state.engine);
+            state.observers = Some(Arc::clone(observers));
         }
         Self { observers, ..self }
     }
@@ -448,6 +459,7 @@ impl Shared {
         }
         state.alarm = state.alarm.min(state.engine.next_timer());
         state.awake = false;
+        state.pulse.turned_at = self.now();
         let commands = std::mem::take(&mut state.commands);
         for command in &commands {
             if let Command::Act(Action::Run(id, call, _)) = command {
@@ -533,9 +545,17 @@ impl State {
 
     fn step_engine(&mut self, now: Moment, event: Event, effects: &mut Effects) {
         let mut actions = std::mem::take(&mut self.actions);
+        if let Event::Replied(call, outcome) = &event {
+            let is_answered = outcome.as_ref().err().is_none_or(|error| !error.kind.is_transient());
+            self.pulse.ended(now, *call, is_answered);
+        }
         self.engine.step_into(now, event, &mut actions);
         self.engine.take_facts(&mut effects.facts);
+        self.ask_holders(effects);
         for action in actions.drain(..) {
+            if let Action::Run(call, ..) = &action {
+                self.pulse.sent(now, *call);
+            }
             self.apply(action, effects);
         }
         actions.shrink_to(BUFFERED);
@@ -543,6 +563,22 @@ impl State {
         // A store without an entrance takes a call with its future, and does not tell whether it has sent it.
         while let Some(id) = self.calls_to_withdraw.pop_if(|_| !self.has_entrance) {
             self.step_engine(now, Event::Kept(id), effects);
+        }
+    }
+
+    /// Asks the server who holds what was waited for too long. The fact is told with the answer.
+    fn ask_holders(&mut self, effects: &mut Effects) {
+        let Some(observers) = self.observers.as_ref().filter(|_| !effects.facts.is_empty()) else { return };
+        for patient in effects.facts.extract_if(.., |fact| has_holders(fact)) {
+            let Fact::Patient { subject, .. } = &patient else { continue };
+            let (reply_to, reply) = oneshot::channel();
+            self.commands.push(Command::Query(holders(&subject.name), reply_to));
+            let (observers, own) = (Arc::clone(observers), self.engine.client());
+            self.commands.push(Command::Spawn(Box::pin(async move {
+                let reply = reply.await.ok().and_then(Result::ok);
+                let holders = reply.and_then(|reply| Holders::read(&reply)).unwrap_or_default();
+                observers.patient(patient, holders, own);
+            })));
         }
     }
 
@@ -639,6 +675,12 @@ impl State {
             command => self.commands.push(Command::Act(command)),
         }
     }
+}
+
+/// Returns true if the server can tell who holds what a waiter waits for.
+fn has_holders(fact: &Fact) -> bool {
+    let Fact::Patient { subject, .. } = fact else { return false };
+    matches!(subject.recipe.holding, Holding::Exclusive | Holding::Shared)
 }
 
 /// Marks the error of an inspect or a forced release as certainly not applied where that is true. An inspect writes

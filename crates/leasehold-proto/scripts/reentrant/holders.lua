@@ -1,0 +1,13 @@
+-- Reads who holds the lock.
+-- KEYS[1] lock hash the lock; field: wire owner, value: hold count
+-- returns {PTTL (-2: free, -1: no expiry), number of fields, field, value, ...}; no fields if there are more than 100
+-- calls hgetall hlen pttl
+-- wire 5.6
+local lock = KEYS[1]
+local reply = { redis.call('pttl', lock), redis.call('hlen', lock) }
+if reply[2] <= 100 then
+  for _, item in ipairs(redis.call('hgetall', lock)) do
+    reply[#reply + 1] = item
+  end
+end
+return reply

@@ -1,0 +1,68 @@
+//! What a client holds and waits for, for its operators.
+//!
+//! Invariant: reading changes nothing. Each question is about one id, so a caller that asks for all of them can let others
+//! have the engine in between.
+
+use std::time::Duration;
+
+use super::Engine;
+use super::ticket::Ticket;
+use crate::id::Id;
+use crate::moment::Moment;
+use crate::owner::WireOwner;
+use crate::subject::Subject;
+
+/// A claimed hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HoldInfo {
+    /// What is held.
+    pub subject: Subject,
+    /// The owner on the server.
+    pub wire: WireOwner,
+    /// The time from which the hold counts.
+    pub since: Moment,
+    /// The validity that is left, zero if the hold is lost.
+    pub remaining: Duration,
+    /// The fencing token, if there is one.
+    pub token: Option<u64>,
+}
+
+/// An acquire that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitInfo {
+    /// What it waits for.
+    pub subject: Subject,
+    /// The time of the request.
+    pub since: Moment,
+}
+
+impl Engine {
+    /// Returns what is known of a claimed hold.
+    #[must_use]
+    pub fn hold_info(&self, hold: Id, now: Moment) -> Option<HoldInfo> {
+        let number = self.holds.of_guard(hold)?;
+        let server_hold = self.holds.get(number)?;
+        let guard = server_hold.guards.iter().find(|guard| guard.id == hold && guard.is_claimed())?;
+        Some(HoldInfo {
+            subject: self.subject_of(server_hold),
+            wire: self.cx.wire(number),
+            since: guard.since,
+            remaining: server_hold.remaining(now),
+            token: server_hold.tokens.present(),
+        })
+    }
+
+    /// Returns what is known of an acquire that waits or is on its way.
+    #[must_use]
+    pub fn wait_info(&self, ticket: Id) -> Option<WaitInfo> {
+        let Some(Ticket::Acquire(acquire)) = self.tickets.get(ticket) else { return None };
+        acquire.waiter()?;
+        Some(WaitInfo { subject: self.subject(acquire), since: acquire.since })
+    }
+
+    /// Returns the number of channels on which the client listens.
+    #[must_use]
+    pub fn subscriptions(&self) -> usize {
+        self.subscriptions.len()
+    }
+}

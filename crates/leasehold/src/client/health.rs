@@ -1,0 +1,284 @@
+//! What a client is doing: its health, its holds and its waits.
+
+// Invariant: the engine's lock is held for one page of rows at a time, so that reading 100,000 holds delays no renewal.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_proto::engine::Id;
+
+use super::Client;
+use crate::runtime::shared::Handle;
+
+/// The time after which a driver that has something to do and does not turn counts as stuck.
+const STUCK_AFTER: Duration = Duration::from_secs(5);
+
+/// The health of a client. See [`Client::health`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Health {
+    /// Whether the server answers.
+    pub server: ServerState,
+    /// The time since the last answer of the server, or `None` if there was none yet.
+    pub last_answer: Option<Duration>,
+    /// The median, the 99th percentile and the longest round trip of the last minute, or `None` without calls. One call at a
+    /// time is timed.
+    pub round_trips: Option<[Duration; 3]>,
+    /// The number of holds.
+    pub holds: usize,
+    /// The number of acquires that wait.
+    pub waiters: usize,
+    /// The time that the longest of them has waited.
+    pub longest_wait: Duration,
+    /// The validity of the hold that has the least left, or `None` without holds.
+    pub thinnest_lease: Option<Duration>,
+    /// The number of channels on which the client listens.
+    pub subscriptions: usize,
+    /// The time for which the client's thread has left work undone.
+    pub driver_late: Duration,
+    /// The number of facts that were dropped, because an observer stood still.
+    pub facts_dropped: u64,
+    /// The number of observers that have panicked.
+    pub observers_failed: usize,
+    /// The shortest time for which holds last without the server.
+    patience: Duration,
+}
+
+/// Whether a client's server answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ServerState {
+    /// No call has ended yet.
+    Unused,
+    /// The last call was answered.
+    Answers,
+    /// Calls have failed for this time.
+    Failing(Duration),
+    /// The client is closed.
+    Closed,
+}
+
+impl Health {
+    /// Returns true if the client's own thread turns. This says nothing of the server, so it fits a liveness probe: a
+    /// restart of the process would not bring the server back.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        self.driver_late < STUCK_AFTER
+    }
+
+    /// Returns true if locks can be acquired, or could be until less than a lease ago. It fits a readiness probe of a
+    /// service that can do nothing without locks. One failing server makes all copies of such a service unready at once.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        match self.server {
+            ServerState::Unused | ServerState::Answers => self.is_alive(),
+            ServerState::Failing(since) => self.is_alive() && since < self.patience,
+            ServerState::Closed => false,
+        }
+    }
+}
+
+/// A hold of a client. See [`Client::holds`].
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HeldLock {
+    /// The name, as the program writes it.
+    pub name: String,
+    /// The kind, such as `fair lock`.
+    pub kind: &'static str,
+    /// The owner as the server knows it.
+    pub owner: String,
+    /// The time that it has been held.
+    pub held: Duration,
+    /// The validity that is left, zero if it is lost.
+    pub remaining: Duration,
+    /// The fencing token, if the lock has tokens.
+    pub token: Option<u64>,
+}
+
+/// An acquire of a client that waits, or is on its way. See [`Client::waits`].
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WaitingAcquire {
+    /// The name, as the program writes it.
+    pub name: String,
+    /// The kind, such as `fair lock`.
+    pub kind: &'static str,
+    /// The time since its first poll.
+    pub waited: Duration,
+}
+
+impl fmt::Debug for HeldLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, kind, owner, held, remaining, .. } = self;
+        write!(f, "{kind} {name} of {owner}, held for {held:?}, {remaining:?} left")
+    }
+}
+
+impl fmt::Debug for WaitingAcquire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, kind, waited } = self;
+        write!(f, "{kind} {name}, waited for {waited:?}")
+    }
+}
+
+/// The holds of a client, in the order in which they were asked for. It reads a page of 256 at a time, so a hold that begins
+/// or ends meanwhile may be left out.
+#[derive(Debug)]
+pub struct Holds(Pages<HeldLock>);
+
+/// The waiting acquires of a client, in the order in which they were asked for. It reads a page of 256 at a time, so a wait
+/// that begins or ends meanwhile may be left out.
+#[derive(Debug)]
+pub struct Waits(Pages<WaitingAcquire>);
+
+impl Iterator for Holds {
+    type Item = HeldLock;
+
+    fn next(&mut self) -> Option<HeldLock> {
+        self.0.next_by(|handle, after| handle.holds_after(after))
+    }
+}
+
+impl Iterator for Waits {
+    type Item = WaitingAcquire;
+
+    fn next(&mut self) -> Option<WaitingAcquire> {
+        self.0.next_by(|handle, after| handle.waits_after(after))
+    }
+}
+
+/// Rows that are read page by page.
+struct Pages<T> {
+    handle: Arc<Handle>,
+    page: std::vec::IntoIter<T>,
+    /// The id behind which the next page begins, or `None` after the last one.
+    after: Option<Id>,
+}
+
+impl<T> fmt::Debug for Pages<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pages").finish_non_exhaustive()
+    }
+}
+
+impl<T> Pages<T> {
+    fn new(handle: &Arc<Handle>) -> Self {
+        Self { handle: Arc::clone(handle), page: Vec::new().into_iter(), after: Some(Id(0)) }
+    }
+
+    fn next_by(&mut self, read: impl Fn(&Handle, Id) -> (Vec<T>, Option<Id>)) -> Option<T> {
+        loop {
+            if let Some(row) = self.page.next() {
+                return Some(row);
+            }
+            let (page, after) = read(&self.handle, self.after?);
+            (self.page, self.after) = (page.into_iter(), after);
+        }
+    }
+}
+
+impl Client {
+    /// Returns the id of the client: the first part of the owners of its holds, as the server and other clients see them.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let guard = client.lock("order:42").lock().await?;
+    /// let hold = client.holds().next().expect("one hold");
+    /// assert!(hold.owner.starts_with(&client.id()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn id(&self) -> String {
+        self.handle.client().to_string()
+    }
+
+    /// Returns the health of the client. This sends nothing.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let _guard = client.lock("order:42").lock().await?;
+    /// let health = client.health();
+    /// assert!(health.is_alive() && health.is_ready());
+    /// assert_eq!(health.holds, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn health(&self) -> Health {
+        let pulse = self.handle.pulse();
+        let (mut waiters, mut longest_wait) = (0, Duration::ZERO);
+        for wait in self.waits() {
+            waiters += 1;
+            longest_wait = longest_wait.max(wait.waited);
+        }
+        let (mut holds, mut thinnest_lease) = (0, None::<Duration>);
+        for hold in self.holds() {
+            holds += 1;
+            thinnest_lease = Some(thinnest_lease.unwrap_or(Duration::MAX).min(hold.remaining));
+        }
+        let server = match (pulse.is_closed, pulse.failing, pulse.last_answer) {
+            (true, ..) => ServerState::Closed,
+            (_, Some(since), _) => ServerState::Failing(since),
+            (.., Some(_)) => ServerState::Answers,
+            _ => ServerState::Unused,
+        };
+        Health {
+            server,
+            last_answer: pulse.last_answer,
+            round_trips: pulse.trips.map(|trips| [trips.p50, trips.p99, trips.max]),
+            holds,
+            waiters,
+            longest_wait,
+            thinnest_lease,
+            subscriptions: pulse.subscriptions,
+            driver_late: pulse.driver_late,
+            facts_dropped: pulse.facts_dropped,
+            observers_failed: pulse.observers_failed,
+            patience: self.handle.defaults().watchdog,
+        }
+    }
+
+    /// Returns what the client holds. This sends nothing.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let _guard = client.fair_lock("order:42").lock().await?;
+    /// for hold in client.holds() {
+    ///     println!("{} {} for {:?}", hold.kind, hold.name, hold.held);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn holds(&self) -> Holds {
+        Holds(Pages::new(&self.handle))
+    }
+
+    /// Returns what the client waits for. This sends nothing.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// assert_eq!(client.waits().count(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn waits(&self) -> Waits {
+        Waits(Pages::new(&self.handle))
+    }
+}

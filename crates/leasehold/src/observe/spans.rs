@@ -1,0 +1,68 @@
+//! The spans of `tracing`, only around what a caller awaits.
+//!
+//! Invariant: a span ends with the future that it is around. A hold without a body has no span, because exporters write a
+//! span when it ends, and the hold of a leader never does.
+
+use std::future::Future;
+
+use leasehold_proto::engine::Outcome;
+#[cfg(feature = "tracing")]
+use tracing::{Instrument, debug_span, field::Empty};
+
+#[cfg(feature = "tracing")]
+use super::fact;
+use crate::error::Forked;
+use crate::lock::Guard;
+
+/// Awaits the outcome of an acquire in a span of its own. A span without an outcome is that of a dropped future.
+#[cfg(feature = "tracing")]
+pub(crate) async fn acquiring(
+    (kind, name): (&'static str, &str),
+    ticket: impl Future<Output = Result<Outcome, Forked>>,
+) -> Result<Outcome, Forked> {
+    let span = debug_span!(
+        target: "leasehold::acquire",
+        "leasehold.acquire",
+        lock.name = name,
+        lock.kind = kind,
+        lock.outcome = Empty,
+        otel.kind = "internal"
+    );
+    let outcome = ticket.instrument(span.clone()).await;
+    let label = match &outcome {
+        Ok(Outcome::Acquired(Ok(_))) => "acquired",
+        Ok(Outcome::Acquired(Err(failure))) => fact::Outcome::of(Some(failure), Default::default()).label(),
+        _ => "refused",
+    };
+    span.record("lock.outcome", label);
+    outcome
+}
+
+/// Awaits the outcome of an acquire.
+#[cfg(not(feature = "tracing"))]
+pub(crate) fn acquiring<F: Future<Output = Result<Outcome, Forked>>>(
+    _: (&'static str, &str),
+    ticket: F,
+) -> F {
+    ticket
+}
+
+/// Runs the body of a section in a span of its own.
+#[cfg(feature = "tracing")]
+pub(crate) fn in_section<F: Future>(guard: &Guard, body: F) -> impl Future<Output = F::Output> {
+    let span = debug_span!(
+        target: "leasehold::hold",
+        "leasehold.section",
+        lock.name = guard.name(),
+        lock.kind = %guard.subject().kind,
+        lock.token = guard.token(),
+        lock.owner = %guard.wire_owner(),
+    );
+    body.instrument(span)
+}
+
+/// Runs the body of a section.
+#[cfg(not(feature = "tracing"))]
+pub(crate) fn in_section<F: Future>(_: &Guard, body: F) -> F {
+    body
+}

@@ -17,8 +17,8 @@ pub(crate) mod section;
 mod spin;
 
 pub use leasehold_proto::WireOwner;
-pub use leasehold_proto::recipe::{Holder, Remaining};
 pub use leasehold_proto::recipe::fenced::Tokens;
+pub use leasehold_proto::recipe::{Holder, Remaining};
 
 pub use crate::semaphore::section::OnePermit;
 pub use fair::Fair;

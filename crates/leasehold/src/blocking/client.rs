@@ -20,6 +20,7 @@ use super::lock::Lock;
 use super::park::park;
 use super::read_write::RwLock;
 use super::semaphore::Semaphore;
+use crate::client::{Health, Holds, Waits};
 use crate::defaults::Primitive;
 use crate::error::ConnectError;
 use crate::lock::{Fair, Fenced, Spin};
@@ -80,6 +81,14 @@ impl Client {
         /// Returns a new owner, different from all others, for [`Lock::owned_by`]. The owner of the calling thread is
         /// [`blocking::owner`](super::owner).
         get fn owner(&self) -> Owner;
+        /// Returns the id of the client, the first part of the owners of its holds.
+        get fn id(&self) -> String;
+        /// Returns the health of the client.
+        get fn health(&self) -> Health;
+        /// Returns what the client holds.
+        get fn holds(&self) -> Holds;
+        /// Returns what the client waits for.
+        get fn waits(&self) -> Waits;
         /// Releases everything that this client holds, and waits until the server confirms, for at most the timeout.
         until fn close(&self) -> CloseReport;
     }
@@ -162,6 +171,23 @@ impl ClientBuilder {
         set fn client_name(self, name: &str) -> Self;
         /// Connects with these settings.
         wait fn connect(self, url: &str) -> Result<Client, ConnectError>;
+    }
+
+    /// Adds an observer, which is told what the client decides. See
+    /// [`ClientBuilder::observer`](crate::ClientBuilder::observer).
+    pub fn observer(self, observer: impl crate::observe::Observer) -> Self {
+        Self(self.0.observer(observer))
+    }
+
+    /// Sets the wait after which observers are told that a lock is waited for (default 5 s). See
+    /// [`ClientBuilder::patience`](crate::ClientBuilder::patience).
+    pub fn patience(self, patience: Duration) -> Self {
+        Self(self.0.patience(patience))
+    }
+
+    /// Sets the function that puts names into groups. See [`ClientBuilder::group_by`](crate::ClientBuilder::group_by).
+    pub fn group_by(self, group: fn(&str) -> std::borrow::Cow<'_, str>) -> Self {
+        Self(self.0.group_by(group))
     }
 
     /// Sets the source of the login, which replaces the user and password of the URL. Its methods are async, since they run

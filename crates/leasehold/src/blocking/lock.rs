@@ -11,7 +11,7 @@ use super::fenced::FencedGuard;
 use super::forward::{convert, forward};
 use super::guard::Guard;
 use crate::error::{AcquireError, InspectError};
-use crate::lock::{Fair, Fenced, Read, Reentrant, Spin, Write};
+use crate::lock::{Fair, Fenced, Holder, Read, Reentrant, Spin, Write};
 use crate::redlock::Node;
 use crate::terms::{HoldTerms, hold_options};
 
@@ -88,6 +88,8 @@ impl<K: Kind> Lock<K> {
         set fn non_reentrant(self) -> Self;
         /// Releases the lock by force, for any holder. Returns `false` if it was free.
         wait fn force_unlock(&self) -> Result<bool, InspectError>;
+        /// Returns who holds the lock, as the server reports it, or `None` if it is free.
+        wait fn holder(&self) -> Result<Option<Holder>, InspectError>;
         /// Returns true if an owner holds the lock, as the server reports it.
         wait fn is_locked(&self) -> Result<bool, InspectError>;
         /// Returns the remaining lease of the current hold, by the server's clock, or `None` if the lock is free.

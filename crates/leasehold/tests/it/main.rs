@@ -32,6 +32,7 @@ mod fleets;
 mod floods;
 mod foreign_panics;
 mod guard;
+mod health;
 mod lock;
 mod locked;
 mod locked_in_macros;

@@ -32,6 +32,7 @@ mod claim;
 mod close;
 mod closing;
 mod context;
+mod event;
 mod facts;
 mod few;
 mod hand_off;

@@ -3,6 +3,7 @@
 //! A recipe is a value without state, so the same arguments give the same call. The engine knows primitives only as
 //! values of the type [`Recipe`]. Each file has the functions of one primitive and the row that names them.
 
+pub(crate) mod event;
 pub mod expirable;
 pub mod fair;
 pub mod fence;
@@ -26,6 +27,7 @@ pub mod write;
 
 use crate::script::Script;
 
+pub use event::{EventState, WaitEnd};
 pub use rules::{
     Answer, CallArgs, CallContext, HandOffAnswer, Holder, Holders, Holding, Inspection, KEEP_ALIVE_WINDOW,
     KeepAliveArgs, KeptAlive, LockCalls, Recipe, ReleaseAnswer, Remaining, Renewal, Waiters,

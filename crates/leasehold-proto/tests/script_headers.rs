@@ -47,10 +47,11 @@ impl Script {
 
     /// Returns true if the file only has functions for other scripts of its folder and is put before each of them.
     fn is_library(&self) -> bool {
-        const LIBRARIES: [&str; 15] = [
+        const LIBRARIES: [&str; 16] = [
             "channels.lua",
             "check.lua",
             "deadline.lua",
+            "ended.lua",
             "enter.lua",
             "hurry.lua",
             "ids.lua",

@@ -23,7 +23,12 @@ use crate::runtime::ticket::{Ticket, wait_for};
 /// zero. The latch works across all processes, and is cheap to clone.
 ///
 /// [`Client::count_down_latch`](crate::Client::count_down_latch) creates it. A latch without a count is open, as in
-/// Redisson, so set the count before any client waits. When a latch has reached zero, its count can be set again.
+/// Redisson, so set the count before any client waits.
+///
+/// When a latch has reached zero or was deleted, its count can be set again, which begins a new round. This can happen at
+/// once: each waiter learns how its own round ended, and does not wait for the next one. There is one exception. A Java
+/// client that ends a round leaves no note of it, so a waiter that has not asked before the count is set again waits for
+/// the next zero. If Java clients count down, use a new latch for each round.
 ///
 /// A name with braces does not work with sharded channels, because the channel of such a latch belongs to another slot
 /// of a cluster.
@@ -220,7 +225,8 @@ impl CountDownLatch {
 
     /// Deletes the latch. Returns `false` if it had no count.
     ///
-    /// Its waiters fail with [`WaitErrorKind::Deleted`]. In Redisson they continue to wait.
+    /// Its waiters fail with [`WaitErrorKind::Deleted`], also if the count is set again at once. In Redisson they continue to
+    /// wait.
     ///
     /// # Errors
     /// [`OperationError`], with [`OperationErrorKind::Unknown`](crate::error::OperationErrorKind::Unknown) if the server does

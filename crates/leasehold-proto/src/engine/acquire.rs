@@ -55,8 +55,45 @@ pub(super) struct Waiter {
     pub(super) linked: Option<Links>,
     /// The attempt of the queue that is on its way for this waiter.
     pub(super) attempted: Option<CallId>,
+    pub(super) past: Past,
+}
+
+/// The part of a waiter's earlier attempts that matters to the rest of its wait. Attempts for an event only read and leave
+/// no doubt, so a waiter has one of the two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) enum Past {
+    #[default]
+    Nothing,
     /// The time until which an earlier attempt for this acquire may be on the server.
-    pub(super) doubt_until: Option<Moment>,
+    DoubtUntil(Moment),
+    /// The last round of its event that had ended when the waiter was first refused.
+    RefusedAfter(u64),
+}
+
+impl Past {
+    pub(super) const fn doubt_until(self) -> Option<Moment> {
+        if let Self::DoubtUntil(until) = self { Some(until) } else { None }
+    }
+
+    pub(super) const fn refused_after(self) -> Option<u64> {
+        if let Self::RefusedAfter(round) = self { Some(round) } else { None }
+    }
+
+    /// Notes that an attempt may be on the server until then.
+    pub(super) fn note_doubt(&mut self, until: Moment) {
+        match self {
+            Self::Nothing => *self = Self::DoubtUntil(until),
+            Self::DoubtUntil(latest) => *latest = until.max(*latest),
+            Self::RefusedAfter(_) => {}
+        }
+    }
+
+    /// Notes the first refusal of a waiter for an event.
+    pub(super) const fn note_refusal(&mut self, round: u64) {
+        if self.refused_after().is_none() {
+            *self = Self::RefusedAfter(round);
+        }
+    }
 }
 
 /// The neighbors of a waiter in its queue.
@@ -70,7 +107,7 @@ impl Waiter {
     /// Returns the time until which answered attempts for this waiter may have left something on the server, or may still
     /// run.
     pub(super) fn left_until(&self) -> Option<Moment> {
-        self.doubt_until.max(self.tries.as_ref().and_then(|tries| tries.unknown_until))
+        self.past.doubt_until().max(self.tries.as_ref().and_then(|tries| tries.unknown_until))
     }
 }
 

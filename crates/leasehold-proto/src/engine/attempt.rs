@@ -54,7 +54,7 @@ impl Engine {
             self.places.queue_mut(id).map(|queue| std::mem::take(&mut queue.tries)).unwrap_or_default();
         tries.alarm.clear(&mut self.cx.timers, Timer::Queue(id));
         let attempt = self.next_attempt(now, id, (waiter, By::Queue), &mut tries, &terms);
-        tries.call = Some(self.send_attempt(attempt, tries.refusals > 0));
+        tries.call = Some(self.send_attempt(attempt));
         if let Some(queue) = self.places.queue_mut(id) {
             queue.tries = tries;
         }
@@ -79,7 +79,7 @@ impl Engine {
             .collect();
         for (waiter, terms) in next {
             let attempt = self.next_attempt(now, id, (waiter, By::Extra), &mut Tries::default(), &terms);
-            self.send_attempt(attempt, false);
+            self.send_attempt(attempt);
             if let Some(queue) = self.places.queue_mut(id) {
                 queue.extra_sent();
             }
@@ -97,8 +97,7 @@ impl Engine {
         } else {
             tries.alarm.clear(&mut self.cx.timers, Timer::Waiter(id));
             let attempt = self.next_attempt(now, queue, (id, By::Waiter), &mut tries, &terms);
-            // A later failure changes nothing, because it does not undo what an earlier attempt has seen.
-            tries.call = Some(self.send_attempt(attempt, tries.refusals > 0));
+            tries.call = Some(self.send_attempt(attempt));
         }
         if let Some(waiter) = self.acquire_of_mut(id).and_then(Acquire::waiter_mut) {
             waiter.tries = Some(tries);
@@ -145,7 +144,7 @@ impl Engine {
         }
     }
 
-    fn send_attempt(&mut self, attempt: Attempt, refused: bool) -> CallId {
+    fn send_attempt(&mut self, attempt: Attempt) -> CallId {
         let terms = &attempt.terms;
         let subject = self.subject_of_attempt(&attempt);
         let acquire = self.acquire_of(attempt.waiter);
@@ -153,7 +152,7 @@ impl Engine {
         let companion =
             acquire.and_then(|acquire| self.companion(acquire)).map(|number| self.cx.wire(number));
         let wire = self.cx.wire(attempt.number);
-        let context = CallContext { once, refused, expired: false, uncertain: attempt.uncertain };
+        let context = CallContext { once, expired: false, uncertain: attempt.uncertain };
         let args = CallArgs::new(&subject, wire, attempt.lease).units(terms.units);
         let args = CallArgs { context, companion, uptime: terms.uptime, tokens: attempt.tokens, ..args };
         let call = (terms.recipe().acquire)(&args).woken_by(&subject, wire);

@@ -13,7 +13,7 @@ use super::keys::QueueId;
 use super::subscriptions::Listener;
 use super::timers::Timer;
 use super::tries::Last;
-use super::{AcquireFailure, Engine, Grant, Id};
+use super::{AcquireFailure, Engine, Id};
 use crate::backoff;
 use crate::moment::Moment;
 use crate::outcome::{Applied, StoreError};
@@ -48,12 +48,10 @@ impl Engine {
             Ok(Answer::Refused { remaining } | Answer::RecentlyRestarted { remaining }) => {
                 self.queue_refused(now, attempt, remaining, outdated);
             }
-            Ok(Answer::Deleted) if attempt.terms.recipe().holding.is_event() => {
-                self.end_event(now, attempt.queue, &Err(AcquireFailure::Deleted));
-            }
             Ok(Answer::NoExpiry) => self.fail_first(now, attempt.queue, first, AcquireFailure::NoExpiry),
             Ok(Answer::Deadlock) => self.fail_first(now, attempt.queue, first, AcquireFailure::Deadlock),
             Ok(Answer::Deleted) => self.fail_first(now, attempt.queue, first, AcquireFailure::Deleted),
+            Ok(Answer::Event(state)) => self.queue_observed(now, attempt, state, outdated),
             Err(error) => self.queue_unanswered(now, attempt, error),
         }
     }
@@ -76,10 +74,6 @@ impl Engine {
 
     fn queue_granted(&mut self, now: Moment, attempt: &Attempt, token: Option<u64>) {
         let holding = attempt.terms.recipe().holding;
-        if holding.is_event() {
-            let grant = Grant { wire: self.cx.wire(attempt.number), token };
-            return self.end_event(now, attempt.queue, &Ok(grant));
-        }
         if attempt.is_too_late(now) {
             return self.granted_too_late(now, attempt);
         }
@@ -162,7 +156,13 @@ impl Engine {
     }
 
     /// Handles a refusal. It is outdated if there was news after its attempt was sent.
-    fn queue_refused(&mut self, now: Moment, attempt: &Attempt, remaining: Duration, outdated: bool) {
+    pub(super) fn queue_refused(
+        &mut self,
+        now: Moment,
+        attempt: &Attempt,
+        remaining: Duration,
+        outdated: bool,
+    ) {
         let Some(queue) = self.places.queue_mut(attempt.queue).certain(OPEN) else { return };
         if outdated {
             queue.narrow();
@@ -258,14 +258,7 @@ impl Engine {
     /// Notes until when an attempt may be on the server, so that no failure of its waiter says that nothing was acquired.
     fn note_doubt(&mut self, attempt: &Attempt, gone_by: Moment) {
         if let Some(waiter) = self.acquire_of_mut(attempt.waiter).and_then(Acquire::waiter_mut) {
-            waiter.doubt_until = waiter.doubt_until.max(Some(gone_by));
-        }
-    }
-
-    /// Completes all waits of a queue for an event that has happened, or that cannot happen any more. Nothing is held.
-    fn end_event(&mut self, now: Moment, id: QueueId, outcome: &Result<Grant, AcquireFailure>) {
-        for id in self.waiters_in(id) {
-            self.end_wait(now, id, outcome.clone());
+            waiter.past.note_doubt(gone_by);
         }
     }
 }

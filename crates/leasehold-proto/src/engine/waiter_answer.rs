@@ -12,7 +12,7 @@ use super::subscriptions::Listener;
 use super::ticket::Ticket;
 use super::timers::Timer;
 use super::tries::{Last, Tries};
-use super::{AcquireFailure, Engine, Grant, Id};
+use super::{AcquireFailure, Engine, Id};
 use crate::backoff;
 use crate::id::CallId;
 use crate::moment::Moment;
@@ -53,6 +53,7 @@ impl Engine {
             Ok(Answer::NoExpiry) => self.fail(now, id, AcquireFailure::NoExpiry),
             Ok(Answer::Deadlock) => self.fail(now, id, AcquireFailure::Deadlock),
             Ok(Answer::Deleted) => self.fail(now, id, AcquireFailure::Deleted),
+            Ok(Answer::Event(state)) => self.waiter_observed(now, attempt, state),
             Err(error) => self.waiter_unanswered(now, attempt, error),
         }
     }
@@ -76,10 +77,6 @@ impl Engine {
     }
 
     fn waiter_granted(&mut self, now: Moment, attempt: &Attempt, token: Option<u64>) {
-        if attempt.terms.recipe().holding.is_event() {
-            let grant = Grant { wire: self.cx.wire(attempt.number), token };
-            return self.end_wait(now, attempt.waiter, Ok(grant));
-        }
         if attempt.is_too_late(now) {
             return self.granted_too_late(now, attempt);
         }
@@ -94,7 +91,7 @@ impl Engine {
         }
     }
 
-    fn waiter_refused(&mut self, now: Moment, attempt: &Attempt, remaining: Duration) {
+    pub(super) fn waiter_refused(&mut self, now: Moment, attempt: &Attempt, remaining: Duration) {
         let id = attempt.waiter;
         let Some(tries) = self.tries_of(id).certain("an answered attempt has its waiter") else { return };
         tries.refused();
@@ -112,23 +109,6 @@ impl Engine {
         } else if !self.rest_in_server_queue(now, id) {
             self.waiter_sleeps(now, id, remaining);
         }
-    }
-
-    /// Puts a waiter that has seen that its event has not happened to the others that wait for it. One attempt is for
-    /// all of them.
-    fn join_event(&mut self, now: Moment, id: Id) {
-        let Some(acquire) = self.acquire_of_mut(id).certain("an answered attempt has its waiter") else {
-            return;
-        };
-        let queue = acquire.queue();
-        if let Some(waiter) = acquire.waiter_mut() {
-            waiter.tries = None;
-        }
-        self.unlisten(Listener::Waiter(id));
-        let waiting = self.places.open_queue(queue);
-        waiting.push(&mut self.tickets, id);
-        waiting.tries.refusals = waiting.tries.refusals.max(1);
-        self.sleep_unless_attempting(now, queue);
     }
 
     /// Sleeps until a wake-up, until the current hold should have ended, or for the polling interval.

@@ -17,7 +17,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire::{Acquire, Stage, Waiter};
+use super::acquire::{Acquire, Past, Stage, Waiter};
 use super::certain::Certain;
 use super::hold::{Cause, ServerHold};
 use super::keys::{Number, PlaceId, QueueId, Side};
@@ -59,8 +59,9 @@ impl Engine {
             return self.cx.actions.push(super::Action::Complete(id, failure));
         }
         // While the server has not confirmed that the first grant is gone, no failure may say that nothing is locked.
-        let doubt_until = self.holds.get(hold).and_then(ServerHold::release).map(|release| release.gone_by);
-        acquire.stage = Stage::Waiting(Waiter { doubt_until, ..Waiter::default() });
+        let release = self.holds.get(hold).and_then(ServerHold::release);
+        let past = release.map_or(Past::Nothing, |release| Past::DoubtUntil(release.gone_by));
+        acquire.stage = Stage::Waiting(Waiter { past, ..Waiter::default() });
         acquire.since = now;
         self.begin_waiting(now, id, acquire);
     }
@@ -160,7 +161,7 @@ impl Engine {
         let Some(acquire) = self.acquire_of(id).certain("only a waiter is queued") else { return };
         let (queue, recipe) = (acquire.queue(), acquire.recipe());
         match recipe.waiters {
-            // The meaning of a deletion depends on what each waiter has seen.
+            // The meaning of a round's end depends on what each waiter has seen.
             Waiters::Local if recipe.holding.is_event() => self.attempt_alone(now, id),
             Waiters::Local | Waiters::Marked { .. } if self.companion(acquire).is_some() => {
                 self.attempt_alone(now, id);
@@ -397,7 +398,7 @@ impl Engine {
         let arrives_by = self.cx.arrives_by(now, true);
         let subject = self.subject(acquire);
         let of_attempt = waiter.attempted.map(|_| subject.gone_by(acquire.terms.first_lease(), arrives_by));
-        let doubt_until = waiter.doubt_until.max(of_attempt);
+        let doubt_until = waiter.past.doubt_until().max(of_attempt);
         let bounds = (arrives_by, doubt_until);
         let terms = (&*acquire.terms, acquire.bound());
         let queue = self.places.queue(acquire.queue());

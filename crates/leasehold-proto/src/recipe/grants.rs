@@ -154,7 +154,7 @@ pub static PRIMITIVES: [Primitive; 10] = [
     Primitive {
         name: "latch",
         scripts: || latch::SCRIPTS.to_vec(),
-        keys: &[Form::Name, Form::Helper("leasehold_latch_deleted"), Form::Behind("leasehold_op")],
+        keys: &[Form::Name, Form::Helper(latch::NOTE), Form::Behind("leasehold_op")],
         channels: &[Form::LatchChannel],
     },
 ];

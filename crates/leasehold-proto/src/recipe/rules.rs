@@ -5,6 +5,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::event::EventState;
 use crate::call::{Call, Effects, Reply};
 use crate::lease::Lease;
 use crate::name::{Channel, Name};
@@ -41,8 +42,6 @@ pub struct CallArgs<'a> {
 pub struct CallContext {
     /// True if the caller does not wait, so the server must not queue it.
     pub once: bool,
-    /// True if an earlier attempt was refused.
-    pub refused: bool,
     /// True if the grant is certain, and so old that its marker can have expired.
     pub expired: bool,
     /// True if an earlier call of the same owner has no answer and may still arrive.
@@ -348,6 +347,8 @@ pub enum Answer {
     Deadlock,
     /// The awaited primitive was deleted.
     Deleted,
+    /// The state of the awaited event, which each waiter compares with its first refusal.
+    Event(EventState),
     /// The server restarted too recently to be trusted.
     RecentlyRestarted {
         /// The time until the server can be trusted.

@@ -9,7 +9,7 @@ use leasehold_proto::recipe::latch::LATCH;
 use leasehold_proto::recipe::semaphore::{FIFO_SEMAPHORE, SEMAPHORE, add};
 use leasehold_proto::{
     Applied, Call, ClientId, Engine, Lease, Moment, Name, Owner, Recipe, Reply, StoreError, StoreErrorKind,
-    Verb,
+    Verb, WireOwner,
 };
 
 /// The harness: an engine and the calls that it has sent.
@@ -211,23 +211,95 @@ fn each_permit_uses_one_owner_number() {
     assert_eq!(numbers, ["1", "4", "5"]);
 }
 
+/// Returns the reply to an attempt of a latch's waiter: the count, and the numbers of the last opening and deletion.
+fn state(count: i64, opened: i64, deleted: i64) -> Result<Reply, StoreError> {
+    Ok(Reply::Array([count, opened, deleted].map(Reply::Int).into()))
+}
+
+const OPENED: Option<Result<(), AcquireFailure>> = Some(Ok(()));
+const DELETED: Option<Result<(), AcquireFailure>> = Some(Err(AcquireFailure::Deleted));
+
+impl Harness {
+    /// Returns how the wait with this number has ended.
+    fn end_of_wait(&mut self, id: u64) -> Option<Result<(), AcquireFailure>> {
+        match self.claim(id)? {
+            Outcome::Acquired(outcome) => Some(outcome.map(|_| ())),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Makes waiters with these numbers wait, and refuses their first attempts with this state.
+    fn wait_for_latch(&mut self, ids: &[u64], (count, opened, deleted): (i64, i64, i64)) {
+        for id in ids {
+            self.acquire(*id, request(&LATCH, 1, Wait::Forever));
+            self.answer(state(count, opened, deleted));
+        }
+        assert!(self.sent.is_empty(), "they sleep");
+    }
+
+    /// Wakes the waiters, and answers the attempt for all of them.
+    fn wake_with(&mut self, (count, opened, deleted): (i64, i64, i64)) {
+        let channel = Subject::new(&Name::new("s").unwrap(), &LATCH)
+            .channels(WireOwner::new(ClientId::from_random([1; 16]), 0));
+        self.step(Event::Message(channel[0].clone()));
+        assert_eq!(self.sent.len(), 1, "one attempt is for all of them");
+        self.answer(state(count, opened, deleted));
+    }
+}
+
 #[test]
-fn a_latch_wait_sends_its_last_observation_and_leaves_nothing() {
+fn a_latch_wait_leaves_nothing() {
     let mut harness = Harness::new();
-    harness.acquire(1, request(&LATCH, 1, Wait::Forever));
-    assert_eq!(harness.answer(Ok(Reply::Int(2))).argument("refused"), Some("0"));
-    harness.wait();
-    assert_eq!(harness.answer(Ok(Reply::Int(-1))).argument("refused"), Some("1"));
-    assert_eq!(harness.claim(1), Some(Outcome::Acquired(Err(AcquireFailure::Deleted))));
-    // A second waiter has seen nothing yet, whatever its place.
     harness.acquire(2, request(&LATCH, 1, Wait::Forever));
     harness.acquire(3, request(&LATCH, 1, Wait::Forever));
-    assert_eq!(harness.lose().argument("refused"), Some("0"));
-    assert_eq!(harness.answer(Ok(Reply::Int(0))).argument("refused"), Some("0"));
-    assert!(matches!(harness.claim(3), Some(Outcome::Acquired(Ok(_)))));
+    harness.lose();
+    // A waiter that has seen nothing yet goes on at zero, however the last round ended.
+    harness.answer(state(0, 0, 7));
+    assert_eq!(harness.end_of_wait(3), OPENED);
     harness.step(Event::Cancel(Id(2)));
     assert!(harness.sent.is_empty(), "there is nothing to undo");
     assert_eq!(next_timer(&mut harness.engine), Moment::NEVER);
+}
+
+#[test]
+fn all_waiters_of_a_latch_that_is_set_again_at_once_learn_how_their_round_ended() {
+    for (deletes, expected) in [(false, OPENED), (true, DELETED)] {
+        let mut harness = Harness::new();
+        harness.wait_for_latch(&[1, 2, 3], (2, 5, 4));
+        harness.wake_with(if deletes { (2, 5, 6) } else { (2, 6, 4) });
+        for id in 1..=3 {
+            assert_eq!(harness.end_of_wait(id), expected);
+        }
+        assert_eq!(next_timer(&mut harness.engine), Moment::NEVER);
+    }
+}
+
+#[test]
+fn waiters_of_several_rounds_share_an_attempt_and_end_with_their_own_round() {
+    let mut harness = Harness::new();
+    harness.wait_for_latch(&[1], (1, 0, 0));
+    harness.wait_for_latch(&[2, 3], (1, 7, 0));
+    harness.wake_with((1, 7, 0));
+    let ends = |harness: &mut Harness| [1, 2, 3].map(|id| harness.end_of_wait(id));
+    assert_eq!(ends(&mut harness), [OPENED, None, None]);
+    harness.wake_with((1, 7, 0));
+    // A missing note says nothing about a round.
+    harness.wake_with((1, 0, 0));
+    assert_eq!(ends(&mut harness), [None, None, None]);
+    harness.wake_with((1, 0, 8));
+    assert_eq!(ends(&mut harness), [None, DELETED, DELETED]);
+    // A round that a Redisson client opens has no note.
+    harness.wait_for_latch(&[4], (1, 0, 8));
+    harness.wake_with((0, 0, 0));
+    assert_eq!(harness.end_of_wait(4), OPENED);
+}
+
+#[test]
+fn a_waiter_of_a_latch_that_asks_once_is_refused_after_an_earlier_round() {
+    let mut harness = Harness::new();
+    harness.acquire(1, request(&LATCH, 1, Wait::Once));
+    harness.answer(state(1, 7, 8));
+    assert_eq!(harness.end_of_wait(1), Some(Err(AcquireFailure::Contended)));
 }
 
 #[test]

@@ -28,8 +28,8 @@ enum Role {
     UpgradeMark,
     /// The ids of permits.
     Ids,
-    /// The mark of a deleted latch.
-    Deleted,
+    /// The note of how the rounds of a latch have ended.
+    Note,
     /// The lease of a reader's hold. The owner and the number follow.
     Lease,
     /// An acquire of permits. The owner follows.
@@ -76,7 +76,7 @@ impl NameKeys {
                 beginning.push((at("leasehold_permit") + ":", Role::Acquisition));
             }
             Primitive::Permits => exact.push((format!("{tagged}:timeout"), Role::Ids)),
-            Primitive::Latch => exact.push((at("leasehold_latch_deleted"), Role::Deleted)),
+            Primitive::Latch => exact.push((at("leasehold_latch_ended"), Role::Note)),
         }
         if primitive.has_permits() || primitive == Primitive::Latch {
             beginning.push((at("leasehold_op") + ":", Role::Operation));
@@ -163,7 +163,7 @@ impl NameKeys {
                 }
             },
             (Role::Operation, Value::String(answer)) => state.answered.push((text(rest), number(answer))),
-            (Role::Deleted, Value::String(_)) => {}
+            (Role::Note, Value::String(_)) => {}
             _ => state.foreign_type = true,
         }
     }
@@ -195,7 +195,7 @@ impl NameKeys {
             // The ids of detached permits stay until the next request.
             Some((Role::Ids, _)) => true,
             Some((Role::Acquisition, _)) => lasts(Duration::from_secs(3_600)),
-            Some((Role::Operation | Role::Deleted, _)) => lasts(timeout + Duration::from_secs(60)),
+            Some((Role::Operation | Role::Note, _)) => lasts(timeout + Duration::from_secs(60)),
             _ => false,
         }
     }

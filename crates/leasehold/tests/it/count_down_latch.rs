@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use leasehold::error::{OperationErrorKind, WaitErrorKind};
-use leasehold::{Client, Name, OperationError, WaitError};
+use leasehold::{Client, CountDownLatch, Name, OperationError, WaitError};
 use leasehold_testkit::servers::RedisServer;
 use tokio::task::JoinHandle;
 
@@ -33,7 +33,7 @@ fn wait_in_task(client: &Client) -> JoinHandle<Result<(), WaitError>> {
 /// poll, so no other attempt counts.
 async fn asleep(server: &impl TestServer, (clients, waiters): (u64, u64), reads_before: u64) {
     eventually("the waiters to fall asleep", || {
-        listeners(server) == clients && server.latch_reads() == reads_before + waiters + clients
+        listeners(server) == clients && server.latch_reads() == reads_before + 2 * (waiters + clients)
     })
     .await;
 }
@@ -48,6 +48,10 @@ on_both! {
         a_latch_wait_times_out,
         a_deletion_is_reported_to_current_but_not_later_waiters,
         a_deletion_is_cleared_when_any_client_sets_the_count,
+        a_latch_that_is_set_again_at_once_lets_all_its_waiters_continue,
+        a_latch_that_is_deleted_and_set_again_at_once_fails_all_its_waiters,
+        a_waiter_of_the_next_round_waits_for_its_own_zero,
+        a_round_that_redisson_ends_looks_like_the_next_one,
         a_message_of_redisson_wakes_a_waiter,
         a_java_waiter_gets_the_message_of_redisson,
         a_lost_message_costs_no_more_than_the_polling_interval,
@@ -147,7 +151,7 @@ async fn a_deletion_is_reported_to_current_but_not_later_waiters(server: Fixture
     assert!(is_free(&server, "parts"));
     assert!(!latch.delete().await.unwrap());
     latch.wait().await.unwrap();
-    assert!((1..=60_000).contains(&pttl(&server, "leasehold_latch_deleted:{parts}")));
+    assert!((1..=60_000).contains(&pttl(&server, "leasehold_latch_ended:{parts}")));
 }
 
 async fn a_deletion_is_cleared_when_any_client_sets_the_count(server: Fixture) {
@@ -166,6 +170,78 @@ async fn a_deletion_is_cleared_when_any_client_sets_the_count(server: Fixture) {
         latch.count_down().await.unwrap();
         assert_eq!(soon("it to go on", waiter).await.unwrap(), Ok(()), "by hand: {by_hand}");
     }
+}
+
+/// Ends a latch under sleeping waiters of two clients and sets it again at once, twenty times. Each waiter must get
+/// `expected`.
+async fn set_again_at_once(
+    server: &Fixture,
+    end: impl AsyncFn(&CountDownLatch),
+    expected: Result<(), WaitErrorKind>,
+) {
+    let (one, other) = (connect_without_polling(server).await, connect_without_polling(server).await);
+    let latch = one.count_down_latch("parts");
+    assert!(latch.try_set_count(1).await.unwrap());
+    for round in 0..20 {
+        let reads = server.latch_reads();
+        let waiters = [&one, &one, &other, &other].map(wait_in_task);
+        asleep(server, (2, 4), reads).await;
+        // Both calls are on their way before a waiter hears of the first.
+        let ((), is_set) = tokio::join!(end(&latch), latch.try_set_count(1));
+        assert!(is_set.unwrap());
+        for waiter in waiters {
+            let outcome = soon("the end of its round", waiter).await.unwrap();
+            assert_eq!(outcome.map_err(|error| error.kind), expected, "round {round}");
+        }
+        eventually("the subscriptions to end", || listeners(server) == 0).await;
+    }
+}
+
+async fn a_latch_that_is_set_again_at_once_lets_all_its_waiters_continue(server: Fixture) {
+    let open = async |latch: &CountDownLatch| assert_eq!(latch.count_down().await.unwrap(), 0);
+    set_again_at_once(&server, open, Ok(())).await;
+}
+
+async fn a_latch_that_is_deleted_and_set_again_at_once_fails_all_its_waiters(server: Fixture) {
+    let delete = async |latch: &CountDownLatch| assert!(latch.delete().await.unwrap());
+    set_again_at_once(&server, delete, Err(WaitErrorKind::Deleted)).await;
+}
+
+async fn a_waiter_of_the_next_round_waits_for_its_own_zero(server: Fixture) {
+    let client = connect_without_polling(&server).await;
+    let latch = client.count_down_latch("parts");
+    for deletes in [false, true] {
+        latch.try_set_count(1).await.unwrap();
+        match deletes {
+            true => assert!(latch.delete().await.unwrap()),
+            false => assert_eq!(latch.count_down().await.unwrap(), 0),
+        }
+        assert!(latch.try_set_count(2).await.unwrap());
+        let reads = server.latch_reads();
+        let waiter = wait_in_task(&client);
+        asleep(&server, (1, 1), reads).await;
+        assert_eq!(latch.count_down().await.unwrap(), 1);
+        assert!(!latch.wait_for(Duration::ZERO).await.unwrap());
+        assert!(!waiter.is_finished(), "the end of the earlier round is not its own");
+        assert_eq!(latch.count_down().await.unwrap(), 0);
+        soon("it to go on", waiter).await.unwrap().unwrap();
+        eventually("the subscription to end", || listeners(&server) == 0).await;
+    }
+}
+
+async fn a_round_that_redisson_ends_looks_like_the_next_one(server: Fixture) {
+    let client = connect_without_polling(&server).await;
+    run_command(&server, &["SET", "parts", "1"]);
+    let waiter = wait_in_task(&client);
+    asleep(&server, (1, 1), 0).await;
+    let reads = server.latch_reads();
+    let again = "redis.call('del', KEYS[1]) redis.call('publish', KEYS[2], '0') \
+                 redis.call('set', KEYS[1], 1) redis.call('publish', KEYS[2], '1')";
+    run_command(&server, &["EVAL", again, "2", "parts", CHANNEL]);
+    eventually("it to ask again", || server.latch_reads() >= reads + 4).await;
+    assert!(!waiter.is_finished(), "it cannot tell the rounds apart");
+    assert_eq!(client.count_down_latch("parts").count_down().await.unwrap(), 0);
+    soon("it to go on", waiter).await.unwrap().unwrap();
 }
 
 async fn a_message_of_redisson_wakes_a_waiter(server: Fixture) {

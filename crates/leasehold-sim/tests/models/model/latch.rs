@@ -21,6 +21,9 @@ const OPEN: u8 = 2;
 /// Two clients count down, and one of them tries to set the count while it is set. The third client waits.
 const PLANS: &[&[Step]] = &[&[Do(COUNT_DOWN)], &[Do(SET), Do(COUNT_DOWN)], &[Take(OPEN)]];
 
+/// One client opens the latch and sets it again at once. The other client waits.
+const SET_AGAIN: &[&[Step]] = &[&[Do(COUNT_DOWN), Do(COUNT_DOWN), Do(SET)], &[Take(OPEN)]];
+
 /// The observations so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Counts {
@@ -85,6 +88,45 @@ impl Ledger for Counts {
     }
 }
 
+/// The observations of a latch that is set again at once, in a network that loses no call.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Rounds {
+    /// True if the waiter was refused in the first round.
+    refused: bool,
+    opened: bool,
+}
+
+impl Ledger for Rounds {
+    fn executed(world: &mut World<Self>, seen: &Seen) -> Verdict {
+        let is_closed = world.server().number("x").is_some();
+        let rounds = &mut world.ledger;
+        rounds.opened |= !is_closed;
+        rounds.refused |= seen.call.verb() == Verb::Inspect && !rounds.opened;
+        Ok(())
+    }
+
+    fn completed(world: &mut World<Self>, _client: usize, what: u8, outcome: &Outcome) -> Verdict {
+        match outcome {
+            Outcome::Acquired(Ok(_)) if what == OPEN && !world.ledger.opened => {
+                Err("K3: a wait ended though the count was never zero")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn always(_world: &World<Self>) -> Verdict {
+        Ok(())
+    }
+
+    fn at_end(world: &World<Self>) -> Verdict {
+        let Rounds { refused, opened } = world.ledger;
+        if refused && opened && !world.clients[1].ended(OPEN, End::Granted) {
+            return Err("K4: a waiter outlives the zero of its round");
+        }
+        Ok(())
+    }
+}
+
 fn request(_what: u8) -> Request {
     let subject = Subject::new(&Name::new("x").unwrap(), &LATCH);
     let lease = Lease::clamped(std::time::Duration::from_secs(30));
@@ -123,6 +165,23 @@ fn every_count_down_counts_once_and_waiting_ends_at_zero() {
     assert_sound::<Counts>("latch", scene(budget));
 }
 
+fn set_again(variant: Option<BrokenVariant>) -> Scene {
+    let budget = Budget { ticks: 3, delays: 2, ..QUIET };
+    let wanted = |clients: &[_]| count(clients, End::Granted) == 1 && count(clients, End::Done) == 3;
+    Scene { plans: SET_AGAIN, variant, wanted, ..scene(budget) }
+}
+
+#[test]
+fn a_waiter_ends_with_its_round_though_the_latch_is_set_again_at_once() {
+    assert_sound::<Rounds>("latch, set again", set_again(None));
+}
+
+#[test]
+fn the_model_detects_a_round_that_ends_without_a_note() {
+    let variant = Some(BrokenVariant { find: "redis.call('set', note, noted, 'PX', note_ms)", put: "" });
+    assert_found::<Rounds>("twin: no note of a round", set_again(variant), &["K4"]);
+}
+
 #[test]
 fn the_model_detects_a_count_down_without_a_marker() {
     let variant = Some(BrokenVariant { find: "redis.call('set', done, left, 'PX', done_ms)", put: "" });
@@ -132,6 +191,6 @@ fn the_model_detects_a_count_down_without_a_marker() {
 
 #[test]
 fn the_model_detects_a_wait_that_ends_at_any_count() {
-    let variant = Some(BrokenVariant { find: "return count", put: "return 0" });
+    let variant = Some(BrokenVariant { find: "return { count,", put: "return { 0," });
     assert_found::<Counts>("twin: waiting ends at any count", Scene { variant, ..scene(QUIET) }, &["K3"]);
 }

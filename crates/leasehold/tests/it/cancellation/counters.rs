@@ -146,7 +146,8 @@ async fn drop_everything_everywhere(begin: impl Fn(&Proxy), end: impl Fn(&Proxy)
 /// The sorted keys, without markers, which expire by themselves.
 fn lasting(server: &RedisServer) -> Vec<String> {
     let printed = server.cli(&["KEYS", "*"]);
-    let is_marker = |key: &&str| key.starts_with("leasehold_permit:") || key.starts_with("leasehold_op:");
+    let prefixes = ["leasehold_permit:", "leasehold_op:", "leasehold_latch_ended:"];
+    let is_marker = |key: &&str| prefixes.iter().any(|prefix| key.starts_with(prefix));
     for marker in printed.lines().filter(is_marker) {
         // The marker may have expired since the listing.
         assert_ne!(pttl(server, marker), -1, "{marker} stays forever");

@@ -47,7 +47,8 @@ pub(crate) trait TestServer {
     fn watch(&self) -> Monitor;
     /// The number of script calls that the server has received.
     fn scripts_run(&self) -> u64;
-    /// The number of times that scripts have read a latch, where several waiters may share a command.
+    /// The number of keys that scripts have read for waiters of latches, two for each attempt, where several waiters may
+    /// share a command.
     fn latch_reads(&self) -> u64;
     /// A bare subscriber, independent of the library.
     fn listen(&self, channel: &str) -> Subscriber;
@@ -132,7 +133,7 @@ impl TestServer for Fixture {
     fn latch_reads(&self) -> u64 {
         match self {
             Self::Redis(server) => server.latch_reads(),
-            Self::Embedded { .. } => self.scripts_run(),
+            Self::Embedded { .. } => 2 * self.scripts_run(),
         }
     }
 

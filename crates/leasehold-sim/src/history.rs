@@ -149,6 +149,8 @@ pub(crate) enum Outcome {
     AlreadyHeld,
     /// The wait would never end.
     Deadlock,
+    /// The latch was deleted during the wait.
+    Deleted,
     /// Any other outcome, as its message.
     Other(String),
 }

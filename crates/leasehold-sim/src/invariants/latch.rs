@@ -1,6 +1,7 @@
 //! K1 to K5: a latch counts down once for each count-down, and releases its waiters at zero, never earlier.
 //!
-//! Invariant: the count is the server's. The result of a wait is compared with every count during the wait.
+//! Invariant: the count is the server's. The result of a wait is compared with every count during the wait. A waiter
+//! that has certainly been refused ends with its round, also when the next round has begun.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +22,34 @@ pub(super) struct Latch {
     closed: BTreeMap<Arc<str>, Duration>,
     /// The time since which the count has been zero, with true if that was published.
     open: BTreeMap<Arc<str>, (Duration, bool)>,
-    waiting: BTreeMap<Op, (Arc<str>, Duration, usize)>,
+    waiting: BTreeMap<Op, Waiting>,
+}
+
+struct Waiting {
+    name: Arc<str>,
+    since: Duration,
+    process: usize,
+    /// The end of the round in which the waiter had certainly been refused.
+    ended: Option<Duration>,
+}
+
+/// The time within which an undisturbed waiter learns of a message.
+fn trip(view: &View) -> Duration {
+    view.plan.latency_max * 12 + Duration::from_millis(40)
+}
+
+/// The time in which a fault from before can still delay a waiter.
+fn settling(view: &View) -> Duration {
+    Duration::from_secs(2) + view.plan.timeout
+}
+
+impl Waiting {
+    /// Returns true if neither the network nor the process has been disturbed for this time, which a fault from before
+    /// it can outlast.
+    fn is_undisturbed_for(&self, view: &View, span: Duration) -> bool {
+        let paused = view.paused_since(self.process, self.since);
+        view.is_quiet_for(span + settling(view)) && paused.is_zero()
+    }
 }
 
 impl Invariant for Latch {
@@ -32,28 +60,35 @@ impl Invariant for Latch {
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
         match event {
             Event::Requested { op, process, name, what: What::Wait, .. } => {
-                self.waiting.insert(*op, (Arc::clone(name), view.now, *process));
+                let (name, process) = (Arc::clone(name), *process);
+                self.waiting.insert(*op, Waiting { name, since: view.now, process, ended: None });
             }
             Event::Dropped { op } => {
                 self.waiting.remove(op);
             }
             Event::Completed { op, outcome } => {
-                let Some((name, since, _)) = self.waiting.remove(op) else { return Ok(()) };
+                let Some(Waiting { name, since, .. }) = self.waiting.remove(op) else { return Ok(()) };
                 let closed = self.closed.get(&name).is_some_and(|closed| *closed <= since);
-                if *outcome == Outcome::Done && closed {
-                    return Err(format!("K3: op {} waited for {name}, which has not been zero since", op.0));
+                if closed && [Outcome::Done, Outcome::Deleted].contains(outcome) {
+                    return Err(format!(
+                        "K3: op {} waited for {name}, whose round has not ended since",
+                        op.0
+                    ));
                 }
             }
-            Event::Killed { process } => self.waiting.retain(|_, (_, _, of)| of != process),
+            Event::Killed { process } => self.waiting.retain(|_, waiting| waiting.process != *process),
             Event::Fault { kind, begins: true, .. } if kind.loses_writes() || *kind == Kind::Delete => {
                 self.closed.clear();
                 self.open.clear();
+                self.waiting.values_mut().for_each(|waiting| waiting.ended = None);
             }
             // A wait may see the count of the former master.
             Event::Apart(executed) => {
                 if let Event::Executed { name, .. } = &**executed {
                     self.closed.remove(name);
                     self.open.remove(name);
+                    let waiting = self.waiting.values_mut().filter(|waiting| waiting.name == *name);
+                    waiting.for_each(|waiting| waiting.ended = None);
                 }
             }
             Event::Executed { verb, name, wire, before, after, .. }
@@ -63,6 +98,9 @@ impl Invariant for Latch {
                 let (was_open, is_open) = (is_open(before), is_open(after));
                 if was_open || is_open {
                     self.closed.remove(name);
+                }
+                if is_open && !was_open {
+                    self.round_ended(name, view);
                 }
                 if is_open {
                     self.open.entry(Arc::clone(name)).or_insert((view.now, !was_open));
@@ -78,19 +116,33 @@ impl Invariant for Latch {
 
     /// K4: no wait outlasts zero by more than the polling interval.
     fn check_time(&mut self, view: &View) -> Result<(), String> {
-        let trip = view.plan.latency_max * 12 + Duration::from_millis(40);
-        for (op, (name, since, process)) in &self.waiting {
-            let Some((open, told)) = self.open.get(name).filter(|(open, _)| open >= since) else { continue };
-            let took = view.now - *open;
-            let behind = took + Duration::from_secs(2) + view.plan.timeout;
-            let within =
-                if *told && view.has_wake_ups_for(behind) { trip } else { trip + view.plan.poll_interval };
-            let disturbed = !view.is_quiet_for(behind) || !view.paused_since(*process, *since).is_zero();
-            if took > within && !disturbed {
-                return Err(format!("K4: {name} has been zero for {took:?}, and op {} still waits", op.0));
+        for (op, waiting) in &self.waiting {
+            let Waiting { name, since, ended, .. } = waiting;
+            let open = self.open.get(name).filter(|(open, _)| open >= since);
+            let Some((ended, told)) = ended.map(|ended| (ended, true)).or(open.copied()) else { continue };
+            let took = view.now - ended;
+            let polls = !told || !view.has_wake_ups_for(took + settling(view));
+            let within = trip(view) + if polls { view.plan.poll_interval } else { Duration::ZERO };
+            if took > within && waiting.is_undisturbed_for(view, took) {
+                return Err(format!(
+                    "K4: the round of {name} ended {took:?} ago, and op {} still waits",
+                    op.0
+                ));
             }
         }
         Ok(())
+    }
+}
+
+impl Latch {
+    /// Notes the end of a round for the waiters that have certainly been refused in it.
+    fn round_ended(&mut self, name: &Arc<str>, view: &View) {
+        for waiting in self.waiting.values_mut().filter(|waiting| waiting.name == *name) {
+            let waits_for = view.now - waiting.since;
+            if waits_for > trip(view) && waiting.is_undisturbed_for(view, waits_for) {
+                waiting.ended.get_or_insert(view.now);
+            }
+        }
     }
 }
 

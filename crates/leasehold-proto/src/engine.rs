@@ -44,6 +44,7 @@ mod inventory;
 mod keep_alive;
 mod keys;
 mod min_hold;
+mod noting;
 mod operation;
 mod operations;
 mod place;
@@ -91,10 +92,9 @@ pub use facts::{Detail, Fact, GrantedBy, Told};
 use hold::ServerHold;
 use holds::Holds;
 pub use interface::{
-    AcquireFailure, Action, CloseReport, EnsureFailure, Event, Grant, LostReason, OperationFailure, Outcome,
-    ReleaseFailure, Request, Wait,
+    AcquireFailure, Action, CloseReport, EnsureFailure, Event, Grant, HoldInfo, LostReason, OperationFailure,
+    Outcome, ReleaseFailure, Request, Wait, WaitInfo,
 };
-pub use inventory::{HoldInfo, WaitInfo};
 use keys::{PlaceId, Side};
 use operations::Operations;
 use place::Places;

@@ -6,6 +6,7 @@
 pub(crate) mod connect;
 mod health;
 pub(crate) mod installed;
+pub(crate) mod rows;
 mod servers;
 
 use std::borrow::Cow;
@@ -13,7 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use health::{Health, HeldLock, Holds, ServerState, WaitingAcquire, Waits};
+pub use health::{Health, Holds, ServerState, Waits};
 use leasehold_proto::Owner;
 #[cfg(any(feature = "unstable-store", feature = "embedded"))]
 use leasehold_proto::StoreError;
@@ -23,6 +24,7 @@ use leasehold_proto::engine::{Event, Outcome};
 pub use leasehold_store::ShardedPubsub;
 #[cfg(any(feature = "unstable-store", feature = "embedded"))]
 use leasehold_store::{Runtime, Store};
+pub use rows::{HeldLock, WaitingAcquire};
 
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
 use crate::client::connect::Tls;

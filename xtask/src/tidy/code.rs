@@ -114,8 +114,7 @@ fn words(source: &Source) -> Vec<String> {
     if source.path.starts_with("bench/peers/") {
         return Vec::new();
     }
-    const FORBIDDEN: [(&str, &str); 5] = [
-        ("patience", "wait"),
+    const FORBIDDEN: [(&str, &str); 4] = [
         ("heartbeat", "watchdog or renew"),
         ("ttl", "lease or remaining"),
         ("gc", "undo"),

@@ -11,13 +11,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::Engine;
-use super::hold::{Cause, Guard, ServerHold};
 use super::interface::{AcquireFailure, Grant, LostReason, Outcome, ReleaseFailure};
-use super::keys::Number;
 use crate::id::{CallId, Id};
 use crate::moment::Moment;
-use crate::outcome::{StoreError, StoreErrorKind, Verb};
+use crate::outcome::{StoreErrorKind, Verb};
 use crate::subject::Subject;
 
 /// The most waiters whose patience one step looks at.
@@ -209,7 +206,7 @@ struct Asked {
 }
 
 impl Facts {
-    fn new(patience: Duration, detail: Detail) -> Self {
+    pub(super) fn new(patience: Duration, detail: Detail) -> Self {
         Self {
             facts: Vec::new(),
             detail,
@@ -227,6 +224,22 @@ impl Facts {
         if self.next_patience() <= now {
             self.patience_due();
         }
+    }
+
+    pub(super) const fn now(&self) -> Moment {
+        self.now
+    }
+
+    pub(super) fn push(&mut self, fact: Fact) {
+        self.facts.push(fact);
+    }
+
+    pub(super) fn take(&mut self, into: &mut Vec<Fact>) {
+        into.append(&mut self.facts);
+    }
+
+    pub(super) fn knows(&self, ticket: Id) -> bool {
+        self.tickets.contains_key(&ticket)
     }
 
     pub(super) fn tells_all(&self) -> bool {
@@ -264,7 +277,7 @@ impl Facts {
     }
 
     /// Tells once that a ticket waits.
-    fn waits(&mut self, ticket: Id) {
+    pub(super) fn waits(&mut self, ticket: Id) {
         let until = self.now + self.patience;
         let Some(asked) = self.tickets.get_mut(&ticket).filter(|asked| !asked.told.waiting) else { return };
         (asked.told.waiting, asked.until) = (true, until);
@@ -338,130 +351,6 @@ impl Facts {
             }
             Outcome::Acquired(Err(failure)) => self.not_acquired(ticket, Some(failure)),
             _ => {}
-        }
-    }
-}
-
-impl Engine {
-    /// Begins to note facts, which [`take_facts`](Self::take_facts) returns. A name that is waited for longer than the
-    /// patience has a fact of its own, once in each such time.
-    pub fn observe(&mut self, patience: Duration, detail: Detail) {
-        self.cx.facts = Some(Box::new(Facts::new(patience, detail)));
-    }
-
-    /// Moves the facts since the last call to the end of this list, in their order.
-    pub fn take_facts(&mut self, into: &mut Vec<Fact>) {
-        self.cx.note(|facts| into.append(&mut facts.facts));
-    }
-
-    /// Notes a request.
-    pub(super) fn note_asked(&mut self, ticket: Id, subject: &Subject) {
-        self.cx.note(|facts| {
-            if facts.tells_all() {
-                facts.asked(ticket, subject, facts.now);
-            }
-        });
-    }
-
-    /// Notes the request of an acquire that waits or fails, if it is not known yet, as where only what is rare is told.
-    pub(super) fn note_known(&mut self, ticket: Id) {
-        if let Some(facts) = &mut self.cx.facts
-            && !facts.tickets.contains_key(&ticket)
-            && let Some(super::ticket::Ticket::Acquire(acquire)) = self.tickets.get(ticket)
-        {
-            facts.asked(ticket, &self.places.get(acquire.place).subject(acquire.recipe()), acquire.since);
-        }
-    }
-
-    /// Notes a fact about a server hold, if facts of this detail are told.
-    fn note(
-        &mut self,
-        number: Number,
-        detail: Detail,
-        fact: impl FnOnce(&ServerHold, Subject, Moment) -> Fact,
-    ) {
-        let told = self.cx.facts.as_ref().filter(|facts| facts.tells_all() || detail == Detail::Rare);
-        let Some(now) = told.map(|facts| facts.now) else { return };
-        let Some(hold) = self.holds.get(number) else { return };
-        let fact = fact(hold, self.subject_of(hold), now);
-        if let Some(facts) = &mut self.cx.facts {
-            facts.facts.push(fact);
-        }
-    }
-
-    /// Notes that a waiter waits.
-    pub(super) fn note_waiting(&mut self, ticket: Id) {
-        self.note_known(ticket);
-        self.cx.note(|facts| facts.waits(ticket));
-    }
-
-    /// Notes that the first waiter of a queue waits.
-    pub(super) fn note_first_waits(&mut self, queue: super::keys::QueueId) {
-        if self.cx.facts.is_some()
-            && let Some((first, _)) = self.first_waiter(queue)
-        {
-            self.note_waiting(first);
-        }
-    }
-
-    /// Notes the end of a claimed hold that was not lost.
-    pub(super) fn note_released(&mut self, number: Number, guard: &Guard, detached: bool) {
-        self.note(number, Detail::All, |_, subject, now| Fact::Released {
-            subject,
-            hold: guard.id,
-            held: now.since(guard.since),
-            detached,
-        });
-    }
-
-    /// Notes the loss of the claimed holds among these guards.
-    pub(super) fn note_lost<'a>(
-        &mut self,
-        number: Number,
-        reason: LostReason,
-        guards: impl Iterator<Item = &'a Guard>,
-    ) {
-        if self.cx.facts.is_none() {
-            return;
-        }
-        for guard in guards {
-            self.note(number, Detail::Rare, |hold, subject, now| {
-                let (held, late) = (now.since(guard.since), now.since(hold.valid_until));
-                Fact::Lost { subject, hold: guard.id, held, reason, late }
-            });
-        }
-    }
-
-    /// Notes that a renewal, sent at this time, was confirmed.
-    pub(super) fn note_renewed(&mut self, number: Number, sent_at: Moment) {
-        self.note(number, Detail::All, |hold, subject, now| {
-            let left = (hold.remaining(now), hold.lease().duration());
-            Fact::Renewed { subject, left, took: now.since(sent_at) }
-        });
-    }
-
-    /// Notes that a renewal has failed.
-    pub(super) fn note_not_renewed(&mut self, number: Number, error: &StoreError) {
-        self.note(number, Detail::Rare, |hold, subject, now| {
-            let guard = hold.guards.iter().next().map_or(Id(0), |guard| guard.id);
-            let left = (hold.remaining(now), hold.lease().duration());
-            let failures = hold.renew_failures.into();
-            Fact::NotRenewed { subject, hold: guard, left, failures, error: error.kind }
-        });
-    }
-
-    /// Notes that a release is not confirmed.
-    pub(super) fn note_unconfirmed(&mut self, number: Number, failure: &ReleaseFailure) {
-        self.note(number, Detail::Rare, |_, subject, _| Fact::Unconfirmed {
-            subject,
-            failure: failure.clone(),
-        });
-    }
-
-    /// Notes that an undo has begun, or has ended.
-    pub(super) fn note_undone(&mut self, number: Number, cause: Cause, settled: bool) {
-        if cause != Cause::Release {
-            self.note(number, Detail::All, |_, subject, _| Fact::Undone { subject, settled });
         }
     }
 }

@@ -268,6 +268,30 @@ pub struct CloseReport {
     pub unconfirmed: u64,
 }
 
+/// A claimed hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HoldInfo {
+    /// What is held.
+    pub subject: Subject,
+    /// The owner on the server.
+    pub wire: WireOwner,
+    /// The time from which the hold counts.
+    pub since: Moment,
+    /// The validity that is left, zero if the hold is lost.
+    pub remaining: Duration,
+    /// The fencing token, if there is one.
+    pub token: Option<u64>,
+}
+
+/// An acquire that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitInfo {
+    /// What it waits for.
+    pub subject: Subject,
+    /// The time of the request.
+    pub since: Moment,
+}
+
 /// The reason for the loss of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -3,38 +3,11 @@
 //! Invariant: reading changes nothing. Each question is about one id, so a caller that asks for all of them can let others
 //! have the engine in between.
 
-use std::time::Duration;
-
 use super::Engine;
+use super::interface::{HoldInfo, WaitInfo};
 use super::ticket::Ticket;
 use crate::id::Id;
 use crate::moment::Moment;
-use crate::owner::WireOwner;
-use crate::subject::Subject;
-
-/// A claimed hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HoldInfo {
-    /// What is held.
-    pub subject: Subject,
-    /// The owner on the server.
-    pub wire: WireOwner,
-    /// The time from which the hold counts.
-    pub since: Moment,
-    /// The validity that is left, zero if the hold is lost.
-    pub remaining: Duration,
-    /// The fencing token, if there is one.
-    pub token: Option<u64>,
-}
-
-/// An acquire that waits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WaitInfo {
-    /// What it waits for.
-    pub subject: Subject,
-    /// The time of the request.
-    pub since: Moment,
-}
 
 impl Engine {
     /// Returns what is known of a claimed hold.

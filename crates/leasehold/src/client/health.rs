@@ -9,6 +9,7 @@ use std::time::Duration;
 use leasehold_proto::engine::Id;
 
 use super::Client;
+use super::rows::{HeldLock, WaitingAcquire};
 use crate::runtime::shared::Handle;
 
 /// The time after which a driver that has something to do and does not turn counts as stuck.
@@ -76,50 +77,6 @@ impl Health {
             ServerState::Failing(since) => self.is_alive() && since < self.patience,
             ServerState::Closed => false,
         }
-    }
-}
-
-/// A hold of a client. See [`Client::holds`].
-#[derive(Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct HeldLock {
-    /// The name, as the program writes it.
-    pub name: String,
-    /// The kind, such as `fair lock`.
-    pub kind: &'static str,
-    /// The owner as the server knows it.
-    pub owner: String,
-    /// The time that it has been held.
-    pub held: Duration,
-    /// The validity that is left, zero if it is lost.
-    pub remaining: Duration,
-    /// The fencing token, if the lock has tokens.
-    pub token: Option<u64>,
-}
-
-/// An acquire of a client that waits, or is on its way. See [`Client::waits`].
-#[derive(Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct WaitingAcquire {
-    /// The name, as the program writes it.
-    pub name: String,
-    /// The kind, such as `fair lock`.
-    pub kind: &'static str,
-    /// The time since its first poll.
-    pub waited: Duration,
-}
-
-impl fmt::Debug for HeldLock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, kind, owner, held, remaining, .. } = self;
-        write!(f, "{kind} {name} of {owner}, held for {held:?}, {remaining:?} left")
-    }
-}
-
-impl fmt::Debug for WaitingAcquire {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, kind, waited } = self;
-        write!(f, "{kind} {name}, waited for {waited:?}")
     }
 }
 

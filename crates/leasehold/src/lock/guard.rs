@@ -311,6 +311,11 @@ impl Guard {
         &self.handle
     }
 
+    /// Returns the kind of what is held.
+    pub(crate) const fn subject_kind(&self) -> SubjectKind {
+        self.kind
+    }
+
     /// Returns the fencing token, if the kind has tokens.
     pub(crate) const fn token(&self) -> Option<u64> {
         self.grant.token

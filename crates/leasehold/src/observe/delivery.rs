@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use leasehold_proto::recipe::Holders;
-use leasehold_proto::{ClientId, engine};
+use leasehold_proto::{ClientId, Moment, engine};
 
 use super::fact::What;
 use super::observers::Observers;
@@ -42,7 +42,8 @@ struct Queue {
 
 impl Observers {
     /// Tells facts: on this thread if it is a caller's, or through the queue if it is the driver.
-    pub(crate) fn deliver(self: &Arc<Self>, facts: Vec<engine::Fact>, by_driver: bool) {
+    pub(crate) fn deliver(self: &Arc<Self>, facts: Vec<engine::Fact>, (now, by_driver): (Moment, bool)) {
+        self.note_time(now);
         if by_driver {
             self.queue(Facts::OfEngine(facts));
         } else {

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use leasehold_proto::engine::{self, AcquireFailure, Told};
-use leasehold_proto::{FreeWithin, StoreErrorKind, Verb};
-
-use crate::LostReason;
+use leasehold_proto::engine::{self, AcquireFailure, LostReason, Told};
+use leasehold_proto::{FreeWithin, Moment, StoreErrorKind, Verb};
 
 /// Something that a client has decided.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +17,8 @@ pub struct Fact<'a> {
     pub group: Option<&'a str>,
     /// The number of facts that this client has dropped since it began, because an observer stood still.
     pub dropped: u64,
+    /// The time of the client's clock at which it was told.
+    pub(crate) at: Moment,
     /// The decision.
     pub what: What<'a>,
 }

@@ -4,8 +4,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use leasehold_proto::Moment;
 use tracing::subscriber::NoSubscriber;
 use tracing::{Dispatch, Level, dispatcher, event};
 
@@ -28,7 +29,7 @@ pub(super) struct Log {
 
 /// When a message was logged, and how many more there were since.
 struct Told {
-    at: Instant,
+    at: Moment,
     suppressed: u64,
 }
 
@@ -60,7 +61,7 @@ impl Log {
         let (name, kind) = (fact.name.unwrap_or_default(), fact.kind.unwrap_or_default());
         match fact.what {
             What::Patient { waited, holder, is_own, .. } => {
-                self.once("waiting for long", name, |suppressed| {
+                self.once("waiting for long", (fact.at, name), |suppressed| {
                     event!(
                         target: "leasehold::acquire",
                         Level::WARN,
@@ -85,7 +86,7 @@ impl Log {
                     "lock ended by its own terms"
                 );
             }
-            What::Lost { held, reason, late } => self.once("lock lost", name, |suppressed| {
+            What::Lost { held, reason, late } => self.once("lock lost", (fact.at, name), |suppressed| {
                 event!(
                     target: "leasehold::hold",
                     Level::WARN,
@@ -99,7 +100,7 @@ impl Log {
                 );
             }),
             What::NotRenewed { left, failures, error } if left < LATE => {
-                self.once("renewal late", name, |suppressed| {
+                self.once("renewal late", (fact.at, name), |suppressed| {
                     event!(
                         target: "leasehold::hold",
                         Level::WARN,
@@ -124,7 +125,7 @@ impl Log {
                 "renewal failed, and is tried again"
             ),
             What::NotAcquired { waited, outcome, free_within: Some(free_within), .. } => {
-                self.once("outcome unknown", name, |suppressed| {
+                self.once("outcome unknown", (fact.at, name), |suppressed| {
                     event!(
                         target: "leasehold::acquire",
                         Level::WARN,
@@ -139,7 +140,7 @@ impl Log {
                 });
             }
             What::Unconfirmed { free_within, error } => {
-                self.once("release not confirmed", name, |suppressed| {
+                self.once("release not confirmed", (fact.at, name), |suppressed| {
                     event!(
                         target: "leasehold::hold",
                         Level::WARN,
@@ -232,13 +233,11 @@ impl Log {
     }
 
     /// Logs a message about a name, unless it was logged a short time ago. The next one then says how many there were.
-    fn once(&self, message: &'static str, name: &str, log: impl FnOnce(u64)) {
-        #[expect(clippy::disallowed_methods, reason = "it decides nothing but whether a line is logged")]
-        let now = Instant::now();
+    fn once(&self, message: &'static str, (now, name): (Moment, &str), log: impl FnOnce(u64)) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (message, name.to_owned());
         let suppressed = match told.get_mut(&key) {
-            Some(last) if now.duration_since(last.at) < AGAIN_AFTER => {
+            Some(last) if now.since(last.at) < AGAIN_AFTER => {
                 last.suppressed += 1;
                 return;
             }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use leasehold_proto::engine::{self, Detail, Subject};
 use leasehold_proto::recipe::Holders;
-use leasehold_proto::{ClientId, Engine, FreeWithin};
+use leasehold_proto::{ClientId, Engine, FreeWithin, Moment};
 
 use super::fact::{Fact, Outcome, What};
 use super::{Observer, groups};
@@ -51,6 +51,8 @@ pub(crate) struct Observers {
     defaults: Defaults,
     /// The number of facts that were dropped, because an observer stood still.
     dropped: AtomicU64,
+    /// The time of the last facts, in nanoseconds of the client's clock.
+    now: AtomicU64,
 }
 
 struct Entry {
@@ -76,6 +78,7 @@ impl Observers {
             group_by: setup.group_by,
             defaults: defaults.clone(),
             dropped: AtomicU64::new(0),
+            now: AtomicU64::new(0),
         }))
     }
 
@@ -92,6 +95,14 @@ impl Observers {
     /// Returns the number of facts that were dropped.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn note_time(&self, now: Moment) {
+        self.now.store(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    fn at(&self) -> Moment {
+        Moment::from_nanos(self.now.load(Ordering::Relaxed))
     }
 
     pub(super) fn drop_facts(&self, many: usize) {
@@ -179,11 +190,18 @@ impl Observers {
         let name = self.defaults.as_written(&subject.name);
         let group = (self.group_by)(name);
         let (name, kind, group) = (Some(name), Some(subject.recipe.kind), Some(&*group));
-        self.tell_all(&Fact { name, kind, group, dropped: self.dropped(), what });
+        self.tell_all(&Fact { name, kind, group, dropped: self.dropped(), at: self.at(), what });
     }
 
     pub(super) fn about_none(&self, what: What<'_>) {
-        self.tell_all(&Fact { name: None, kind: None, group: None, dropped: self.dropped(), what });
+        self.tell_all(&Fact {
+            name: None,
+            kind: None,
+            group: None,
+            dropped: self.dropped(),
+            at: self.at(),
+            what,
+        });
     }
 
     fn tell_all(&self, fact: &Fact<'_>) {

@@ -5,14 +5,14 @@
 
 use std::future::Future;
 
+use leasehold_proto::WireOwner;
 use leasehold_proto::engine::Outcome;
 #[cfg(feature = "tracing")]
 use tracing::{Instrument, debug_span, field::Empty};
 
 #[cfg(feature = "tracing")]
 use super::fact;
-use crate::error::Forked;
-use crate::lock::Guard;
+use crate::error::{Forked, SubjectKind};
 
 /// Awaits the outcome of an acquire in a span of its own. A span without an outcome is that of a dropped future.
 #[cfg(feature = "tracing")]
@@ -49,20 +49,24 @@ pub(crate) fn acquiring<F: Future<Output = Result<Outcome, Forked>>>(
 
 /// Runs the body of a section in a span of its own.
 #[cfg(feature = "tracing")]
-pub(crate) fn in_section<F: Future>(guard: &Guard, body: F) -> impl Future<Output = F::Output> {
+pub(crate) fn in_section<F: Future>(
+    (kind, name): (SubjectKind, &str),
+    (owner, token): (WireOwner, Option<u64>),
+    body: F,
+) -> impl Future<Output = F::Output> {
     let span = debug_span!(
         target: "leasehold::hold",
         "leasehold.section",
-        lock.name = guard.name(),
-        lock.kind = %guard.subject().kind,
-        lock.token = guard.token(),
-        lock.owner = %guard.wire_owner(),
+        lock.name = name,
+        lock.kind = %kind,
+        lock.token = token,
+        lock.owner = %owner,
     );
     body.instrument(span)
 }
 
 /// Runs the body of a section.
 #[cfg(not(feature = "tracing"))]
-pub(crate) fn in_section<F: Future>(_: &Guard, body: F) -> F {
+pub(crate) fn in_section<F: Future>(_: (SubjectKind, &str), _: (WireOwner, Option<u64>), body: F) -> F {
     body
 }

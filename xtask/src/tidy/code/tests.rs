@@ -65,7 +65,7 @@ fn sleeps_are_found_in_tests() {
 
 #[test]
 fn forbidden_words_are_found_as_parts_of_names() {
-    let source = "let patience = 1;\nfn key_ttl() {}\nstruct GcTask;\nconst TTL: u8 = 1;\npttl();\n// rollback\n\
+    let source = "let heartbeat = 1;\nfn key_ttl() {}\nstruct GcTask;\nconst TTL: u8 = 1;\npttl();\n// rollback\n\
                   let x = \"ttl\";\nenum LeaseTtl {}\n";
     assert_eq!(lines(words, LOCK, source), [1, 2, 3, 4, 8]);
     assert!(lines(words, "bench/peers/rust/rlock/src/main.rs", source).is_empty());

@@ -9,7 +9,7 @@ use leasehold_proto::Moment;
 use leasehold_proto::engine::{Id, Subject};
 
 use super::{Shared, State};
-use crate::client::{HeldLock, WaitingAcquire};
+use crate::client::rows::{HeldLock, WaitingAcquire};
 use crate::runtime::pulse::Trips;
 
 /// The rows that are read while the state is locked.

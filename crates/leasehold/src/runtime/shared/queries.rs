@@ -1,0 +1,97 @@
+//! Queries: calls in which the engine has no part, and futures that run on the driver's thread.
+//!
+//! Invariant: a query changes nothing that the engine knows.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Context;
+
+use futures_util::future::BoxFuture;
+use leasehold_proto::engine::Fact;
+use leasehold_proto::recipe::reentrant::holders;
+use leasehold_proto::recipe::{Holders, Holding};
+use leasehold_proto::{Applied, Call, Reply, StoreError, StoreErrorKind, Verb};
+use tokio::sync::oneshot;
+
+use super::{Command, Effects, Shared, State};
+use crate::error::{Forked, InspectErrorKind};
+
+impl Shared {
+    /// Runs a future on the driver's thread, until it or the client ends.
+    pub(crate) fn spawn(&self, future: BoxFuture<'static, ()>) -> Result<(), Forked> {
+        let mut state = self.enter()?;
+        if !state.ended {
+            state.commands.push(Command::Spawn(future));
+        }
+        self.leave(state, Effects::default());
+        Ok(())
+    }
+
+    /// Sends a call in which the engine has no part.
+    async fn send_query(&self, call: Call) -> Result<Option<Result<Reply, StoreError>>, Forked> {
+        let (reply_to, mut reply) = oneshot::channel();
+        let wait = self.next_id();
+        {
+            let mut state = self.enter()?;
+            if state.engine.is_closed() {
+                return Ok(None);
+            }
+            state.commands.push(Command::Query(call, reply_to));
+            self.leave(state, Effects::default());
+        }
+        poll_fn(|cx| {
+            self.check_process()?;
+            let watched = self.watched(wait, cx.waker())?;
+            let mut cx = Context::from_waker(watched.as_ref().unwrap_or(cx.waker()));
+            Pin::new(&mut reply).poll(&mut cx).map(|answer| Ok(answer.ok()))
+        })
+        .await
+    }
+
+    /// Sends a call in which the engine has no part, and reads its reply.
+    pub(crate) async fn query<T>(
+        &self,
+        call: Call,
+        read: impl FnOnce(&Reply) -> Option<T>,
+    ) -> Result<T, InspectErrorKind> {
+        let (verb, key) = (call.verb(), call.subject());
+        let answer = self.send_query(call).await?.ok_or(InspectErrorKind::Closed)?;
+        let malformed = || StoreError::new(StoreErrorKind::Malformed, verb, key, Applied::Unknown);
+        let read = answer.and_then(|reply| read(&reply).ok_or_else(malformed));
+        Ok(read.map_err(surely_untouched)?)
+    }
+}
+
+impl State {
+    /// Asks the server who holds what was waited for too long. The fact is told with the answer.
+    pub(super) fn ask_holders(&mut self, effects: &mut Effects) {
+        let Some(observers) = self.observers.as_ref().filter(|_| !effects.facts.is_empty()) else { return };
+        for patient in effects.facts.extract_if(.., |fact| has_holders(fact)) {
+            let Fact::Patient { subject, .. } = &patient else { continue };
+            let (reply_to, reply) = oneshot::channel();
+            self.commands.push(Command::Query(holders(&subject.name), reply_to));
+            let (observers, own) = (Arc::clone(observers), self.engine.client());
+            self.commands.push(Command::Spawn(Box::pin(async move {
+                let reply = reply.await.ok().and_then(Result::ok);
+                let holders = reply.and_then(|reply| Holders::read(&reply)).unwrap_or_default();
+                observers.patient(patient, holders, own);
+            })));
+        }
+    }
+}
+
+/// Returns true if the server can tell who holds what a waiter waits for.
+fn has_holders(fact: &Fact) -> bool {
+    let Fact::Patient { subject, .. } = fact else { return false };
+    matches!(subject.recipe.holding, Holding::Exclusive | Holding::Shared)
+}
+
+/// Marks the error of an inspect or a forced release as certainly not applied where that is true. An inspect writes
+/// nothing, and a forced release refuses a key of another type before it writes.
+fn surely_untouched(error: StoreError) -> StoreError {
+    match (error.during, error.kind) {
+        (Verb::Inspect, _) | (Verb::ForceRelease, StoreErrorKind::WrongType) => error.not_applied(),
+        _ => error,
+    }
+}

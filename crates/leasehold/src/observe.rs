@@ -50,21 +50,6 @@ mod observers;
 mod spans;
 
 pub use delivery::QUEUE_MAX;
-pub use fact::{Fact, GrantedBy, Outcome, What};
+pub use fact::{Fact, GrantedBy, Observer, Outcome, What};
 pub(crate) use observers::{Observers, Setup};
 pub(crate) use spans::{acquiring, in_section};
-
-/// Something that is told the facts of a client.
-///
-/// # Panics
-/// An observer that panics is told nothing more. The client goes on.
-pub trait Observer: Send + Sync + 'static {
-    /// Takes note of a fact. It may be called on any thread, and on several at once.
-    fn fact(&self, fact: &Fact<'_>);
-}
-
-impl<O: Observer + ?Sized> Observer for std::sync::Arc<O> {
-    fn fact(&self, fact: &Fact<'_>) {
-        (**self).fact(fact);
-    }
-}

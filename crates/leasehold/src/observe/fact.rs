@@ -1,9 +1,24 @@
-//! The facts that observers are told.
+//! Observers, and the facts that they are told.
 
 use std::time::Duration;
 
 use leasehold_proto::engine::{self, AcquireFailure, LostReason, Told};
 use leasehold_proto::{FreeWithin, Moment, StoreErrorKind, Verb};
+
+/// Something that is told the facts of a client.
+///
+/// # Panics
+/// An observer that panics is told nothing more. The client goes on.
+pub trait Observer: Send + Sync + 'static {
+    /// Takes note of a fact. It may be called on any thread, and on several at once.
+    fn fact(&self, fact: &Fact<'_>);
+}
+
+impl<O: Observer + ?Sized> Observer for std::sync::Arc<O> {
+    fn fact(&self, fact: &Fact<'_>) {
+        (**self).fact(fact);
+    }
+}
 
 /// Something that a client has decided.
 #[derive(Clone, Copy, Debug)]

@@ -10,8 +10,7 @@ use leasehold_proto::Moment;
 use tracing::subscriber::NoSubscriber;
 use tracing::{Dispatch, Level, dispatcher, event};
 
-use super::Observer;
-use super::fact::{Fact, What};
+use super::fact::{Fact, Observer, What};
 
 /// The time in which a message about one name is logged once.
 const AGAIN_AFTER: Duration = Duration::from_secs(10);

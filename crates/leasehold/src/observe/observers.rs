@@ -11,8 +11,10 @@ use leasehold_proto::engine::{self, Detail, Subject};
 use leasehold_proto::recipe::Holders;
 use leasehold_proto::{ClientId, Engine, FreeWithin, Moment};
 
-use super::fact::{Fact, Outcome, What};
-use super::{Observer, groups};
+use super::fact::{Fact, Observer, Outcome, What};
+use super::groups;
+#[cfg(feature = "tracing")]
+use super::log::Log;
 use crate::defaults::Defaults;
 
 /// The wait after which a name has a fact of its own, unless the user sets another one.
@@ -64,7 +66,7 @@ struct Entry {
 impl Observers {
     /// Returns the observers of a client with these settings, if it has any.
     pub(crate) fn new(setup: &Setup, defaults: &Defaults) -> Option<Arc<Self>> {
-        let (own, detail) = built_in::observer();
+        let (own, detail) = built_in();
         let detail = if setup.observers.is_empty() { detail } else { Detail::All };
         let observers: Vec<_> = setup.observers.iter().cloned().chain(own).collect();
         if observers.is_empty() {
@@ -219,23 +221,14 @@ fn part((left, lease): (Duration, Duration)) -> f64 {
     if lease.is_zero() { 0.0 } else { (left.as_secs_f64() / lease.as_secs_f64()).min(1.0) }
 }
 
-/// The observer that each client has if the feature `tracing` is on.
-mod built_in {
-    use std::sync::Arc;
+/// Returns the observer that each client has if the feature `tracing` is on, and the facts that it wants.
+#[cfg(feature = "tracing")]
+fn built_in() -> (Option<Arc<dyn Observer>>, Detail) {
+    let detail = if Log::wants_all() { Detail::All } else { Detail::Rare };
+    (Some(Arc::new(Log::default())), detail)
+}
 
-    use leasehold_proto::engine::Detail;
-
-    use super::super::Observer;
-
-    #[cfg(feature = "tracing")]
-    pub(super) fn observer() -> (Option<Arc<dyn Observer>>, Detail) {
-        use super::super::log::Log;
-        let detail = if Log::wants_all() { Detail::All } else { Detail::Rare };
-        (Some(Arc::new(Log::default())), detail)
-    }
-
-    #[cfg(not(feature = "tracing"))]
-    pub(super) fn observer() -> (Option<Arc<dyn Observer>>, Detail) {
-        (None, Detail::Rare)
-    }
+#[cfg(not(feature = "tracing"))]
+fn built_in() -> (Option<Arc<dyn Observer>>, Detail) {
+    (None, Detail::Rare)
 }

@@ -6,6 +6,7 @@
 pub(crate) mod connect;
 mod health;
 pub(crate) mod installed;
+mod report;
 pub(crate) mod rows;
 mod servers;
 
@@ -14,7 +15,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use health::{Health, Holds, ServerState, Waits};
 use leasehold_proto::Owner;
 #[cfg(any(feature = "unstable-store", feature = "embedded"))]
 use leasehold_proto::StoreError;
@@ -24,6 +24,7 @@ use leasehold_proto::engine::{Event, Outcome};
 pub use leasehold_store::ShardedPubsub;
 #[cfg(any(feature = "unstable-store", feature = "embedded"))]
 use leasehold_store::{Runtime, Store};
+pub use report::{Health, Holds, ServerState, Waits};
 pub use rows::{HeldLock, WaitingAcquire};
 
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]

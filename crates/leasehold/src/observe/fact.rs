@@ -33,6 +33,7 @@ pub struct Fact<'a> {
     /// The number of facts that this client has dropped since it began, because an observer stood still.
     pub dropped: u64,
     /// The time of the client's clock at which it was told.
+    #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "only the log asks for the time"))]
     pub(crate) at: Moment,
     /// The decision.
     pub what: What<'a>,

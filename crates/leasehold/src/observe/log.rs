@@ -57,7 +57,21 @@ impl Log {
     }
 
     fn log(&self, fact: &Fact<'_>) {
-        let (name, kind) = (fact.name.unwrap_or_default(), fact.kind.unwrap_or_default());
+        let names = (fact.name.unwrap_or_default(), fact.kind.unwrap_or_default());
+        match fact.what {
+            What::Patient { .. } | What::NotAcquired { free_within: Some(_), .. } => {
+                self.log_wait(fact, names);
+            }
+            What::Lost { .. } | What::NotRenewed { .. } | What::Unconfirmed { .. } => {
+                self.log_hold(fact, names);
+            }
+            What::PlainText { .. } | What::MissingReplicas { .. } => Self::log_connection(fact),
+            _ => Self::log_detail(fact, names),
+        }
+    }
+
+    /// Logs a wait that an operator may want to end, or whose end nobody knows.
+    fn log_wait(&self, fact: &Fact<'_>, (name, kind): (&str, &str)) {
         match fact.what {
             What::Patient { waited, holder, is_own, .. } => {
                 self.once("waiting for long", (fact.at, name), |suppressed| {
@@ -72,8 +86,30 @@ impl Log {
                         suppressed,
                         "waiting for long"
                     );
-                })
+                });
             }
+            What::NotAcquired { waited, outcome, free_within: Some(free_within), .. } => {
+                self.once("outcome unknown", (fact.at, name), |suppressed| {
+                    event!(
+                        target: "leasehold::acquire",
+                        Level::WARN,
+                        lock.name = name,
+                        lock.kind = kind,
+                        lock.outcome = outcome.label(),
+                        lock.waited_ms = millis(waited),
+                        lock.free_within = %free_within,
+                        suppressed,
+                        "outcome unknown: the server may have granted the lock, and the client undoes it"
+                    );
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// Logs a hold that ends, or is about to, other than its holder wants.
+    fn log_hold(&self, fact: &Fact<'_>, (name, kind): (&str, &str)) {
+        match fact.what {
             What::Lost { held, reason, .. } if reason.is_by_own_terms() => {
                 event!(
                     target: "leasehold::hold",
@@ -123,21 +159,6 @@ impl Log {
                 error.r#type = %error,
                 "renewal failed, and is tried again"
             ),
-            What::NotAcquired { waited, outcome, free_within: Some(free_within), .. } => {
-                self.once("outcome unknown", (fact.at, name), |suppressed| {
-                    event!(
-                        target: "leasehold::acquire",
-                        Level::WARN,
-                        lock.name = name,
-                        lock.kind = kind,
-                        lock.outcome = outcome.label(),
-                        lock.waited_ms = millis(waited),
-                        lock.free_within = %free_within,
-                        suppressed,
-                        "outcome unknown: the server may have granted the lock, and the client undoes it"
-                    );
-                });
-            }
             What::Unconfirmed { free_within, error } => {
                 self.once("release not confirmed", (fact.at, name), |suppressed| {
                     event!(
@@ -150,8 +171,14 @@ impl Log {
                         suppressed,
                         "release not confirmed: the client repeats it"
                     );
-                })
+                });
             }
+            _ => {}
+        }
+    }
+
+    fn log_connection(fact: &Fact<'_>) {
+        match fact.what {
             What::PlainText { server } => event!(
                 target: "leasehold::connection",
                 Level::WARN,
@@ -166,12 +193,12 @@ impl Log {
                 wanted,
                 "replicas are missing, so locks count with those that are connected, and a failover can lose them"
             ),
-            _ => Self::log_detail(fact, name, kind),
+            _ => {}
         }
     }
 
     /// Logs what happens all the time.
-    fn log_detail(fact: &Fact<'_>, name: &str, kind: &str) {
+    fn log_detail(fact: &Fact<'_>, (name, kind): (&str, &str)) {
         match fact.what {
             What::Waiting => {
                 event!(

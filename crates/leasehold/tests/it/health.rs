@@ -73,8 +73,8 @@ async fn the_holder_of_each_kind_of_lock_is_told() {
     let holder = other.lock("job").holder().await.unwrap().unwrap();
     assert_eq!((holder.owner, holder.count), (guard.wire_owner().to_string(), 1));
     let rw = client.rw_lock("page");
-    let write = rw.write().lock().await.unwrap();
-    let holder = other.rw_lock("page").read().holder().await.unwrap().unwrap();
+    let write = rw.write().await.unwrap();
+    let holder = other.rw_lock("page").read_lock().holder().await.unwrap().unwrap();
     assert_eq!(holder.owner, write.wire_owner().to_string());
     let fair = client.fair_lock("line").lock().await.unwrap();
     let holder = other.fair_lock("line").holder().await.unwrap().unwrap();

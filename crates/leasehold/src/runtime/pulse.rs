@@ -124,7 +124,13 @@ fn end(bucket: usize) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU64;
+
     use super::*;
+
+    fn id(number: u64) -> CallId {
+        CallId::new(NonZeroU64::new(number).unwrap())
+    }
 
     fn at(millis: u64) -> Moment {
         Moment::from_millis(1_000_000 + millis)
@@ -145,10 +151,10 @@ mod tests {
         assert_eq!(pulse.trips(at(0)), None);
         for call in 1..=100 {
             let took = if call == 100 { 50 } else { 1 };
-            pulse.sent(at(call * 100), CallId(call));
-            pulse.sent(at(call * 100), CallId(1_000 + call));
-            pulse.ended(at(call * 100 + took), CallId(call), true);
-            pulse.ended(at(call * 100 + 90), CallId(1_000 + call), true);
+            pulse.sent(at(call * 100), id(call));
+            pulse.sent(at(call * 100), id(1_000 + call));
+            pulse.ended(at(call * 100 + took), id(call), true);
+            pulse.ended(at(call * 100 + 90), id(1_000 + call), true);
         }
         let trips = pulse.trips(at(10_100)).unwrap();
         assert!((1_000..3_000).contains(&trips.p50.as_micros()), "{trips:?}");
@@ -159,10 +165,10 @@ mod tests {
     #[test]
     fn an_answer_ends_a_failure() {
         let mut pulse = Pulse::new();
-        pulse.ended(at(1), CallId(1), false);
-        pulse.ended(at(2), CallId(2), false);
+        pulse.ended(at(1), id(1), false);
+        pulse.ended(at(2), id(2), false);
         assert_eq!((pulse.failing_since, pulse.answered_at), (Some(at(1)), None));
-        pulse.ended(at(3), CallId(3), true);
+        pulse.ended(at(3), id(3), true);
         assert_eq!((pulse.failing_since, pulse.answered_at), (None, Some(at(3))));
     }
 }

@@ -15,7 +15,7 @@ async fn holds_and_waits_are_listed_with_their_ages() {
     let server = RedisServer::start();
     let client = Client::builder().key_prefix("shop:").connect(&server.url()).await.unwrap();
     let guards: Vec<_> = {
-        let locks = (0..600).map(|number| client.lock(&format!("order:{number}")));
+        let locks = (0..600).map(|number| client.lock(format!("order:{number}")));
         futures_util::future::join_all(locks.map(|lock| async move { lock.lock().await.unwrap() })).await
     };
     let fenced = client.fenced_lock("report").lock().await.unwrap();

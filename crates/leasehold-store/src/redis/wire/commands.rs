@@ -167,6 +167,7 @@ impl Commands {
             }
             connection.send(step.now, rows, facts);
         }
+        connection.forget_failed_proof();
         if let Some(group) = &self.group {
             connection.round = round;
             wait_for_replicas(group, connection, step);
@@ -487,16 +488,16 @@ fn next_rows(
     connection: &mut CommandConnection,
     step: &mut Step<'_>,
 ) -> Option<Rows> {
-    let (facts, until) = (step.server.facts(), step.now + step.server.limit());
+    let (facts, within) = (step.server.facts(), (step.now, step.server.limit()));
     loop {
         let first = queue.iter().next()?;
         let fate = connection.fate(first, facts);
-        if !matches!(fate, Fate::Runs) {
-            connection.ask_if_one(first, until);
-        }
         match fate {
             Fate::Runs => break,
-            Fate::Waits => return None,
+            Fate::Waits => {
+                connection.ask_if_one(first, within);
+                return None;
+            }
             Fate::Fails(failure) => reply(step, queue.pop()?, Err(failure)),
         }
     }
@@ -509,7 +510,7 @@ fn next_rows(
     };
     let rows = queue.next(connection.pipeline.room(), rows_max, join)?;
     if parts_slots.get() && connection.lacks_proof(facts) {
-        connection.ask_if_one(&rows.as_slice()[0], until);
+        connection.ask_if_one(&rows.as_slice()[0], within);
     }
     Some(rows)
 }

@@ -5,6 +5,8 @@
 //! behind the commands that came after it, once. A batch that the server refused for its slots was not executed either,
 //! and its calls go out again, each alone.
 
+use std::time::Duration;
+
 use leasehold_proto::{Call, Moment, StoreErrorKind};
 
 use super::batch::{Outcome, PendingCall, Rows};
@@ -13,7 +15,7 @@ use super::encode;
 use super::facts::ServerFacts;
 use super::group::Round;
 use super::ids::ConnId;
-use super::one_server::{Fate, Proof};
+use super::one_server::{Answers, Fate, Proof};
 use super::opening::Opened;
 use super::outgoing::Outgoing;
 use super::pipeline::{Pipeline, Sent};
@@ -35,6 +37,9 @@ pub(super) struct CommandConnection {
     /// The group of confirmed calls under way. `WAIT` answers for its own connection alone.
     pub(super) round: Round,
     proof: Proof,
+    /// The answers about the proof that are still to come, and the time that each has.
+    proof_answers: Answers,
+    proof_limit: Duration,
     /// The calls of batches that the server refused for their slots, since the last look.
     refused: Vec<PendingCall>,
     /// The answers to commands of the wire itself, since the last look.
@@ -55,6 +60,8 @@ impl CommandConnection {
             round_trip: RoundTrip::default(),
             round: Round::default(),
             proof: Proof::default(),
+            proof_answers: Answers::default(),
+            proof_limit: Duration::ZERO,
             refused: Vec::new(),
             own_answers: Vec::new(),
             login: opened.login,
@@ -157,16 +164,25 @@ impl CommandConnection {
         self.proof.is_wanted() && facts.is_none_or(|facts| !facts.is_node)
     }
 
-    /// Asks whether one server is behind the connection, unless it was asked. It must be answered until then.
-    pub(super) fn ask_if_one(&mut self, like: &PendingCall, until: Moment) {
-        if let Some(question) = self.proof.ask(&like.call, until) {
-            self.send_question(&question, until);
+    /// Asks whether one server is behind the connection, unless it was asked. Each round trip must be answered within
+    /// the limit.
+    pub(super) fn ask_if_one(&mut self, like: &PendingCall, (now, limit): (Moment, Duration)) {
+        if let Some(question) = self.proof.ask(&like.call) {
+            self.proof_limit = limit;
+            self.proof_answers.begin();
+            self.send_question(&question, now + limit);
         }
+    }
+
+    /// Lets the next call ask again, after those that waited for a server that could not answer have failed.
+    pub(super) fn forget_failed_proof(&mut self) {
+        self.proof.forget_failure();
     }
 
     fn send_question(&mut self, question: &Call, until: Moment) {
         encode::call(self.outgoing.buffer(), ("EVAL", question.script().source()), question);
         self.pipeline.push_own(Form::Proof, self.outgoing.end(), until);
+        self.proof_answers.expect();
     }
 
     /// Takes the calls of batches that the server refused for their slots. None of them has run.
@@ -188,7 +204,7 @@ impl CommandConnection {
                 Some(value) => {
                     let sent = self.pipeline.answered(now, self.outgoing.written()).ok_or(Breach::Unasked)?;
                     self.round_trip.answered(now, sent.end);
-                    self.answer(sent, value, outcomes);
+                    self.answer(now, sent, value, outcomes);
                 }
                 None if self.pipeline.is_empty() && self.decoder.is_within_reply() => {
                     return Err(Breach::Unasked);
@@ -198,7 +214,7 @@ impl CommandConnection {
         }
     }
 
-    fn answer(&mut self, sent: Sent, value: Value, outcomes: &mut Vec<Outcome>) {
+    fn answer(&mut self, now: Moment, sent: Sent, value: Value, outcomes: &mut Vec<Outcome>) {
         let Sent { rows, form, .. } = sent;
         match form {
             Form::Hash if is_unknown_script(&value) => {
@@ -210,7 +226,9 @@ impl CommandConnection {
             Form::Checked if !is_denied(&value) => self.scripts.allow(&rows),
             Form::Wait | Form::Count | Form::Login => return self.own_answers.push((form, value)),
             Form::Proof => {
-                let (questions, until) = self.proof.answered(value);
+                let questions =
+                    if self.proof_answers.take() { self.proof.answered(value) } else { Vec::new() };
+                let until = now + self.proof_limit;
                 return questions.iter().for_each(|question| self.send_question(question, until));
             }
             Form::Checked | Form::Text | Form::Hash | Form::Own => {}

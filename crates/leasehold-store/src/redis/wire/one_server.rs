@@ -12,7 +12,7 @@
 
 use bytes::Bytes;
 use leasehold_proto::recipe::one_server::{keys_like, run_id};
-use leasehold_proto::{Call, Moment, StoreErrorKind};
+use leasehold_proto::{Call, StoreErrorKind};
 
 use super::facts::ServerFacts;
 use super::value::{Value, server_error};
@@ -31,15 +31,42 @@ pub(super) enum Proof {
     Several,
     /// The server does not say who it is.
     Withheld,
-    /// The server could not answer. The next call asks again.
+    /// The server could not answer. The calls that waited fail, and the next one asks again.
     Failed(Failure),
+}
+
+/// The answers of a connection that are still to come. Those to an earlier question say nothing of a later one.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    expected: usize,
+    /// The number of the expected answers that belong to earlier questions, which come first.
+    stale: usize,
+}
+
+impl Answers {
+    /// Notes that a question begins.
+    pub(super) const fn begin(&mut self) {
+        self.stale = self.expected;
+    }
+
+    /// Notes a question that was sent.
+    pub(super) const fn expect(&mut self) {
+        self.expected += 1;
+    }
+
+    /// Notes an answer. Returns true if it is to the last question.
+    pub(super) const fn take(&mut self) -> bool {
+        self.expected = self.expected.saturating_sub(1);
+        let is_stale = self.stale > 0;
+        self.stale = self.stale.saturating_sub(1);
+        !is_stale
+    }
 }
 
 /// A question under way.
 #[derive(Debug)]
 pub(super) struct Question {
     keys: Vec<String>,
-    until: Moment,
     /// The answer for all keys, once it is there, and the number of missing answers for single keys.
     run_id: Option<Bytes>,
     missing: usize,
@@ -55,13 +82,13 @@ pub(super) enum Fate {
 
 impl Proof {
     /// Begins the question with the keys of this call, unless there is an answer, and returns it.
-    pub(super) fn ask(&mut self, like: &Call, until: Moment) -> Option<Call> {
+    pub(super) fn ask(&mut self, like: &Call) -> Option<Call> {
         if !self.is_wanted() {
             return None;
         }
         let keys = keys_like(like.keys().next()?);
         let question = run_id(&keys);
-        *self = Self::Asked(Question { keys, until, run_id: None, missing: 0 });
+        *self = Self::Asked(Question { keys, run_id: None, missing: 0 });
         Some(question)
     }
 
@@ -70,19 +97,25 @@ impl Proof {
         matches!(self, Self::Unasked | Self::Failed(_))
     }
 
-    /// Takes an answer. Returns further questions, and the time at which they end.
-    pub(super) fn answered(&mut self, value: Value) -> (Vec<Call>, Moment) {
-        let Self::Asked(question) = self else { return (Vec::new(), Moment::NEVER) };
-        let until = question.until;
+    /// Forgets that the server could not answer, once the calls that waited for it have failed.
+    pub(super) fn forget_failure(&mut self) {
+        if matches!(self, Self::Failed(_)) {
+            *self = Self::Unasked;
+        }
+    }
+
+    /// Takes an answer. Returns further questions.
+    pub(super) fn answered(&mut self, value: Value) -> Vec<Call> {
+        let Self::Asked(question) = self else { return Vec::new() };
         let next = match (value, &question.run_id) {
             (Value::Text(id), None) if !id.is_empty() => {
                 (question.run_id, question.missing) = (Some(id), question.keys.len());
-                return (question.keys.iter().map(|key| run_id([key])).collect(), until);
+                return question.keys.iter().map(|key| run_id([key])).collect();
             }
             (Value::Text(id), Some(first)) if id == *first => {
                 question.missing -= 1;
                 if question.missing > 0 {
-                    return (Vec::new(), until);
+                    return Vec::new();
                 }
                 Self::One
             }
@@ -95,7 +128,7 @@ impl Proof {
             _ => Self::Withheld,
         };
         *self = next;
-        (Vec::new(), until)
+        Vec::new()
     }
 
     /// Returns true if a command of these two calls may run.

@@ -1,5 +1,7 @@
 //! Tests of the proof that one server is behind a connection, and of calls with keys of several slots.
 
+use std::time::Duration;
+
 use leasehold_proto::{Name, Script, Verb};
 
 use super::*;
@@ -142,6 +144,47 @@ fn a_server_that_cannot_answer_now_is_asked_again_by_the_next_call() {
     driver.says(id, ID);
     driver.says(id, ID.repeat(32));
     assert_eq!(driver.commands(id).last().unwrap(), "EVAL 2 a b");
+}
+
+#[test]
+fn a_server_that_could_not_answer_fails_no_later_call() {
+    let (mut driver, id) = Driver::live(ROWS);
+    let early = driver.submit(both("a", "b"), LONG);
+    driver.says(id, "-LOADING Redis is loading the dataset in memory\r\n");
+    assert_eq!(driver.outcomes(), [(early, failed(Kind::Loading, No))]);
+    let later = driver.submit(both("a", "b"), LONG);
+    assert_eq!(driver.outcomes(), [], "it waits for an answer of its own");
+    driver.says(id, ID);
+    driver.says(id, ID.repeat(32));
+    driver.says(id, ":2\r\n");
+    assert_eq!(driver.outcomes(), [(later, Ok(Reply::Int(2)))]);
+}
+
+#[test]
+fn late_answers_to_a_question_say_nothing_of_the_next_one() {
+    let (mut driver, id) = Driver::live(ROWS);
+    let early = driver.submit(both("a", "b"), LONG);
+    driver.says(id, ID);
+    driver.says(id, "-LOADING Redis is loading the dataset in memory\r\n");
+    assert_eq!(driver.outcomes(), [(early, failed(Kind::Loading, No))]);
+    let later = driver.submit(both("a", "b"), LONG);
+    // The rest of the answers to the first question, and then those to the second, which has another server.
+    driver.says(id, ID.repeat(31));
+    driver.says(id, ID);
+    driver.says(id, ID.repeat(31) + "$3\r\nxyz\r\n");
+    let [(call, Err(error))] = &driver.outcomes()[..] else { panic!("it must fail") };
+    assert_eq!((*call, error.0), (later, Kind::CrossSlot));
+}
+
+#[test]
+fn each_round_trip_of_the_question_has_the_whole_timeout() {
+    let (mut driver, id) = Driver::live(ROWS);
+    driver.submit(both("a", "b"), LONG);
+    driver.pass(Duration::from_secs(2));
+    driver.says(id, ID);
+    driver.pass(Duration::from_secs(2));
+    driver.says(id, ID.repeat(32));
+    assert_eq!(driver.commands(id).last().unwrap(), "EVAL 2 a b", "the connection was not reset");
 }
 
 #[test]

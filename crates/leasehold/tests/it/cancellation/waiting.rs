@@ -51,6 +51,7 @@ cases! {
     Remaining => "Lock::remaining",
     IsHeldBy => "Lock::is_held_by",
     HoldCount => "Lock::hold_count",
+    Holder => "Lock::holder",
     ForceUnlock => "Lock::force_unlock",
     Read => "RwLock::read",
     TryRead => "RwLock::try_read",
@@ -95,6 +96,7 @@ impl Waiting {
             Self::Remaining => drop(lock.remaining().await),
             Self::IsHeldBy => drop(lock.is_held_by(&client.owner()).await),
             Self::HoldCount => drop(lock.hold_count(&client.owner()).await),
+            Self::Holder => drop(lock.holder().await),
             Self::ForceUnlock => drop(lock.force_unlock().await),
             Self::Close => {
                 let _ = client.close().await;

@@ -4,7 +4,7 @@
 
 use anyhow::{Context, Result, bail};
 
-use super::{fuzz, interleave, mutants, sim};
+use super::{fuzz, interleave, mutants, sim, test};
 use crate::shell::{Part, summary};
 
 /// The default time of the simulator, and of all fuzz targets together.
@@ -14,7 +14,7 @@ const TARGETS: u64 = 7;
 /// The number of schedules of each kind in each scenario of the interleavings.
 const SCHEDULES: &str = "50000";
 
-/// Tries every mutant, then simulates and fuzzes for `--minutes` each, or an hour each by default.
+/// Checks every model, tries every mutant, then simulates and fuzzes for `--minutes` each, or an hour each by default.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let minutes = match arguments {
         [] => MINUTES,
@@ -24,6 +24,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let words = |words: [&str; 2]| words.map(str::to_owned);
     let seconds = (minutes * 60 / TARGETS).to_string();
     summary(&[
+        Part::run("model check", || test::model_check(test::Depth::Full)),
         Part::run("mutants", || mutants::run(&[])),
         Part::run("simulation", || sim::run(&words(["--minutes", &minutes.to_string()]))),
         Part::run("interleavings", || interleave::run(&[SCHEDULES.to_owned()])),

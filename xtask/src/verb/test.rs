@@ -14,6 +14,8 @@ use crate::shell::{Part, cargo, run as run_command, summary};
 
 /// The tests of the model check.
 const MODEL: &str = "model::";
+/// Those of them that take minutes each.
+const DEEP: &str = "model::deep_";
 /// The variable that says how many tests of one program run at once.
 const THREADS: &str = "RUST_TEST_THREADS";
 /// The tests that run at once, per core. They spend most of their time on leases, pauses and replies: with one test per
@@ -31,7 +33,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     if arguments.is_empty() {
         let mut parts = everything();
         if parts.iter().all(Part::passed) {
-            parts.push(Part::run("model check", model_check));
+            parts.push(Part::run("model check", || model_check(Depth::Full)));
         }
         return summary(&parts);
     }
@@ -84,9 +86,23 @@ fn threads(of_caller: Option<OsString>, cores: usize) -> OsString {
     of_caller.unwrap_or_else(|| (THREADS_PER_CORE * cores).to_string().into())
 }
 
+/// The model checks of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// Without those that take minutes each.
+    Share,
+    Full,
+}
+
 /// Runs the model checks, which print the number of explored states, one after the other, because each uses all cores.
-pub(crate) fn model_check() -> Result<()> {
-    run_command(named(&[MODEL])?.args(["--nocapture", "--test-threads", "1"]))
+pub(crate) fn model_check(depth: Depth) -> Result<()> {
+    let mut command = named(&[MODEL])?;
+    command.args(["--nocapture", "--test-threads", "1"]);
+    if depth == Depth::Share {
+        println!("left out: {DEEP}.., which `cargo x test` and `cargo x hunt` run");
+        command.args(["--skip", DEEP]);
+    }
+    run_command(&mut command)
 }
 
 /// Returns the command for all tests of the workspace that have one of these texts in their names. Further words are

@@ -37,7 +37,7 @@ const AFTER_TESTS: [Check; 1] = [("documentation", || fully(documentation()))];
 /// The checks that take long or need much: CI runs them, and a change when they concern it.
 const IN_CI: [Check; 13] = [
     ("counts", || fully(counts::run(&[]))),
-    ("model check", || fully(test::model_check())),
+    ("model check", || fully(test::model_check(test::Depth::Share))),
     ("valkey", valkey::run_or_skip),
     ("interop", || interop::run_or_skip(&[])),
     ("features", || fully(each_feature())),

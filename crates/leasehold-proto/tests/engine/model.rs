@@ -111,8 +111,18 @@ fn at_most_one_holder_under_loss_and_repetition() {
 }
 
 #[test]
-fn at_most_one_holder_under_suspension_and_crash() {
-    assert_sound("suspension", Budget { ticks: 4, pauses: 1, crashes: 1, ..QUIET }, Wait::Forever);
+fn at_most_one_holder_under_suspension() {
+    assert_sound("suspension", Budget { ticks: 4, pauses: 1, ..QUIET }, Wait::Forever);
+}
+
+#[test]
+fn at_most_one_holder_under_crash() {
+    assert_sound("crash", Budget { ticks: 4, crashes: 1, ..QUIET }, Wait::Forever);
+}
+
+#[test]
+fn deep_at_most_one_holder_under_suspension_and_crash() {
+    assert_sound("suspension and crash", Budget { ticks: 4, pauses: 1, crashes: 1, ..QUIET }, Wait::Forever);
 }
 
 #[test]

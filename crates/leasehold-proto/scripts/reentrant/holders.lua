@@ -4,8 +4,9 @@
 -- calls hgetall hlen pttl
 -- wire 5.6
 local lock = KEYS[1]
-local reply = { redis.call('pttl', lock), redis.call('hlen', lock) }
-if reply[2] <= 100 then
+local fields = redis.call('hlen', lock)
+local reply = { redis.call('pttl', lock), fields }
+if fields <= 100 then
   for _, item in ipairs(redis.call('hgetall', lock)) do
     reply[#reply + 1] = item
   end

@@ -426,6 +426,24 @@ impl ClientBuilder {
         self
     }
 
+    /// Makes each of these names a group of its own, so that metrics count it apart. Metrics count a job that runs at night
+    /// by its name, for example. Each name is one more series of each metric, so choose a few.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// let builder = leasehold::Client::builder().per_name(["nightly-report-2"]);
+    /// let client = builder.connect("memory://").await?;
+    /// let guard = client.lock("nightly-report-2").lock().await?; // in the group "nightly-report-2", else "nightly-report"
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn per_name<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        Arc::make_mut(&mut self.options.observe.per_name).extend(names.into_iter().map(Into::into));
+        self
+    }
+
     /// Connects with the first call instead of at once. [`connect`](Self::connect) then succeeds even if the server is
     /// down, and calls fail until the server is up.
     pub const fn lazy(mut self) -> Self {

@@ -46,10 +46,14 @@ mod fact;
 mod groups;
 #[cfg(feature = "tracing")]
 mod log;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod observers;
 mod spans;
 
 pub use delivery::QUEUE_MAX;
 pub use fact::{Fact, GrantedBy, Observer, Outcome, What};
-pub(crate) use observers::{Observers, Setup};
+#[cfg(feature = "metrics")]
+pub use metrics::BUCKETS;
+pub(crate) use observers::{Observers, Setup, has_holders};
 pub(crate) use spans::{acquiring, in_section};

@@ -190,6 +190,11 @@ impl ClientBuilder {
         Self(self.0.group_by(group))
     }
 
+    /// Makes each of these names a group of its own. See [`ClientBuilder::per_name`](crate::ClientBuilder::per_name).
+    pub fn per_name<N: Into<String>>(self, names: impl IntoIterator<Item = N>) -> Self {
+        Self(self.0.per_name(names))
+    }
+
     /// Sets the source of the login, which replaces the user and password of the URL. Its methods are async, since they run
     /// on the client's own thread. See [`ClientBuilder::credentials`](crate::ClientBuilder::credentials).
     #[cfg(feature = "redis")]

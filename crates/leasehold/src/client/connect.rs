@@ -102,9 +102,9 @@ pub(crate) struct ConnectOptions {
 }
 
 impl ConnectOptions {
-    /// Returns the observers of the client, if it has any.
-    fn observers(&self) -> Option<Arc<Observers>> {
-        Observers::new(&self.observe, &self.defaults)
+    /// Returns the observers of a client of this server, if it has any.
+    fn observers(&self, server: &str) -> Option<Arc<Observers>> {
+        Observers::new(&self.observe, server, self.replicas.policy(), &self.defaults)
     }
 }
 
@@ -168,7 +168,7 @@ async fn to_redis(url: &str, options: ConnectOptions) -> Result<Arc<Handle>, Con
         .client_name(options.client_name.clone())
         .address_map(options.address_map.clone())
         .callers(TokioRuntime.callers());
-    let observers = options.observers();
+    let observers = options.observers(&server);
     if let Some(observers) = observers.clone() {
         let told = Arc::clone(&observers);
         redis_options.plain_text_notice =
@@ -210,6 +210,7 @@ fn uptime_ms() -> u64 {
 
 /// Starts a driver where the runtime places it. The driver opens the store there. This function returns when the store
 /// is open.
+#[cfg(any(feature = "embedded", feature = "unstable-store", test))]
 pub(crate) async fn start<R, S, O>(
     runtime: &R,
     options: ConnectOptions,
@@ -221,7 +222,7 @@ where
     S: Store,
     O: AsyncFnOnce() -> Result<S, leasehold_proto::StoreError> + Send + 'static,
 {
-    let observers = options.observers();
+    let observers = options.observers(&server);
     start_observed(runtime, options, (server, observers), open).await
 }
 

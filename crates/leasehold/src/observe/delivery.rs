@@ -8,16 +8,21 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
+use leasehold_proto::engine::{self, AcquireFailure, Detail};
 use leasehold_proto::recipe::Holders;
-use leasehold_proto::{ClientId, Moment, engine};
+use leasehold_proto::{ClientId, Moment};
 
 use super::fact::What;
-use super::observers::Observers;
+use super::observers::{Audience, Observers};
 
 /// The facts that may wait for the observers of a process. More of them are dropped and counted.
 pub const QUEUE_MAX: usize = 8192;
 
 /// Facts for the observers of one client.
+#[cfg_attr(
+    not(feature = "redis"),
+    expect(dead_code, reason = "only a connection tells of passwords and replicas")
+)]
 enum Facts {
     OfEngine(Vec<engine::Fact>),
     Patient { fact: engine::Fact, holders: Holders, own: ClientId },
@@ -41,17 +46,22 @@ struct Queue {
 }
 
 impl Observers {
-    /// Tells facts: on this thread if it is a caller's, or through the queue if it is the driver.
-    pub(crate) fn deliver(self: &Arc<Self>, facts: Vec<engine::Fact>, (now, by_driver): (Moment, bool)) {
+    /// Tells facts: on this thread if it is a caller's. The driver tells only the observers that never wait, and the queue
+    /// has the facts for the others.
+    pub(crate) fn deliver(self: &Arc<Self>, mut facts: Vec<engine::Fact>, (now, by_driver): (Moment, bool)) {
         self.note_time(now);
-        if by_driver {
-            self.queue(Facts::OfEngine(facts));
-        } else {
-            self.tell(&facts);
+        if !by_driver {
+            return self.tell(&facts, Audience::All);
         }
+        self.tell(&facts, Audience::Inline);
+        // An observer of ours that counts all is no reason to queue all for one that logs what is rare.
+        if self.queued() == Some(Detail::Rare) {
+            facts.retain(is_rare);
+        }
+        self.queue(Facts::OfEngine(facts));
     }
 
-    /// Tells of a long wait, with those who hold what is waited for.
+    /// Tells the observers behind the queue of a long wait, with those who hold what is waited for.
     pub(crate) fn patient(self: &Arc<Self>, fact: engine::Fact, holders: Holders, own: ClientId) {
         self.queue(Facts::Patient { fact, holders, own });
     }
@@ -71,6 +81,9 @@ impl Observers {
     fn queue(self: &Arc<Self>, facts: Facts) {
         static QUEUE: OnceLock<Option<Queue>> = OnceLock::new();
         let many = facts.many();
+        if many == 0 || !self.are_queued() {
+            return;
+        }
         // Without a thread, and with a full queue, the facts are lost.
         let queued = QUEUE.get_or_init(start).as_ref().is_some_and(|queue| {
             let before = queue.waiting.fetch_add(many, Ordering::Relaxed);
@@ -83,6 +96,18 @@ impl Observers {
         if !queued {
             self.drop_facts(many);
         }
+    }
+}
+
+/// Returns true for a fact that an operator acts on.
+const fn is_rare(fact: &engine::Fact) -> bool {
+    match fact {
+        engine::Fact::Patient { .. }
+        | engine::Fact::Unconfirmed { .. }
+        | engine::Fact::Lost { .. }
+        | engine::Fact::NotRenewed { .. } => true,
+        engine::Fact::NotAcquired { failure, .. } => matches!(failure, Some(AcquireFailure::Unknown { .. })),
+        _ => false,
     }
 }
 
@@ -99,11 +124,12 @@ fn start() -> Option<Queue> {
 fn tell(queue: &Receiver<(Arc<Observers>, Facts)>, waiting: &AtomicUsize) {
     for (observers, facts) in queue {
         match &facts {
-            Facts::OfEngine(facts) => observers.tell(facts),
+            Facts::OfEngine(facts) => observers.tell(facts, Audience::Queued),
             Facts::Patient { fact, holders, own } => observers.tell_patient(fact, holders, *own),
-            Facts::PlainText { server } => observers.about_none(What::PlainText { server }),
+            Facts::PlainText { server } => observers.about_none(Audience::Queued, What::PlainText { server }),
             Facts::MissingReplicas { connected, wanted } => {
-                observers.about_none(What::MissingReplicas { connected: *connected, wanted: *wanted });
+                let what = What::MissingReplicas { connected: *connected, wanted: *wanted };
+                observers.about_none(Audience::Queued, what);
             }
         }
         waiting.fetch_sub(facts.many(), Ordering::Relaxed);

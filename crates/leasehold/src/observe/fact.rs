@@ -28,12 +28,17 @@ pub struct Fact<'a> {
     pub name: Option<&'a str>,
     /// The kind of the lock, such as `fair lock`.
     pub kind: Option<&'static str>,
-    /// The group of the name, for labels of metrics. See [`ClientBuilder::group_by`](crate::ClientBuilder::group_by).
+    /// The group of the name, for labels of metrics: the name itself if it is one of
+    /// [`ClientBuilder::per_name`](crate::ClientBuilder::per_name), else that of
+    /// [`ClientBuilder::group_by`](crate::ClientBuilder::group_by).
     pub group: Option<&'a str>,
     /// The number of facts that this client has dropped since it began, because an observer stood still.
     pub dropped: u64,
     /// The time of the client's clock at which it was told.
-    #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "only the log asks for the time"))]
+    #[cfg_attr(
+        not(any(feature = "tracing", feature = "metrics")),
+        expect(dead_code, reason = "only observers of ours need it")
+    )]
     pub(crate) at: Moment,
     /// The decision.
     pub what: What<'a>,

@@ -501,8 +501,9 @@ impl State {
             self.pulse.ended(now, *call, is_answered);
         }
         self.engine.step_into(now, event, &mut actions);
+        let told = effects.facts.len();
         self.engine.take_facts(&mut effects.facts);
-        self.ask_holders(effects);
+        self.ask_holders(&effects.facts[told..]);
         for action in actions.drain(..) {
             if let Action::Run(call, ..) = &action {
                 self.pulse.sent(now, *call);

@@ -9,13 +9,14 @@ use std::task::Context;
 
 use futures_util::future::BoxFuture;
 use leasehold_proto::engine::Fact;
+use leasehold_proto::recipe::Holders;
 use leasehold_proto::recipe::reentrant::holders;
-use leasehold_proto::recipe::{Holders, Holding};
 use leasehold_proto::{Applied, Call, Reply, StoreError, StoreErrorKind, Verb};
 use tokio::sync::oneshot;
 
 use super::{Command, Effects, Shared, State};
 use crate::error::{Forked, InspectErrorKind};
+use crate::observe::has_holders;
 
 impl Shared {
     /// Runs a future on the driver's thread, until it or the client ends.
@@ -64,14 +65,15 @@ impl Shared {
 }
 
 impl State {
-    /// Asks the server who holds what was waited for too long. The fact is told with the answer.
-    pub(super) fn ask_holders(&mut self, effects: &mut Effects) {
-        let Some(observers) = self.observers.as_ref().filter(|_| !effects.facts.is_empty()) else { return };
-        for patient in effects.facts.extract_if(.., |fact| has_holders(fact)) {
-            let Fact::Patient { subject, .. } = &patient else { continue };
+    /// Asks the server who holds what was waited for too long. The observers behind the queue are told with the answer.
+    pub(super) fn ask_holders(&mut self, facts: &[Fact]) {
+        let observers = self.observers.as_ref().filter(|observers| observers.are_queued());
+        let Some(observers) = observers else { return };
+        for patient in facts.iter().filter(|fact| has_holders(fact)) {
+            let Fact::Patient { subject, .. } = patient else { continue };
             let (reply_to, reply) = oneshot::channel();
             self.commands.push(Command::Query(holders(&subject.name), reply_to));
-            let (observers, own) = (Arc::clone(observers), self.engine.client());
+            let (observers, own, patient) = (Arc::clone(observers), self.engine.client(), patient.clone());
             self.commands.push(Command::Spawn(Box::pin(async move {
                 let reply = reply.await.ok().and_then(Result::ok);
                 let holders = reply.and_then(|reply| Holders::read(&reply)).unwrap_or_default();
@@ -79,12 +81,6 @@ impl State {
             })));
         }
     }
-}
-
-/// Returns true if the server can tell who holds what a waiter waits for.
-fn has_holders(fact: &Fact) -> bool {
-    let Fact::Patient { subject, .. } = fact else { return false };
-    matches!(subject.recipe.holding, Holding::Exclusive | Holding::Shared)
 }
 
 /// Marks the error of an inspect or a forced release as certainly not applied where that is true. An inspect writes

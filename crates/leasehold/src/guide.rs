@@ -8,12 +8,13 @@
 //! 5. [`singleton_worker`]: work that one process of a fleet does at a time.
 //! 6. [`testing`]: leases and failures on a virtual clock.
 //! 7. [`deploying`]: connections, TLS, timeouts, permissions, shutdown, restarts.
-//! 8. [`scale`]: many masters and clients, in figures.
-//! 9. [`servers`]: tested versions, managed services and forks.
-//! 10. [`from_redisson`]: each call of Redisson and its counterpart.
-//! 11. [`from_other_libraries`]: ShedLock, redsync and rslock.
-//! 12. [`attribute`]: all options of `#[locked]`.
-//! 13. [`configuration`]: all fields of a configuration.
+//! 8. [`observing`]: metrics, logs, alerts, observers.
+//! 9. [`scale`]: many masters and clients, in figures.
+//! 10. [`servers`]: tested versions, managed services and forks.
+//! 11. [`from_redisson`]: each call of Redisson and its counterpart.
+//! 12. [`from_other_libraries`]: ShedLock, redsync and rslock.
+//! 13. [`attribute`]: all options of `#[locked]`.
+//! 14. [`configuration`]: all fields of a configuration.
 
 /// The link targets for rustdoc. The first definition of a link wins, so these targets replace the relative targets at
 /// the end of a page.
@@ -27,6 +28,7 @@ macro_rules! links {
             "[worker]: crate::guide::singleton_worker\n",
             "[testing]: crate::guide::testing\n",
             "[deploying]: crate::guide::deploying\n",
+            "[observing]: crate::guide::observing\n",
             "[scale]: crate::guide::scale\n",
             "[servers]: crate::guide::servers\n",
             "[from-redisson]: crate::guide::from_redisson\n",
@@ -34,6 +36,8 @@ macro_rules! links {
             "[attribute]: crate::guide::attribute\n",
             "[configuration]: crate::guide::configuration\n",
             "[command]: https://github.com/leasehold-rs/leasehold/blob/main/docs/command.md\n",
+            "[alerts]: https://github.com/leasehold-rs/leasehold/blob/main/docs/observability/alerts.yml\n",
+            "[dashboard]: https://github.com/leasehold-rs/leasehold/blob/main/docs/observability/dashboard.json\n",
             "[interop]: https://github.com/leasehold-rs/leasehold/blob/main/docs/interop.md\n",
             "[guarantees]: https://github.com/leasehold-rs/leasehold/blob/main/docs/guarantees.md\n",
             "[security]: https://github.com/leasehold-rs/leasehold/blob/main/SECURITY.md\n",
@@ -69,6 +73,12 @@ pages! {
     from_other_libraries = "from-other-libraries.md";
     attribute = "attribute.md";
     configuration = "configuration.md";
+}
+
+// The program of the page needs the feature.
+#[cfg(feature = "metrics")]
+pages! {
+    observing = "observing.md";
 }
 
 /// The examples of the README.

@@ -116,7 +116,7 @@
 //! The [`guide`] has a page for each of these: [getting started](guide::getting_started), [choosing a
 //! primitive](guide::choosing_a_primitive), [errors and HTTP](guide::errors_and_http), [threads without
 //! async](guide::blocking), [one worker](guide::singleton_worker), [testing](guide::testing),
-//! [deploying](guide::deploying), [coming from Redisson](guide::from_redisson), [coming from other
+//! [deploying](guide::deploying), [metrics and logs](guide::observing), [coming from Redisson](guide::from_redisson), [coming from other
 //! libraries](guide::from_other_libraries), [the attribute](guide::attribute) and [the
 //! configuration](guide::configuration).
 //!
@@ -130,7 +130,8 @@
 //! | `config` | [`config`]: settings from files and the environment |
 //! | `embedded` | an in-process server: `memory://` and [`testing`] (needs a C compiler, for Lua) |
 //! | `tls-ring`, `tls-aws-lc` | `rediss://`: encrypted connections (need a C compiler) |
-//! | `tracing` | warnings: a password in plain text to a public address, and missing replicas |
+//! | `metrics` | [metrics](guide::observing): counters, histograms and gauges, for the recorder that the program installs |
+//! | `tracing` | log lines and spans: [warnings](guide::observing#get-logs) of losses, long waits, unknown outcomes and missing replicas |
 //! | `unstable-store` | `ClientBuilder::connect_over`, a client over a custom store, which may change with any version |
 //!
 //! # What a distributed lock cannot promise

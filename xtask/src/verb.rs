@@ -2,6 +2,7 @@
 //!
 //! Invariant: a verb takes the arguments after its name, and reports a failure as an error.
 
+pub(crate) mod alerts;
 pub(crate) mod bench;
 pub(crate) mod counts;
 pub(crate) mod demo;

@@ -7,7 +7,7 @@ mod oldest_rust;
 
 use anyhow::{Result, bail};
 
-use super::{counts, fleets, fuzz, interleave, interop, mutants, package, sim, test, tidy, valkey};
+use super::{alerts, counts, fleets, fuzz, interleave, interop, mutants, package, sim, test, tidy, valkey};
 use crate::shell::{Done, Part, cargo, run as run_command, summary};
 
 /// The mutants that CI tries, one of each crate. `cargo x hunt` tries all mutants.
@@ -17,8 +17,19 @@ const SCHEDULES_SHARE: &str = "2000";
 /// The inputs of each fuzz target, which are the same each time. `cargo x hunt` searches on.
 const FUZZ_SHARE: [&str; 2] = ["--runs", "20000"];
 /// The combinations of features that the check builds.
-const CHOICES: [&str; 8] =
-    ["", "redis", "embedded", "redis,embedded", "blocking", "macros", "config", "config,redis"];
+const CHOICES: [&str; 11] = [
+    "",
+    "redis",
+    "embedded",
+    "redis,embedded",
+    "blocking",
+    "macros",
+    "config",
+    "config,redis",
+    "tracing",
+    "metrics",
+    "tracing,metrics",
+];
 
 /// The name of the tests, which have several parts.
 const TESTS: &str = "tests";
@@ -35,10 +46,11 @@ const BEFORE_TESTS: [Check; 3] = [
 ];
 const AFTER_TESTS: [Check; 1] = [("documentation", || fully(documentation()))];
 /// The checks that take long or need much: CI runs them, and a change when they concern it.
-const IN_CI: [Check; 13] = [
+const IN_CI: [Check; 14] = [
     ("counts", || fully(counts::run(&[]))),
     ("model check", || fully(test::model_check(test::Depth::Share))),
     ("valkey", valkey::run_or_skip),
+    ("alerts", alerts::run_or_skip),
     ("interop", || interop::run_or_skip(&[])),
     ("features", || fully(each_feature())),
     ("simulation", || fully(sim::run(&[]))),

@@ -28,6 +28,7 @@ fn release(mut scene: Scene) -> Scene {
 
 #[library_benchmark(teardown = Scene::check)]
 #[bench::uncontended(Scene::with_request().expects(2, 2))]
+#[bench::observed(Scene::with_request().observed().expects(2, 2))]
 fn pair(mut scene: Scene) -> Scene {
     scene.acquire();
     scene.settle();

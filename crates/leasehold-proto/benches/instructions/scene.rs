@@ -5,7 +5,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use leasehold_proto::engine::{Action, CallId, Event, Id, Outcome, Request, Settings, Subject, Wait};
+use leasehold_proto::engine::{
+    Action, CallId, Detail, Event, Fact, Id, Outcome, Request, Settings, Subject, Wait,
+};
 use leasehold_proto::recipe::reentrant::REENTRANT;
 use leasehold_proto::{Channel, ClientId, Engine, Lease, Moment, Name, Owner, Reply, Verb};
 
@@ -20,6 +22,8 @@ pub(crate) struct Scene {
     engine: Engine,
     now: Moment,
     actions: Vec<Action>,
+    /// The facts of one step, if there are observers.
+    facts: Vec<Fact>,
     /// The calls without an answer, oldest first.
     sent: VecDeque<(CallId, Verb)>,
     /// The channels whose subscription is not confirmed.
@@ -43,6 +47,7 @@ impl Scene {
             engine: Engine::new(ClientId::from_random([1; 16]), Settings::default()),
             now: Moment::from_millis(1_000_000),
             actions: Vec::with_capacity(2 * room + 16),
+            facts: Vec::with_capacity(16),
             sent: VecDeque::with_capacity(2 * room + 16),
             subscribed: VecDeque::with_capacity(16),
             woken: VecDeque::with_capacity(2 * room + 16),
@@ -103,6 +108,19 @@ impl Scene {
     /// Moves the time on until a hold passes to no waiter any more.
     pub(crate) fn after_hand_offs(mut self) -> Self {
         self.now = self.now + Settings::default().hand_off;
+        self
+    }
+
+    /// Adds observers that are told all facts.
+    pub(crate) fn observed(mut self) -> Self {
+        self.engine.observe(Duration::from_secs(5), Detail::All);
+        let request = self.request.take();
+        for owner in 0..WARM_UP_PAIRS {
+            self.take(self::request("warm-up", owner));
+            self.release();
+            self.settle();
+        }
+        self.request = request;
         self
     }
 
@@ -172,6 +190,8 @@ impl Scene {
 
     fn step(&mut self, event: Event) {
         self.engine.step_into(self.now, event, &mut self.actions);
+        self.engine.take_facts(&mut self.facts);
+        self.facts.clear();
         for action in self.actions.drain(..) {
             match action {
                 Action::Run(id, call, _) => {

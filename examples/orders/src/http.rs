@@ -23,11 +23,32 @@ type Shared = State<Arc<Shop>>;
 
 pub(crate) fn routes(shop: Arc<Shop>) -> Router {
     Router::new()
-        .route("/health", get(async || "ok\n"))
+        .route("/livez", get(alive))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics))
         .route("/orders/{id}", get(look).put(take_in))
         .route("/orders/{id}/pay", post(pay))
         .route("/jobs/settlement", post(settle))
         .with_state(shop)
+}
+
+/// Tells whether a restart would help. A server that is gone is no reason for one.
+async fn alive(State(shop): Shared) -> StatusCode {
+    status(shop.locks.health().is_alive())
+}
+
+/// Tells whether requests make sense. This service can do nothing without its locks.
+async fn ready(State(shop): Shared) -> StatusCode {
+    status(shop.locks.health().is_ready())
+}
+
+const fn status(is_well: bool) -> StatusCode {
+    if is_well { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
+}
+
+/// Returns the metrics of the locks, as Prometheus reads them.
+async fn metrics(State(shop): Shared) -> String {
+    shop.metrics.render()
 }
 
 async fn look(State(shop): Shared, Path(id): Path<i64>) -> Result<Json<Order>, ShopError> {

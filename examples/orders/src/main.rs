@@ -16,6 +16,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use clap::Parser;
 use leasehold::Client;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -29,18 +30,29 @@ struct Shop {
     locks: Client,
     ledger: Ledger,
     provider: Provider,
+    metrics: PrometheusHandle,
+}
+
+/// Installs the recorder of the metrics. Histograms have the buckets that the library recommends.
+fn record_metrics() -> Result<PrometheusHandle> {
+    let mut builder = PrometheusBuilder::new();
+    for (name, buckets) in leasehold::observe::BUCKETS {
+        builder = builder.set_buckets_for_metric(Matcher::Full((*name).to_owned()), buckets)?;
+    }
+    Ok(builder.install_recorder()?)
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<()> {
     let options = Options::parse();
-    let locks = Client::connect(&options.redis).await?;
+    let metrics = record_metrics()?;
+    let locks = Client::builder().watchdog(options.lease).connect(&options.redis).await?;
     let database = ledger::connect(&options.database).await.context("no connection to the database")?;
     let listener = TcpListener::bind(options.listen).await.context("cannot listen")?;
     announce(&listener)?;
     let ledger = Ledger::new(database.clone());
     let provider = Provider::new(database, options.provider_delay);
-    let shop = Arc::new(Shop { options, locks: locks.clone(), ledger, provider });
+    let shop = Arc::new(Shop { options, locks: locks.clone(), ledger, provider, metrics });
     axum::serve(listener, http::routes(shop)).with_graceful_shutdown(asked_to_stop()?).await?;
     // Releases all remaining holds, so that no waiter waits for a lease to end.
     locks.close().await;

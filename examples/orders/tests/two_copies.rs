@@ -117,6 +117,29 @@ fn an_order_under_concurrent_requests_is_paid_once(database: &Database) {
     assert_eq!(database.count("charge_requests", "1 = 1"), 1);
 }
 
+#[test]
+fn operators_see_the_locks_of_a_copy() {
+    let (redis, database) = (RedisServer::start(), Database::on_sqlite());
+    let copy = Copy::start("one", &redis, &database, &QUICK);
+    copy.take_in(42);
+    assert_eq!((copy.get("/livez").status, copy.get("/readyz").status), (200, 200));
+    assert_eq!(copy.pay(42).status, 200);
+    let metrics = copy.get("/metrics");
+    let has = |series: &str| metrics.body.lines().any(|line| line.starts_with(series));
+    for series in [
+        "leasehold_acquires_total{kind=\"fenced lock\",group=\"order:*\",outcome=\"acquired\"} 1",
+        "leasehold_hold_seconds_bucket{kind=\"fenced lock\",group=\"order:*\",le=\"60\"} 1",
+        "leasehold_held{kind=\"fenced lock\",group=\"order:*\"} 0",
+    ] {
+        assert!(has(series), "{series}\n{}", metrics.body);
+    }
+    drop(redis);
+    assert_eq!(copy.pay(43).status, 503);
+    // The copy would not come back by a restart, and after a lease it cannot do its work either.
+    eventually(SOON, "that it is not ready", || copy.get("/readyz").status == 503);
+    assert_eq!(copy.get("/livez").status, 200);
+}
+
 fn many_orders_are_paid_once_each(database: &Database) {
     let redis = RedisServer::start();
     let copies = ["one", "other"].map(|name| Copy::start(name, &redis, database, &QUICK));

@@ -64,6 +64,11 @@ impl Copy {
         thread(move || ask(address, "POST", "/jobs/settlement", ""))
     }
 
+    /// Asks for a page of the operators.
+    pub(crate) fn get(&self, path: &str) -> Answer {
+        ask(self.address, "GET", path, "").unwrap()
+    }
+
     fn post(&self, path: &str) -> std::io::Result<Answer> {
         ask(self.address, "POST", path, "")
     }

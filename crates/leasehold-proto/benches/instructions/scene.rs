@@ -22,8 +22,8 @@ pub(crate) struct Scene {
     engine: Engine,
     now: Moment,
     actions: Vec<Action>,
-    /// The facts of one step, if there are observers.
-    facts: Vec<Fact>,
+    /// The facts of one step, with observers.
+    facts: Option<Vec<Fact>>,
     /// The calls without an answer, oldest first.
     sent: VecDeque<(CallId, Verb)>,
     /// The channels whose subscription is not confirmed.
@@ -47,7 +47,7 @@ impl Scene {
             engine: Engine::new(ClientId::from_random([1; 16]), Settings::default()),
             now: Moment::from_millis(1_000_000),
             actions: Vec::with_capacity(2 * room + 16),
-            facts: Vec::with_capacity(16),
+            facts: None,
             sent: VecDeque::with_capacity(2 * room + 16),
             subscribed: VecDeque::with_capacity(16),
             woken: VecDeque::with_capacity(2 * room + 16),
@@ -114,6 +114,7 @@ impl Scene {
     /// Adds observers that are told all facts.
     pub(crate) fn observed(mut self) -> Self {
         self.engine.observe(Duration::from_secs(5), Detail::All);
+        self.facts = Some(Vec::with_capacity(16));
         let request = self.request.take();
         for owner in 0..WARM_UP_PAIRS {
             self.take(self::request("warm-up", owner));
@@ -190,8 +191,10 @@ impl Scene {
 
     fn step(&mut self, event: Event) {
         self.engine.step_into(self.now, event, &mut self.actions);
-        self.engine.take_facts(&mut self.facts);
-        self.facts.clear();
+        if let Some(facts) = &mut self.facts {
+            self.engine.take_facts(facts);
+            facts.clear();
+        }
         for action in self.actions.drain(..) {
             match action {
                 Action::Run(id, call, _) => {

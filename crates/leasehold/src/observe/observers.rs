@@ -186,7 +186,9 @@ impl Observers {
                 self.about(subject, to, what);
             }
             engine::Fact::Acquired { subject, waited, attempts, by, told, grant, .. } => {
-                let owner = grant.wire.to_string();
+                // A text of the owner takes longer than all that metrics count of an acquire, and they have no use for it.
+                let has_readers = self.are_queued() && to != Audience::Inline;
+                let owner = if has_readers { grant.wire.to_string() } else { String::new() };
                 let what = What::Acquired {
                     waited: *waited,
                     attempts: *attempts,

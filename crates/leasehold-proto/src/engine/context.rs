@@ -102,6 +102,7 @@ impl Context {
     }
 
     /// Notes a fact, if there are observers.
+    #[inline]
     pub(super) fn note(&mut self, note: impl FnOnce(&mut Facts)) {
         if let Some(facts) = &mut self.facts {
             note(facts);

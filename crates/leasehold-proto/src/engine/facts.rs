@@ -80,7 +80,7 @@ pub enum Fact {
         subject: Subject,
         /// The hold.
         hold: Id,
-        /// The time from the grant to the end.
+        /// The time from the claim to the end.
         held: Duration,
         /// True if the holder has left the hold to its lease.
         detached: bool,
@@ -98,7 +98,7 @@ pub enum Fact {
         subject: Subject,
         /// The hold.
         hold: Id,
-        /// The time from the grant to the loss.
+        /// The time from the claim to the loss.
         held: Duration,
         /// The reason.
         reason: LostReason,
@@ -246,30 +246,35 @@ impl Facts {
         self.detail == Detail::All
     }
 
+    #[inline(never)]
     pub(super) fn asked(&mut self, ticket: Id, subject: &Subject, since: Moment) {
         let subject = subject.clone();
         let (by, told) = (GrantedBy::Server, Told::default());
         self.tickets.insert(ticket, Asked { subject, since, attempts: 0, by, told, until: Moment::NEVER });
     }
 
+    #[inline(never)]
     pub(super) fn attempted(&mut self, ticket: Id) {
         if let Some(asked) = self.tickets.get_mut(&ticket) {
             asked.attempts = asked.attempts.saturating_add(1);
         }
     }
 
+    #[inline(never)]
     pub(super) fn granted_by(&mut self, ticket: Id, by: GrantedBy) {
         if let Some(asked) = self.tickets.get_mut(&ticket) {
             asked.by = by;
         }
     }
 
+    #[inline(never)]
     pub(super) fn sent(&mut self, call: CallId, verb: Verb) {
         if self.tells_all() {
             self.calls.insert(call, (verb, self.now));
         }
     }
 
+    #[inline(never)]
     pub(super) fn answered(&mut self, call: CallId, error: Option<StoreErrorKind>) {
         if let Some((verb, sent_at)) = self.calls.remove(&call) {
             self.facts.push(Fact::Called { verb, took: self.now.since(sent_at), error });
@@ -277,6 +282,7 @@ impl Facts {
     }
 
     /// Tells once that a ticket waits.
+    #[inline(never)]
     pub(super) fn waits(&mut self, ticket: Id) {
         let until = self.now + self.patience;
         let Some(asked) = self.tickets.get_mut(&ticket).filter(|asked| !asked.told.waiting) else { return };
@@ -322,6 +328,7 @@ impl Facts {
         Some((asked, waited))
     }
 
+    #[inline(never)]
     pub(super) fn acquired(&mut self, hold: Id, grant: Grant) {
         let Some((asked, waited)) = self.end(hold) else { return };
         if self.detail == Detail::Rare {
@@ -332,6 +339,7 @@ impl Facts {
     }
 
     /// Tells the end of an acquire without a hold. The caller gave it up if there is no failure.
+    #[inline(never)]
     pub(super) fn not_acquired(&mut self, ticket: Id, failure: Option<&AcquireFailure>) {
         let Some((asked, waited)) = self.end(ticket) else { return };
         let is_rare = matches!(failure, Some(AcquireFailure::Unknown { .. }));
@@ -343,6 +351,7 @@ impl Facts {
     }
 
     /// Tells the outcome of a ticket, if it is that of an acquire.
+    #[inline(never)]
     pub(super) fn completed(&mut self, ticket: Id, outcome: &Outcome) {
         match outcome {
             Outcome::Acquired(Ok(grant)) => {

@@ -153,16 +153,15 @@ pub(super) struct Guard {
     pub(super) id: Id,
     pub(super) watchdog: bool,
     pub(super) lease: Lease,
-    /// The time from which the hold counts: the send of its acquire, or the grant by this client.
-    pub(super) since: Moment,
     /// The end of the hold by its `max_hold`, or [`Moment::NEVER`].
     pub(super) ends_at: Moment,
     /// The end of its minimum hold time, until which the server keeps it even after its release.
     pub(super) min_hold_until: Moment,
     /// The number of renewals that the watchdog may still make, or [`UNBOUNDED`].
     pub(super) renewals_left: u32,
-    /// The time at which the grant is undone unless its caller claims it before, or [`Moment::NEVER`] once claimed.
-    pub(super) claim_by: Moment,
+    is_claimed: bool,
+    /// The time of the claim, or before it the time at which the grant is undone without one.
+    claim: Moment,
 }
 
 /// What a held lock without waiters does not have: the count of a hold that its owner entered more than once, or left in
@@ -229,16 +228,31 @@ impl Guard {
             id,
             watchdog: terms.watchdog,
             lease: terms.lease,
-            since: from,
             ends_at: terms.max_hold.map_or(Moment::NEVER, |most| from + most),
             min_hold_until: terms.min_hold.map_or(from, |least| from + least),
             renewals_left: terms.max_renewals.unwrap_or(UNBOUNDED),
-            claim_by,
+            is_claimed: claim_by == Moment::NEVER,
+            claim: claim_by,
         }
     }
 
     pub(super) fn is_claimed(&self) -> bool {
-        self.claim_by == Moment::NEVER
+        self.is_claimed
+    }
+
+    /// Notes that the caller has claimed the grant.
+    pub(super) const fn claim(&mut self, now: Moment) {
+        (self.is_claimed, self.claim) = (true, now);
+    }
+
+    /// Returns the time of the claim.
+    pub(super) const fn since(&self) -> Moment {
+        self.claim
+    }
+
+    /// Returns the time at which the grant is undone unless its caller claims it before.
+    pub(super) const fn claim_by(&self) -> Moment {
+        if self.is_claimed { Moment::NEVER } else { self.claim }
     }
 
     /// Returns true if the watchdog has to renew the hold.
@@ -305,7 +319,7 @@ impl ServerHold {
         let question = self.question().map_or(Moment::NEVER, |question| question.ask_at);
         let mut due = phase.min(self.renew_at).min(self.again_at).min(question);
         for guard in self.guards.iter() {
-            due = due.min(guard.claim_by);
+            due = due.min(guard.claim_by());
         }
         for waiting in self.ensuring.iter() {
             due = due.min(waiting.deadline);

@@ -35,7 +35,7 @@ impl Engine {
     pub(super) fn hold_due(&mut self, now: Moment, number: Number) {
         let Some(hold) = self.holds.get(number).filter(|hold| hold.due() <= now) else { return };
         let unclaimed: Vec<Id> =
-            hold.guards.iter().filter(|guard| guard.claim_by <= now).map(|guard| guard.id).collect();
+            hold.guards.iter().filter(|guard| guard.claim_by() <= now).map(|guard| guard.id).collect();
         for id in unclaimed {
             self.expire_unclaimed(now, id, number);
         }
@@ -130,7 +130,7 @@ impl Engine {
             return self.acquire_again(now, id, number);
         };
         if let Some(guard) = hold.guard_mut(id) {
-            guard.claim_by = Moment::NEVER;
+            guard.claim(now);
         }
         let (token, valid_until) = (hold.tokens.present(), hold.valid_until);
         if let Some(Ticket::Acquire(acquire)) = self.tickets.remove(id) {

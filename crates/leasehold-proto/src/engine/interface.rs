@@ -275,7 +275,7 @@ pub struct HoldInfo {
     pub subject: Subject,
     /// The owner on the server.
     pub wire: WireOwner,
-    /// The time from which the hold counts.
+    /// The time of its claim.
     pub since: Moment,
     /// The validity that is left, zero if the hold is lost.
     pub remaining: Duration,

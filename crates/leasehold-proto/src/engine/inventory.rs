@@ -19,7 +19,7 @@ impl Engine {
         Some(HoldInfo {
             subject: self.subject_of(server_hold),
             wire: self.cx.wire(number),
-            since: guard.since,
+            since: guard.since(),
             remaining: server_hold.remaining(now),
             token: server_hold.tokens.present(),
         })

@@ -361,12 +361,7 @@ impl Engine {
             Some(held) => Ok(held),
             None => self.release_failure(now, number),
         };
-        let cause = self.holds.get(number).and_then(ServerHold::release).map(|release| release.cause);
-        match (&outcome, cause) {
-            (Err(failure), Some(Cause::Release)) => self.note_unconfirmed(number, failure),
-            (_, Some(cause)) => self.note_undone(number, cause, true),
-            (_, None) => {}
-        }
+        self.note_end_of_release(number, &outcome);
         let Some(hold) = self.holds.get_mut(number) else { return };
         let (reports, queue) = (hold.reports.take(), hold.queue());
         let release = hold.release().cloned();

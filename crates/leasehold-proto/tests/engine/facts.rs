@@ -43,7 +43,7 @@ fn an_acquire_and_its_release_are_told_with_their_times() {
     harness.release(40, 1, 9);
     let told = decisions(&mut harness);
     let [Fact::Released { hold: Id(1), held, detached: false, .. }] = &told[..] else { panic!("{told:?}") };
-    assert_eq!(*held, Duration::from_millis(40), "from the send of the acquire");
+    assert_eq!(*held, Duration::from_millis(39), "from the claim");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_loss_is_told_for_each_guard_and_its_release_is_not() {
     let [Fact::Lost { hold: Id(1), held, reason: LostReason::Deleted, late, .. }] = &told[..] else {
         panic!("{told:?}")
     };
-    assert_eq!((held.as_millis(), late.is_zero()), (10_001, true));
+    assert_eq!((held.as_millis(), late.is_zero()), (10_000, true));
     harness.release(10_002, 1, 9);
     assert_eq!(facts(&mut harness), []);
 }

@@ -36,11 +36,11 @@ use crate::recipe::{Recipe, Waiters};
 
 impl Engine {
     pub(super) fn acquire(&mut self, now: Moment, id: Id, request: Request) {
-        self.note_asked(id, &request.subject);
+        let (subject, owner, wait, terms) = Terms::of(request);
+        self.note_asked(id, &subject);
         if self.closing.is_some() {
             return self.complete(id, Outcome::Acquired(Err(AcquireFailure::Closed)));
         }
-        let (subject, owner, wait, terms) = Terms::of(request);
         let terms = self.shared_terms(terms);
         let place = self.places.enter(&subject);
         let stage = Stage::Waiting(Waiter::default());

@@ -213,7 +213,7 @@ impl Commands {
     /// Notes that an attempt got no stream, or that a stream has ended.
     pub(super) fn closed(&mut self, step: &mut Step<'_>, id: ConnId, failure: Failure) {
         if let Some(failure) = self.dialing.ended(step, id, &failure) {
-            // Nobody is asked again and again without a call for credentials that he does not have.
+            // A credentials error does not trigger reconnects. Only the next call does.
             self.is_missed &=
                 !matches!(failure.kind, StoreErrorKind::Credentials | StoreErrorKind::Certificate);
             self.failed(step, failure.of_unsent());

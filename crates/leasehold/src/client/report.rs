@@ -14,7 +14,7 @@ use crate::runtime::shared::Handle;
 /// The time after which a driver that has something to do and does not turn counts as stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
 
-/// The health of a client. See [`Client::health`].
+/// The health of a client. See [`Client::health`](super::Client::health).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Health {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-/// A hold of a client. See [`Client::holds`].
+/// A hold of a client. See [`Client::holds`](super::Client::holds).
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HeldLock {
@@ -21,7 +21,7 @@ pub struct HeldLock {
     pub token: Option<u64>,
 }
 
-/// An acquire of a client that waits, or is on its way. See [`Client::waits`].
+/// An acquire of a client that waits, or is on its way. See [`Client::waits`](super::Client::waits).
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaitingAcquire {

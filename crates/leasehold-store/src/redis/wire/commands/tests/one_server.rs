@@ -167,6 +167,7 @@ fn late_answers_to_a_question_say_nothing_of_the_next_one() {
     driver.says(id, ID);
     driver.says(id, "-LOADING Redis is loading the dataset in memory\r\n");
     assert_eq!(driver.outcomes(), [(early, failed(Kind::Loading, No))]);
+    driver.taken(id);
     let later = driver.submit(both("a", "b"), LONG);
     // The rest of the answers to the first question, and then those to the second, which has another server.
     driver.says(id, ID.repeat(31));

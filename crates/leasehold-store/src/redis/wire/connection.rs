@@ -15,7 +15,7 @@ use super::encode;
 use super::facts::ServerFacts;
 use super::group::Round;
 use super::ids::ConnId;
-use super::one_server::{Answers, Fate, Proof};
+use super::one_server::{Fate, Proof};
 use super::opening::Opened;
 use super::outgoing::Outgoing;
 use super::pipeline::{Pipeline, Sent};
@@ -37,8 +37,8 @@ pub(super) struct CommandConnection {
     /// The group of confirmed calls under way. `WAIT` answers for its own connection alone.
     pub(super) round: Round,
     proof: Proof,
-    /// The answers about the proof that are still to come, and the time that each has.
-    proof_answers: Answers,
+    /// The number of the last question about it, whose answers alone count, and the time that each answer has.
+    question: u32,
     proof_limit: Duration,
     /// The calls of batches that the server refused for their slots, since the last look.
     refused: Vec<PendingCall>,
@@ -60,7 +60,7 @@ impl CommandConnection {
             round_trip: RoundTrip::default(),
             round: Round::default(),
             proof: Proof::default(),
-            proof_answers: Answers::default(),
+            question: 0,
             proof_limit: Duration::ZERO,
             refused: Vec::new(),
             own_answers: Vec::new(),
@@ -169,7 +169,7 @@ impl CommandConnection {
     pub(super) fn ask_if_one(&mut self, like: &PendingCall, (now, limit): (Moment, Duration)) {
         if let Some(question) = self.proof.ask(&like.call) {
             self.proof_limit = limit;
-            self.proof_answers.begin();
+            self.question += 1;
             self.send_question(&question, now + limit);
         }
     }
@@ -181,8 +181,7 @@ impl CommandConnection {
 
     fn send_question(&mut self, question: &Call, until: Moment) {
         encode::call(self.outgoing.buffer(), ("EVAL", question.script().source()), question);
-        self.pipeline.push_own(Form::Proof, self.outgoing.end(), until);
-        self.proof_answers.expect();
+        self.pipeline.push_own(Form::Proof(self.question), self.outgoing.end(), until);
     }
 
     /// Takes the calls of batches that the server refused for their slots. None of them has run.
@@ -225,9 +224,9 @@ impl CommandConnection {
             }
             Form::Checked if !is_denied(&value) => self.scripts.allow(&rows),
             Form::Wait | Form::Count | Form::Login => return self.own_answers.push((form, value)),
-            Form::Proof => {
+            Form::Proof(question) => {
                 let questions =
-                    if self.proof_answers.take() { self.proof.answered(value) } else { Vec::new() };
+                    if question == self.question { self.proof.answered(value) } else { Vec::new() };
                 let until = now + self.proof_limit;
                 return questions.iter().for_each(|question| self.send_question(question, until));
             }

@@ -35,34 +35,6 @@ pub(super) enum Proof {
     Failed(Failure),
 }
 
-/// The answers of a connection that are still to come. Those to an earlier question say nothing of a later one.
-#[derive(Debug, Default)]
-pub(super) struct Answers {
-    expected: usize,
-    /// The number of the expected answers that belong to earlier questions, which come first.
-    stale: usize,
-}
-
-impl Answers {
-    /// Notes that a question begins.
-    pub(super) const fn begin(&mut self) {
-        self.stale = self.expected;
-    }
-
-    /// Notes a question that was sent.
-    pub(super) const fn expect(&mut self) {
-        self.expected += 1;
-    }
-
-    /// Notes an answer. Returns true if it is to the last question.
-    pub(super) const fn take(&mut self) -> bool {
-        self.expected = self.expected.saturating_sub(1);
-        let is_stale = self.stale > 0;
-        self.stale = self.stale.saturating_sub(1);
-        !is_stale
-    }
-}
-
 /// A question under way.
 #[derive(Debug)]
 pub(super) struct Question {

@@ -29,8 +29,8 @@ pub(super) enum Form {
     Wait,
     /// A request for the replicas of the server.
     Count,
-    /// A question whether one server is behind the connection.
-    Proof,
+    /// A question whether one server is behind the connection, with its number.
+    Proof(u32),
 }
 
 /// The scripts that were sent on one connection, by their hashes.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 /// Returns the root of the checkout.
 pub(crate) fn root() -> Result<PathBuf> {
@@ -66,6 +66,16 @@ pub(crate) enum Done {
     Except(String),
     /// Not done, for this reason. On CI that is a failure.
     Skipped(String),
+}
+
+impl Done {
+    /// Returns an error if the work was skipped, for a verb of its own.
+    pub(crate) fn unless_skipped(self) -> Result<()> {
+        match self {
+            Self::Skipped(reason) => bail!(reason),
+            Self::Fully | Self::Except(_) => Ok(()),
+        }
+    }
 }
 
 impl Part {

@@ -426,8 +426,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Makes each of these names a group of its own, so that metrics count it apart. Metrics count a job that runs at night
-    /// by its name, for example. Each name is one more series of each metric, so choose a few.
+    /// Gives each of these names its own group, so metrics count it separately, for example a nightly job. Each name adds
+    /// a series to each metric, so choose only a few.
     ///
     /// # Examples
     /// ```

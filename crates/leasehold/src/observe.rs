@@ -52,7 +52,8 @@ mod observers;
 mod spans;
 
 pub use delivery::QUEUE_MAX;
-pub use fact::{Fact, GrantedBy, Observer, Outcome, What};
+pub use fact::{Fact, Observer, Outcome, What};
+pub use leasehold_proto::engine::GrantedBy;
 #[cfg(feature = "metrics")]
 pub use metrics::BUCKETS;
 pub(crate) use observers::{Observers, Setup, has_holders};

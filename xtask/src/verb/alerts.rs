@@ -4,7 +4,7 @@
 
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use super::take_none;
 use crate::apt::{self, ThisMachine};
@@ -18,10 +18,7 @@ const FOLDER: &str = "docs/observability";
 /// Runs the checks, with `promtool` installed first if necessary.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     take_none(arguments)?;
-    match run_or_skip()? {
-        Done::Skipped(reason) => bail!(reason),
-        _ => Ok(()),
-    }
+    run_or_skip()?.unless_skipped()
 }
 
 /// Runs the checks if `promtool` is installed or can be.

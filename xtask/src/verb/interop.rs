@@ -2,7 +2,7 @@
 //!
 //! Invariant: the tests run against a jar of the current sources, or not at all.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use crate::apt::{self, ThisMachine};
 use crate::interop::{PACKAGES, class_path, missing};
@@ -70,10 +70,7 @@ fn left_out(release: &str) -> Vec<&'static str> {
 /// lock::`.
 /// `--all` runs every release. `--redisson 3.50.0` before other arguments runs one of them.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    match run_or_skip(arguments)? {
-        Done::Fully | Done::Except(_) => Ok(()),
-        Done::Skipped(reason) => bail!(reason),
-    }
+    run_or_skip(arguments)?.unless_skipped()
 }
 
 /// Runs the tests if the machine has Java. On CI it installs Java first. Without arguments it runs all tests with the

@@ -6,7 +6,7 @@
 use std::fs;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use super::{take_none, test};
 use crate::server::{self, Server};
@@ -20,10 +20,7 @@ const TESTS: [&str; 3] = ["batches::", "contract::", "on_disk::"];
 /// Runs the contract on an installed Valkey, or fetches one into the target folder.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     take_none(arguments)?;
-    match run_or_skip()? {
-        Done::Skipped(reason) => bail!(reason),
-        _ => Ok(()),
-    }
+    run_or_skip()?.unless_skipped()
 }
 
 /// Runs the contract if a Valkey is installed or can be fetched.

@@ -157,12 +157,13 @@ pub enum Detail {
 
 /// The source of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum GrantedBy {
     /// The server.
     Server,
-    /// Another task of this client, without a call.
+    /// Another task of the same client, without a call to the server.
     HandOff,
-    /// A hold of the same owner.
+    /// A hold of the same owner, which this acquire re-entered.
     Reentry,
     /// An event has happened, such as the opening of a latch. There is no hold.
     Event,

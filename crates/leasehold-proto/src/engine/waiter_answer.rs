@@ -97,14 +97,14 @@ impl Engine {
         tries.refused();
         let again = tries.again;
         let Some(acquire) = self.acquire_of(id).certain("an answered attempt has its waiter") else { return };
-        if acquire.is_once() {
+        let (once, is_event) = (acquire.is_once(), acquire.recipe().holding.is_event());
+        if once {
             return self.fail(now, id, AcquireFailure::Contended);
         }
         self.note_waiting(id);
-        let Some(acquire) = self.acquire_of(id) else { return };
         if again {
             self.attempt_alone(now, id);
-        } else if acquire.recipe().holding.is_event() {
+        } else if is_event {
             self.join_event(now, id);
         } else if !self.rest_in_server_queue(now, id) {
             self.waiter_sleeps(now, id, remaining);

@@ -293,7 +293,7 @@ pub struct Holders {
 /// One holder of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The owner: the id of a client, a colon, and a number, which for Redisson is that of a thread.
+    /// The owner: client id, colon, number. For Redisson the number is a thread id.
     pub owner: String,
     /// The number of its holds.
     pub count: u32,

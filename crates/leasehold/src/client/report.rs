@@ -79,13 +79,13 @@ impl Health {
     }
 }
 
-/// The holds of a client, in the order in which they were asked for. It reads a page of 256 at a time, so a hold that begins
-/// or ends meanwhile may be left out.
+/// The holds of a client, oldest request first. The iterator reads 256 at a time, so it may miss a hold that begins or
+/// ends meanwhile.
 #[derive(Debug)]
 pub struct Holds(pub(super) Pages<HeldLock>);
 
-/// The waiting acquires of a client, in the order in which they were asked for. It reads a page of 256 at a time, so a wait
-/// that begins or ends meanwhile may be left out.
+/// The waiting acquires of a client, oldest request first. The iterator reads 256 at a time, so it may miss a wait that
+/// begins or ends meanwhile.
 #[derive(Debug)]
 pub struct Waits(pub(super) Pages<WaitingAcquire>);
 

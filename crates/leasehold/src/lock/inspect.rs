@@ -109,8 +109,8 @@ impl<K: Kind> Lock<K> {
 
     /// Returns who holds the lock, as the server reports it, or `None` if it is free. Of several readers it is one.
     ///
-    /// The owner begins with the [id of its client](crate::Client::id), which for a Redisson client is that of its connection
-    /// manager. Behind the colon, Redisson has the id of a thread.
+    /// The owner begins with the [client id](crate::Client::id), for Redisson the id of the connection manager. Redisson puts
+    /// a thread id behind the colon.
     ///
     /// # Errors
     /// [`InspectError`] if the server does not answer.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_proto::engine::{self, AcquireFailure, LostReason, Told};
+use leasehold_proto::engine::{AcquireFailure, GrantedBy, LostReason, Told};
 use leasehold_proto::{FreeWithin, Moment, StoreErrorKind, Verb};
 
 /// Something that is told the facts of a client.
@@ -173,20 +173,6 @@ pub enum What<'a> {
     },
 }
 
-/// The source of a grant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum GrantedBy {
-    /// The server.
-    Server,
-    /// Another task of the same client, without a call to the server.
-    HandOff,
-    /// A hold of the same owner, which this acquire re-entered.
-    Reentry,
-    /// An event, such as the opening of a latch. There is no hold.
-    Event,
-}
-
 /// The reason why an acquire has no lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -240,17 +226,6 @@ impl Outcome {
             | AcquireFailure::NoExpiry
             | AcquireFailure::Deleted
             | AcquireFailure::LeaseTooShort { .. } => Self::Refused,
-        }
-    }
-}
-
-impl From<engine::GrantedBy> for GrantedBy {
-    fn from(by: engine::GrantedBy) -> Self {
-        match by {
-            engine::GrantedBy::Server => Self::Server,
-            engine::GrantedBy::HandOff => Self::HandOff,
-            engine::GrantedBy::Reentry => Self::Reentry,
-            engine::GrantedBy::Event => Self::Event,
         }
     }
 }

@@ -58,16 +58,10 @@ impl Log {
 
     fn log(&self, fact: &Fact<'_>) {
         let names = (fact.name.unwrap_or_default(), fact.kind.unwrap_or_default());
-        match fact.what {
-            What::Patient { .. } | What::NotAcquired { free_within: Some(_), .. } => {
-                self.log_wait(fact, names);
-            }
-            What::Lost { .. } | What::NotRenewed { .. } | What::Unconfirmed { .. } => {
-                self.log_hold(fact, names);
-            }
-            What::PlainText { .. } | What::MissingReplicas { .. } => Self::log_connection(fact),
-            _ => Self::log_detail(fact, names),
-        }
+        self.log_wait(fact, names);
+        self.log_hold(fact, names);
+        Self::log_connection(fact);
+        Self::log_detail(fact, names);
     }
 
     /// Logs a wait that an operator may want to end, or whose end nobody knows.
@@ -216,7 +210,7 @@ impl Log {
                 lock.owner = owner,
                 "acquired"
             ),
-            What::NotAcquired { waited, attempts, outcome, .. } => event!(
+            What::NotAcquired { waited, attempts, outcome, free_within: None, .. } => event!(
                 target: "leasehold::acquire",
                 Level::DEBUG,
                 lock.name = name,

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use leasehold_proto::engine::GrantedBy;
 use leasehold_store::Confirm;
 use leasehold_store::url::Scheme;
 use metrics::counter;
@@ -24,7 +25,7 @@ use metrics::counter;
 pub use self::names::BUCKETS;
 use self::names::reason_label;
 use self::series::{Pair, Registry};
-use super::fact::{Fact, GrantedBy, Observer, Outcome, What};
+use super::fact::{Fact, Observer, Outcome, What};
 
 /// The time for which a handle of the recorder is used.
 const KEPT: Duration = Duration::from_secs(10);

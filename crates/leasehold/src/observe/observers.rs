@@ -192,7 +192,7 @@ impl Observers {
                 let what = What::Acquired {
                     waited: *waited,
                     attempts: *attempts,
-                    by: (*by).into(),
+                    by: *by,
                     token: grant.token,
                     owner: &owner,
                     was_waiting: told.waiting,

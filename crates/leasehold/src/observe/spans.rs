@@ -14,7 +14,7 @@ use tracing::{Instrument, debug_span, field::Empty};
 use super::fact;
 use crate::error::{Forked, SubjectKind};
 
-/// Awaits the outcome of an acquire in a span of its own. A span without an outcome is that of a dropped future.
+/// Awaits an acquire in its own span. The span of a dropped future has no outcome.
 #[cfg(feature = "tracing")]
 pub(crate) async fn acquiring(
     (kind, name): (&'static str, &str),

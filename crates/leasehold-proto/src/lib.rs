@@ -16,6 +16,7 @@ pub mod map_entry;
 pub mod marker;
 pub mod moment;
 pub mod name;
+pub mod operate;
 pub mod outcome;
 pub mod owner;
 pub mod permit;
@@ -36,7 +37,7 @@ pub use map_entry::MapEntry;
 pub use moment::Moment;
 pub use name::{Channel, NAME_BYTES_MAX, Name, NameError, RAW_NAME_BYTES_MAX};
 pub use outcome::{Applied, FreeWithin, StoreError, StoreErrorKind, Verb};
-pub use owner::{ClientId, Owner, WireOwner};
+pub use owner::{ClientId, Owner, OwnerError, WireOwner};
 pub use permit::{PermitId, PermitIdError};
 pub use recipe::{
     Answer, CallArgs, CallContext, Holding, Inspection, KEEP_ALIVE_WINDOW, KeepAliveArgs, KeptAlive,

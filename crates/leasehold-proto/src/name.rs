@@ -312,6 +312,11 @@ fn check_bytes(name: &str, bytes_max: usize) -> Result<(), NameError> {
     }
 }
 
+/// Returns a prefix with braces that choose its slot: `{prefix}`, or the prefix itself when it has braces.
+pub(crate) fn tagged(prefix: &str) -> String {
+    if prefix.contains('{') { prefix.to_owned() } else { format!("{{{prefix}}}") }
+}
+
 /// Returns the cluster slot of a key.
 pub(crate) fn slot(key: &str) -> u16 {
     let hashed = hash_tag(key).unwrap_or(key);

@@ -82,6 +82,8 @@ pub enum Verb {
     Adjust,
     /// Reads without a change.
     Inspect,
+    /// Tells operators about the client.
+    Report,
     /// Subscribes to wake-ups.
     Subscribe,
     /// Opens a connection.
@@ -99,6 +101,7 @@ impl fmt::Display for Verb {
             Self::ForceRelease => "force release",
             Self::Adjust => "adjust",
             Self::Inspect => "inspect",
+            Self::Report => "report",
             Self::Subscribe => "subscribe",
             Self::Connect => "connect",
         })

@@ -6,6 +6,7 @@
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::text::Text;
@@ -77,6 +78,24 @@ impl fmt::Debug for ClientId {
     }
 }
 
+/// A text that is no client id or wire owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "not a client id (`xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`) or a wire owner (a client id, a colon and a number)"
+)]
+#[non_exhaustive]
+pub struct OwnerError;
+
+/// Reads the form in which a client writes itself, and no other form of a UUID.
+impl FromStr for ClientId {
+    type Err = OwnerError;
+
+    fn from_str(text: &str) -> Result<Self, OwnerError> {
+        let uuid = uuid::Uuid::try_parse(text).map_err(|_| OwnerError)?;
+        Some(Self(uuid)).filter(|client| client.to_string() == text).ok_or(OwnerError)
+    }
+}
+
 /// The hash field `uuid:number` that identifies the holder on the server. Redisson writes `uuid:threadId` there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WireOwner {
@@ -89,6 +108,29 @@ impl WireOwner {
     #[must_use]
     pub const fn new(client: ClientId, number: u64) -> Self {
         Self { client, number }
+    }
+
+    /// Returns the client.
+    #[must_use]
+    pub const fn client(self) -> ClientId {
+        self.client
+    }
+
+    /// Returns the number of the acquisition, or the number of Redisson's thread.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self.number
+    }
+}
+
+impl FromStr for WireOwner {
+    type Err = OwnerError;
+
+    fn from_str(text: &str) -> Result<Self, OwnerError> {
+        let (client, digits) = text.split_once(':').ok_or(OwnerError)?;
+        let number: u64 = digits.parse().map_err(|_| OwnerError)?;
+        let owner = Self::new(client.parse()?, number);
+        Some(owner).filter(|_| digits == number.to_string()).ok_or(OwnerError)
     }
 }
 
@@ -132,6 +174,24 @@ mod tests {
     fn a_wire_owner_reads_as_uuid_and_number() {
         let owner = WireOwner::new(ClientId::from_random([0xff; 16]), 7);
         assert_eq!(owner.to_string(), "ffffffff-ffff-4fff-bfff-ffffffffffff:7");
+    }
+
+    #[test]
+    fn an_owner_is_read_as_it_is_written_and_in_no_other_form() {
+        let owner = WireOwner::new(ClientId::from_random([0xff; 16]), 7);
+        let text = owner.to_string();
+        assert_eq!(text.parse(), Ok(owner));
+        assert_eq!(owner.client().to_string().parse(), Ok(owner.client()));
+        for other in [
+            text.to_uppercase(),
+            format!("{text}:write"),
+            text.replace(":7", ":07"),
+            text.replace(":7", ":+7"),
+            text.replace('-', ""),
+            "mode".to_owned(),
+        ] {
+            assert_eq!(other.parse::<WireOwner>(), Err(OwnerError), "{other}");
+        }
     }
 
     #[test]

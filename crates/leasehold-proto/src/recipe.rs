@@ -32,6 +32,7 @@ pub use rules::{
     Answer, CallArgs, CallContext, HandOffAnswer, Holder, Holders, Holding, Inspection, KEEP_ALIVE_WINDOW,
     KeepAliveArgs, KeptAlive, LockCalls, Recipe, ReleaseAnswer, Remaining, Renewal, Waiters,
 };
+pub(crate) use rules::{NUMSUB, PUBLISH};
 
 /// Returns all scripts of all recipes.
 pub fn scripts() -> impl Iterator<Item = &'static Script> {

@@ -168,7 +168,10 @@ fn there_are_scripts_and_each_is_one_that_a_recipe_sends() {
     // A script of the application contains only the part of this crate that runs before it.
     let with_check = recipe::fence::with_check("").source();
     let checked = checked_acquire();
-    let mut sent: Vec<&str> = recipe::scripts().map(leasehold_proto::Script::source).collect();
+    let mut sent: Vec<&str> = recipe::scripts()
+        .chain(leasehold_proto::operate::scripts())
+        .map(leasehold_proto::Script::source)
+        .collect();
     sent.extend([with_check, &*checked, recipe::rights::may_subscribe("").script().source()]);
     sent.push(recipe::one_server::run_id([""]).script().source());
     sent.push(recipe::foreign::kind(&leasehold_proto::Name::new("job").unwrap()).script().source());
@@ -287,6 +290,7 @@ fn a_script_first_reads_its_key_with_a_command_of_its_type() {
             "hash" => &["hexists", "hget", "hlen"],
             "string" => &["get", "strlen"],
             "zset" => &["zscore", "zcard"],
+            "list" => &["llen"],
             "any" => &["type"],
             other => panic!("{}: no look is known for {other}", script.at()),
         };

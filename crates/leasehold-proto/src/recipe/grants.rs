@@ -14,6 +14,7 @@ use super::{
     expirable, fair, fence, fenced, latch, multi, read, redlock, reentrant, semaphore, sides, spin, upgrade,
     write,
 };
+use crate::operate;
 use crate::outcome::Verb;
 use crate::script::Script;
 
@@ -33,6 +34,9 @@ const BEHIND_SENTINELS: [&str; 1] = ["role"];
 /// The rights on the sentinels themselves.
 const ON_SENTINELS: &str =
     "resetchannels -@all +ping +subscribe +unsubscribe +sentinel|master +sentinel|sentinels &+switch-master";
+
+/// The command with which a client names its connections.
+const NAMING: [&str; 1] = ["client|setname"];
 
 /// The server that a user is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +60,8 @@ enum Form {
     Behind(&'static str),
     /// A prefix, and the name with braces.
     Helper(&'static str),
+    /// A prefix, and something that has no name in it.
+    AnyBehind(&'static str),
     /// The channel of a latch, which has a second pair of braces.
     LatchChannel,
 }
@@ -159,6 +165,15 @@ pub static PRIMITIVES: [Primitive; 10] = [
     },
 ];
 
+/// What a client needs to answer the questions of operators. Without these rights its locks work, and operators do not see
+/// it.
+static VISIBLE: Primitive = Primitive {
+    name: "visible",
+    scripts: || operate::SCRIPTS_OF_CLIENTS.to_vec(),
+    keys: &[Form::Helper(operate::CLIENTS), Form::AnyBehind(operate::ANSWERS)],
+    channels: &[Form::Helper(operate::CLIENTS)],
+};
+
 fn reentrant_scripts(verbs: &[Verb]) -> Vec<&'static Script> {
     reentrant::SCRIPTS.into_iter().filter(|script| verbs.contains(&script.verb)).collect()
 }
@@ -217,6 +232,7 @@ impl Names {
             Form::NameFirst => format!("{open}{prefix}*"),
             Form::Behind(helper) => format!("{helper}:{open}{prefix}*"),
             Form::Helper(helper) => format!("{helper}:{open}{prefix}*{close}"),
+            Form::AnyBehind(helper) => format!("{helper}:*"),
             Form::LatchChannel => format!("redisson_countdownlatch__channel__{{{prefix}*}}"),
         }
     }
@@ -230,22 +246,20 @@ impl Names {
 ///
 /// let (names, spin) = (Names::behind("app:").unwrap(), Primitive::named("spin").unwrap());
 /// let rules = rules(Place::Standalone, &[names], &[spin]);
-/// assert!(rules.starts_with("resetkeys resetchannels -@all +del +eval +evalsha "), "{rules}");
-/// assert!(rules.ends_with(" ~app:*"), "{rules}");
+/// assert!(rules.starts_with("resetkeys resetchannels -@all +client|setname +del +eval +evalsha "), "{rules}");
+/// assert!(rules.contains(" ~app:* "), "{rules}");
 /// ```
 #[must_use]
 pub fn rules(place: Place, names: &[Names], primitives: &[&Primitive]) -> String {
-    let mut commands: BTreeSet<&str> = CONNECTION.into();
-    let listens = primitives.iter().any(|primitive| !primitive.channels.is_empty());
+    let primitives: Vec<_> = primitives.iter().copied().chain([&VISIBLE]).collect();
+    let mut commands: BTreeSet<&str> = [&CONNECTION[..], &NAMING].concat().into_iter().collect();
     match place {
         Place::Standalone => commands.extend(ONE_SERVER),
         Place::BehindSentinels => commands.extend([ONE_SERVER, BEHIND_SENTINELS].concat()),
         Place::Cluster => commands.extend(CLUSTER),
     }
     let is_sharded = place == Place::Cluster;
-    if listens {
-        commands.extend(if is_sharded { SHARDED_LISTENING } else { LISTENING });
-    }
+    commands.extend(if is_sharded { SHARDED_LISTENING } else { LISTENING });
     for script in primitives.iter().flat_map(|primitive| (primitive.scripts)()) {
         // A script publishes by one of two commands, which its caller chooses.
         commands.extend(script.header().calls.iter().map(|call| match *call {

@@ -429,11 +429,11 @@ pub(super) fn read_keep_alive(reply: &Reply) -> Option<KeptAlive> {
 }
 
 /// The command that carries a wake-up. A store whose server has sharded channels replaces it by SPUBLISH.
-pub(super) const PUBLISH: &str = "PUBLISH";
+pub(crate) const PUBLISH: &str = "PUBLISH";
 
 /// The subcommand that counts listeners. A store replaces it by SHARDNUMSUB for sharded channels, and by nothing where one
 /// node does not know all listeners.
-pub(super) const NUMSUB: &str = "NUMSUB";
+pub(crate) const NUMSUB: &str = "NUMSUB";
 
 #[cfg(test)]
 mod tests {

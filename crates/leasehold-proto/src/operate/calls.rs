@@ -1,0 +1,206 @@
+//! The scripts of operators and of the clients that answer them.
+
+use std::time::Duration;
+
+use super::answer::Answer;
+use super::card::{Card, Registered};
+use super::question::{Question, RequestId};
+use crate::call::{Call, Reply};
+use crate::name::{Channel, tagged};
+use crate::outcome::Verb;
+use crate::recipe::{NUMSUB, PUBLISH};
+use crate::script::Script;
+
+static REGISTER: Script = Script::new(Verb::Report, include_str!("../../scripts/operate/register.lua"));
+static LEAVE: Script = Script::new(Verb::Report, include_str!("../../scripts/operate/leave.lua"));
+static ANSWER: Script = Script::new(Verb::Report, include_str!("../../scripts/operate/answer.lua"));
+static CARDS: Script = Script::new(Verb::Inspect, include_str!("../../scripts/operate/cards.lua"));
+static ASK: Script = Script::new(Verb::Inspect, include_str!("../../scripts/operate/ask.lua"));
+static COLLECT: Script = Script::new(Verb::Inspect, include_str!("../../scripts/operate/collect.lua"));
+
+/// The scripts of a client that answers.
+pub static SCRIPTS_OF_CLIENTS: [&Script; 3] = [&REGISTER, &LEAVE, &ANSWER];
+/// The scripts of an operator who asks.
+pub static SCRIPTS_OF_OPERATORS: [&Script; 3] = [&CARDS, &ASK, &COLLECT];
+
+/// The begin of the key of the cards and of the channel of questions.
+pub const CLIENTS: &str = "leasehold_clients";
+/// The begin of the key of the answers to a question.
+pub const ANSWERS: &str = "leasehold_answer";
+/// The most texts that wait for their asker.
+pub const ANSWERS_MAX: u32 = 256;
+/// The time for which answers wait for their asker.
+const ANSWERS_LAST: Duration = Duration::from_secs(30);
+/// The cards of a page.
+pub const CARDS_PAGE: u32 = 256;
+
+/// Returns the channel of the questions to all clients with this key prefix. The key of their cards has the same text, and
+/// so the same slot.
+#[must_use]
+pub fn channel(key_prefix: &str) -> Channel {
+    Channel::new(&format!("{CLIENTS}:{}", tagged(key_prefix)))
+}
+
+/// Registers a client for a time. A repeated call begins the time anew.
+#[must_use]
+pub fn register(key_prefix: &str, card: &Card, lasts: Duration) -> Call {
+    let clients = channel(key_prefix);
+    Call::of(&REGISTER)
+        .key("clients", &clients)
+        .arg("card", card.text())
+        .arg("lasts_ms", millis(lasts))
+        .arg("channel", &clients)
+}
+
+/// Reads the reply of [`register`], which is false if the client may not listen.
+#[must_use]
+pub fn read_registered(reply: &Reply) -> Option<bool> {
+    match reply {
+        Reply::Int(done @ (0 | 1)) => Some(*done == 1),
+        _ => None,
+    }
+}
+
+/// Removes a client's card.
+#[must_use]
+pub fn leave(key_prefix: &str, card: &Card) -> Call {
+    Call::of(&LEAVE).key("clients", channel(key_prefix)).arg("card", card.text())
+}
+
+/// Answers a question. The reply is 0 if too many answers wait for the asker.
+#[must_use]
+pub fn answer(request: RequestId, text: &str) -> Call {
+    Call::of(&ANSWER)
+        .key("answers", answers(request))
+        .arg("text", text)
+        .arg("lasts_ms", millis(ANSWERS_LAST))
+        .arg("most", ANSWERS_MAX)
+}
+
+/// Reads a page of cards, from this place on.
+#[must_use]
+pub fn cards(key_prefix: &str, from: u32) -> Call {
+    Call::of(&CARDS).key("clients", channel(key_prefix)).arg("from", from).arg("most", CARDS_PAGE)
+}
+
+/// A page of cards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Cards {
+    /// The cards whose registration has not ended.
+    pub registered: Vec<Registered>,
+    /// True if another page may follow.
+    pub has_more: bool,
+}
+
+/// Reads the reply of [`cards`]. A card that cannot be read is left out.
+#[must_use]
+pub fn read_cards(reply: &Reply) -> Option<Cards> {
+    let Reply::Array(items) = reply else { return None };
+    let [Reply::Int(now), cards @ ..] = items.as_slice() else { return None };
+    let read = |pair: &[Reply]| match pair {
+        [Reply::Text(card), Reply::Text(ends)] => {
+            let ends = std::str::from_utf8(ends).ok()?.parse::<f64>().ok()?;
+            let left = ends - *now as f64;
+            // The part below a millisecond does not matter, and no registration is centuries long.
+            (left > 0.0).then_some(Registered::new(Card::read(card)?, left as u64))
+        }
+        _ => None,
+    };
+    let has_more = cards.len() / 2 >= CARDS_PAGE as usize;
+    Some(Cards { registered: cards.chunks_exact(2).filter_map(read).collect(), has_more })
+}
+
+/// Asks all clients with this key prefix.
+#[must_use]
+pub fn ask(key_prefix: &str, request: RequestId, question: &Question) -> Call {
+    let channel = channel(key_prefix);
+    let (begin, rest) = question.text(request);
+    Call::of(&ASK)
+        .key("clients", &channel)
+        .arg("begin", begin)
+        .arg("rest", rest)
+        .arg("numsub", NUMSUB)
+        .arg("publish", PUBLISH)
+        .arg("channel", &channel)
+}
+
+/// How many clients were asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Reached {
+    /// The cards, of which the clients that ended without a word have some.
+    pub registered: u32,
+    /// The clients that listen, or `None` if one server does not know all of them.
+    pub listening: Option<u32>,
+}
+
+/// Reads the reply of [`ask`].
+#[must_use]
+pub fn read_asked(reply: &Reply) -> Option<Reached> {
+    let Reply::Array(items) = reply else { return None };
+    let [Reply::Int(registered), Reply::Int(listening)] = *items.as_slice() else { return None };
+    let listening = if listening == -1 { None } else { Some(listening.try_into().ok()?) };
+    Some(Reached { registered: registered.try_into().ok()?, listening })
+}
+
+/// Fetches answers to a question.
+#[must_use]
+pub fn collect(request: RequestId) -> Call {
+    Call::of(&COLLECT).key("answers", answers(request)).arg("most", ANSWERS_MAX)
+}
+
+/// Reads the reply of [`collect`]. A text that is no answer is `None`.
+#[must_use]
+pub fn read_collected(reply: &Reply) -> Option<Vec<Option<Answer>>> {
+    let Reply::Array(texts) = reply else { return None };
+    let read = |text: &Reply| match text {
+        Reply::Text(text) => Answer::read(text),
+        _ => None,
+    };
+    Some(texts.iter().map(read).collect())
+}
+
+fn answers(request: RequestId) -> String {
+    format!("{ANSWERS}:{request}")
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::owner::ClientId;
+
+    #[test]
+    fn the_channel_has_the_braces_of_its_prefix_or_its_own() {
+        for (prefix, text) in [
+            ("", "leasehold_clients:{}"),
+            ("app:", "leasehold_clients:{app:}"),
+            ("{app}:", "leasehold_clients:{app}:"),
+        ] {
+            assert_eq!(channel(prefix).as_str(), text);
+        }
+    }
+
+    #[test]
+    fn a_page_has_the_cards_whose_registration_has_not_ended() {
+        let client = |number| ClientId::from_random([number; 16]);
+        let card = |number| Card::new(client(number), "n", ("h", 1), ("p", "l"));
+        let text = |text: &str| Reply::Text(text.into());
+        let reply = Reply::Array(vec![
+            Reply::Int(1000),
+            text(&card(1).text()),
+            text("999"),
+            text(&card(2).text()),
+            text("1500"),
+            text("no card"),
+            text("1500"),
+        ]);
+        let cards = read_cards(&reply).unwrap();
+        assert_eq!(cards.registered, [Registered::new(card(2), 500)]);
+        assert!(!cards.has_more);
+    }
+}

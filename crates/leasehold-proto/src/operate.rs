@@ -1,4 +1,4 @@
-//! What operators and clients say to each other: cards, questions and answers (docs/protocol.md#25-operators).
+//! What operators and clients say to each other: cards, questions and answers (docs/protocol.md#24-operators).
 //!
 //! Invariant: nothing here holds, renews or frees a lock. A text of another program is bounded and checked before it is
 //! read, and a reader ignores what it does not know.
@@ -16,11 +16,11 @@ mod question;
 
 pub use answer::{Answer, AnswerText, Body, Held, TEXT_MAX, Totals, Waiting};
 pub use calls::{
-    ANSWERS, ANSWERS_MAX, CARDS_PAGE, CLIENTS, Cards, Reached, SCRIPTS_OF_CLIENTS, SCRIPTS_OF_OPERATORS,
-    answer, ask, cards, channel, collect, leave, read_asked, read_cards, read_collected, read_registered,
-    register,
+    ANSWERS, ANSWERS_MAX, Audience, CARDS_PAGE, CLIENTS, Cards, Reached, SCRIPTS_OF_CLIENTS,
+    SCRIPTS_OF_OPERATORS, answer, ask, cards, collect, leave, read_asked, read_cards, read_collected,
+    read_registered, register,
 };
-pub use card::{Card, CardError, Registered};
+pub use card::{Card, CardError, Registered, check_labels};
 pub use question::{Asked, Question, RequestId};
 
 use crate::script::Script;

@@ -55,7 +55,8 @@ impl ClientId {
     }
 
     /// Returns a number that differs between clients, so that their pauses differ.
-    pub(crate) fn seed(self) -> u64 {
+    #[must_use]
+    pub fn seed(self) -> u64 {
         self.0.as_u64_pair().0
     }
 }

@@ -39,6 +39,12 @@ impl TokioRuntime {
     pub fn callers(&self) -> Option<tokio::runtime::Handle> {
         tokio::runtime::Handle::try_current().ok()
     }
+
+    /// Returns the name of this machine.
+    #[must_use]
+    pub fn host(&self) -> String {
+        rustix::system::uname().nodename().to_string_lossy().into_owned()
+    }
 }
 
 impl Runtime for TokioRuntime {

@@ -9,12 +9,14 @@ pub(crate) mod installed;
 mod report;
 pub(crate) mod rows;
 mod servers;
+pub(crate) mod visibility;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join;
 use leasehold_proto::Owner;
 #[cfg(any(feature = "unstable-store", feature = "embedded"))]
 use leasehold_proto::StoreError;
@@ -352,7 +354,9 @@ impl Client {
     /// # }
     /// ```
     pub async fn close(&self) -> CloseReport {
-        match Ticket::new(&self.handle, Event::Close).await {
+        let left = self.handle.leave_operators();
+        let (closed, ()) = join(Ticket::new(&self.handle, Event::Close), left).await;
+        match closed {
             Ok(Outcome::Closed(report)) => report,
             Err(Forked) => CloseReport::default(),
             Ok(other) => unreachable!("a close completed as {other:?}"),
@@ -444,6 +448,33 @@ impl ClientBuilder {
         self
     }
 
+    /// Shows the client to operators, or hides it (default: shown).
+    ///
+    /// A visible client that waits for a lock, renews a hold or asks for a fixed lease of 10 s or more answers
+    /// `leasehold list` and its siblings: which process it is, what it holds and for how long, and what it waits for.
+    /// It keeps its card in a key of the server, which it renews every 20 minutes. Without a right to that key or to the
+    /// channel of the questions it stays unseen, and nothing else changes. A client over `memory://` has no operators.
+    pub const fn visible(mut self, visible: bool) -> Self {
+        self.options.visibility.is_on = visible;
+        self
+    }
+
+    /// Adds a label to what operators see of the client, such as its version: at most four.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// let builder = leasehold::Client::builder().label("version", env!("CARGO_PKG_VERSION"));
+    /// let client = builder.connect("memory://").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn label(mut self, name: &str, value: &str) -> Self {
+        self.options.visibility.labels.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
     /// Connects with the first call instead of at once. [`connect`](Self::connect) then succeeds even if the server is
     /// down, and calls fail until the server is up.
     pub const fn lazy(mut self) -> Self {
@@ -515,8 +546,11 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the name of both connections in `CLIENT LIST`: 1 to 128 bytes of printable ASCII without spaces (default:
-    /// no name). If the server refuses the name, the client works without it.
+    /// Sets the name of the client: 1 to 128 bytes of printable ASCII without spaces (default: the name of the program).
+    ///
+    /// `CLIENT LIST` shows it with the id of the client behind it, as `orders@3f2a9c1e-..`, cut to 128 bytes. A client
+    /// that is not [`visible`](Self::visible) has the name alone, and no name by default. If the server refuses the
+    /// name, the client works without it.
     pub fn client_name(mut self, name: &str) -> Self {
         self.options.client_name = Some(name.into());
         self
@@ -614,6 +648,9 @@ impl ClientBuilder {
         check_prefix(&self.options.defaults.key_prefix).map_err(ConnectError::KeyPrefix)?;
         if self.options.client_name.as_ref().is_some_and(|name| !is_client_name(name)) {
             return Err(ConnectError::ClientName);
+        }
+        if self.options.visibility.are_labels_wrong() {
+            return Err(ConnectError::Label);
         }
         Ok(())
     }

@@ -11,3 +11,4 @@ pub(crate) mod shared;
 pub(crate) mod signal;
 pub(crate) mod sync;
 pub(crate) mod ticket;
+pub(crate) mod visible;

@@ -5,7 +5,7 @@
 -- ARGV[3] most     integer the most texts that the list takes
 -- returns 1, or 0 when the list is full
 -- calls llen pexpire rpush
--- wire 25
+-- wire 24
 local answers, text = KEYS[1], ARGV[1]
 local lasts_ms, most = ARGV[2], tonumber(ARGV[3])
 if redis.call('llen', answers) >= most then

@@ -7,7 +7,7 @@
 -- ARGV[5] channel string the channel of the questions
 -- returns {the number of registered clients, the number of clients that listen, -1 when it is unknown}
 -- calls publish|spublish pubsub zcard
--- wire 25; an error of the count leaves the number unknown
+-- wire 24; an error of the count leaves the number unknown
 local clients, begin, rest = KEYS[1], ARGV[1], ARGV[2]
 local numsub, publish, channel = ARGV[3], ARGV[4], ARGV[5]
 local registered = redis.call('zcard', clients)

@@ -4,7 +4,7 @@
 -- ARGV[2] most    integer the size of a page
 -- returns {the server's time in unix milliseconds, card, end of its registration, ...}
 -- calls time zcard zrange
--- wire 25; a page of fewer cards is the last
+-- wire 24; a page of fewer cards is the last
 local clients, from, most = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local last = math.min(from + most, redis.call('zcard', clients)) - 1
 local time = redis.call('time')

@@ -3,7 +3,7 @@
 -- ARGV[1] most    integer the most texts to fetch
 -- returns the texts, oldest first
 -- calls llen lpop
--- wire 25
+-- wire 24
 local answers, most = KEYS[1], tonumber(ARGV[1])
 local texts = {}
 for at = 1, math.min(most, redis.call('llen', answers)) do

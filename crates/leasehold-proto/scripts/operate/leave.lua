@@ -3,6 +3,6 @@
 -- ARGV[1] card    string the client's card
 -- returns 1 when the card was there, else 0
 -- calls zrem zscore
--- wire 25
+-- wire 24
 local clients, card = KEYS[1], ARGV[1]
 return redis.call('zscore', clients, card) and redis.call('zrem', clients, card) or 0

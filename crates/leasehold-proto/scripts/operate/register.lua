@@ -5,7 +5,7 @@
 -- ARGV[3] channel  string  the channel of the questions
 -- returns 1, or 0 when the user may not subscribe to the channel
 -- calls pexpire time zadd zcard zremrangebyscore
--- wire 25; also removes the cards whose registration has ended
+-- wire 24; also removes the cards whose registration has ended
 local clients, card, lasts_ms, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local allowed = redis.acl_check_cmd
 if allowed and not allowed('SUBSCRIBE', channel) and not allowed('SSUBSCRIBE', channel) then

@@ -34,22 +34,35 @@ const ANSWERS_LAST: Duration = Duration::from_secs(30);
 /// The cards of a page.
 pub const CARDS_PAGE: u32 = 256;
 
-/// Returns the channel of the questions to all clients with this key prefix. The key of their cards has the same text, and
-/// so the same slot.
-#[must_use]
-pub fn channel(key_prefix: &str) -> Channel {
-    Channel::new(&format!("{CLIENTS}:{}", tagged(key_prefix)))
+/// The clients that hear a question: those of one database with one key prefix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Audience(Channel);
+
+impl Audience {
+    /// Creates the audience of a key prefix, in the database of this index.
+    #[must_use]
+    pub fn new(key_prefix: &str, database: u32) -> Self {
+        let clients = format!("{CLIENTS}:{}", tagged(key_prefix));
+        // A server has one channel of a name for all of its databases.
+        Self(Channel::new(&if database == 0 { clients } else { format!("{clients}:{database}") }))
+    }
+
+    /// Returns the channel of the questions. The key of the cards has the same text, and so the same slot.
+    #[must_use]
+    pub const fn channel(&self) -> &Channel {
+        &self.0
+    }
 }
 
 /// Registers a client for a time. A repeated call begins the time anew.
 #[must_use]
-pub fn register(key_prefix: &str, card: &Card, lasts: Duration) -> Call {
-    let clients = channel(key_prefix);
+pub fn register(audience: &Audience, card: &Card, lasts: Duration) -> Call {
+    let clients = audience.channel();
     Call::of(&REGISTER)
-        .key("clients", &clients)
+        .key("clients", clients)
         .arg("card", card.text())
         .arg("lasts_ms", millis(lasts))
-        .arg("channel", &clients)
+        .arg("channel", clients)
 }
 
 /// Reads the reply of [`register`], which is false if the client may not listen.
@@ -63,8 +76,8 @@ pub fn read_registered(reply: &Reply) -> Option<bool> {
 
 /// Removes a client's card.
 #[must_use]
-pub fn leave(key_prefix: &str, card: &Card) -> Call {
-    Call::of(&LEAVE).key("clients", channel(key_prefix)).arg("card", card.text())
+pub fn leave(audience: &Audience, card: &Card) -> Call {
+    Call::of(&LEAVE).key("clients", audience.channel()).arg("card", card.text())
 }
 
 /// Answers a question. The reply is 0 if too many answers wait for the asker.
@@ -79,8 +92,8 @@ pub fn answer(request: RequestId, text: &str) -> Call {
 
 /// Reads a page of cards, from this place on.
 #[must_use]
-pub fn cards(key_prefix: &str, from: u32) -> Call {
-    Call::of(&CARDS).key("clients", channel(key_prefix)).arg("from", from).arg("most", CARDS_PAGE)
+pub fn cards(audience: &Audience, from: u32) -> Call {
+    Call::of(&CARDS).key("clients", audience.channel()).arg("from", from).arg("most", CARDS_PAGE)
 }
 
 /// A page of cards.
@@ -111,18 +124,18 @@ pub fn read_cards(reply: &Reply) -> Option<Cards> {
     Some(Cards { registered: cards.chunks_exact(2).filter_map(read).collect(), has_more })
 }
 
-/// Asks all clients with this key prefix.
+/// Asks all clients of an audience.
 #[must_use]
-pub fn ask(key_prefix: &str, request: RequestId, question: &Question) -> Call {
-    let channel = channel(key_prefix);
+pub fn ask(audience: &Audience, request: RequestId, question: &Question) -> Call {
+    let channel = audience.channel();
     let (begin, rest) = question.text(request);
     Call::of(&ASK)
-        .key("clients", &channel)
+        .key("clients", channel)
         .arg("begin", begin)
         .arg("rest", rest)
         .arg("numsub", NUMSUB)
         .arg("publish", PUBLISH)
-        .arg("channel", &channel)
+        .arg("channel", channel)
 }
 
 /// How many clients were asked.
@@ -176,12 +189,13 @@ mod tests {
 
     #[test]
     fn the_channel_has_the_braces_of_its_prefix_or_its_own() {
-        for (prefix, text) in [
-            ("", "leasehold_clients:{}"),
-            ("app:", "leasehold_clients:{app:}"),
-            ("{app}:", "leasehold_clients:{app}:"),
+        for (prefix, database, text) in [
+            ("", 0, "leasehold_clients:{}"),
+            ("app:", 0, "leasehold_clients:{app:}"),
+            ("app:", 3, "leasehold_clients:{app:}:3"),
+            ("{app}:", 0, "leasehold_clients:{app}:"),
         ] {
-            assert_eq!(channel(prefix).as_str(), text);
+            assert_eq!(Audience::new(prefix, database).channel().as_str(), text);
         }
     }
 

@@ -170,8 +170,8 @@ pub static PRIMITIVES: [Primitive; 10] = [
 static VISIBLE: Primitive = Primitive {
     name: "visible",
     scripts: || operate::SCRIPTS_OF_CLIENTS.to_vec(),
-    keys: &[Form::Helper(operate::CLIENTS), Form::AnyBehind(operate::ANSWERS)],
-    channels: &[Form::Helper(operate::CLIENTS)],
+    keys: &[Form::Behind(operate::CLIENTS), Form::AnyBehind(operate::ANSWERS)],
+    channels: &[Form::Behind(operate::CLIENTS)],
 };
 
 fn reentrant_scripts(verbs: &[Verb]) -> Vec<&'static Script> {

@@ -167,7 +167,11 @@ impl ClientBuilder {
         set fn spin_backoff(self, first: Duration, longest: Duration) -> Self;
         /// Sets a prefix for every name.
         set fn key_prefix(self, prefix: &str) -> Self;
-        /// Sets the name of the connections in `CLIENT LIST`.
+        /// Shows the client to operators, or hides it.
+        set fn visible(self, visible: bool) -> Self;
+        /// Adds a label to what operators see of the client.
+        set fn label(self, name: &str, value: &str) -> Self;
+        /// Sets the name of the client.
         set fn client_name(self, name: &str) -> Self;
         /// Connects with these settings.
         wait fn connect(self, url: &str) -> Result<Client, ConnectError>;

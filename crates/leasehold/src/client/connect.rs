@@ -27,6 +27,7 @@ use leasehold_store::url::Scheme;
 use leasehold_store::{Confirm, Confirmation, OnMissing, Runtime, ShardedPubsub, Store};
 use tokio::sync::oneshot;
 
+use crate::client::visibility::Visibility;
 use crate::defaults::Defaults;
 use crate::error::ConnectError;
 #[cfg(feature = "config")]
@@ -35,6 +36,7 @@ use crate::observe::{Observers, Setup};
 use crate::runtime::driver::drive;
 use crate::runtime::process::Process;
 use crate::runtime::shared::{Handle, Shared};
+use crate::runtime::visible::Identity;
 
 /// The replicas that confirm, and the time that they have, as the user has set them.
 #[derive(Clone, Copy, Debug)]
@@ -99,6 +101,8 @@ pub(crate) struct ConnectOptions {
     pub(crate) address_map: Option<AddressMap>,
     pub(crate) defaults: Defaults,
     pub(crate) observe: Setup,
+    /// What operators see of the client.
+    pub(crate) visibility: Visibility,
 }
 
 impl ConnectOptions {
@@ -160,12 +164,18 @@ async fn to_redis(url: &str, options: ConnectOptions) -> Result<Arc<Handle>, Con
     let lazy = options.lazy;
     let url = ServerUrl::parse(url).map_err(ConnectError::Url)?;
     url.served().map_err(ConnectError::Url)?;
+    let client = ClientId::from_random(TokioRuntime.random());
+    let identity = options.visibility.identity(client, url.database(), &options);
+    let client_name = match &identity {
+        Some(identity) => Some(identity.connection_name().into()),
+        None => options.client_name.clone(),
+    };
     let server = url.to_string();
     let mut redis_options = redis::ConnectOptions::default()
         .timeout(options.settings.timeout)
         .sharded_pubsub(options.sharded_pubsub)
         .confirmation(options.replicas.confirmation(options.settings.timeout))
-        .client_name(options.client_name.clone())
+        .client_name(client_name)
         .address_map(options.address_map.clone())
         .callers(TokioRuntime.callers());
     let observers = options.observers(&server);
@@ -190,7 +200,8 @@ async fn to_redis(url: &str, options: ConnectOptions) -> Result<Arc<Handle>, Con
         true => Redis::lazy(&url, redis_options),
         false => Redis::connect(&url, redis_options).await,
     };
-    start_observed(&TokioRuntime, options, (server, observers), open).await
+    let start = Start { client, server, observers, identity };
+    start_as(&TokioRuntime, options, start, open).await
 }
 
 /// Returns a new store for a URL without a name, or the shared store of the name.
@@ -222,15 +233,25 @@ where
     S: Store,
     O: AsyncFnOnce() -> Result<S, leasehold_proto::StoreError> + Send + 'static,
 {
-    let observers = options.observers(&server);
-    start_observed(runtime, options, (server, observers), open).await
+    let (client, observers) = (ClientId::from_random(runtime.random()), options.observers(&server));
+    start_as(runtime, options, Start { client, server, observers, identity: None }, open).await
 }
 
-/// Starts a driver as [`start`] does, with observers that the store knows already.
-async fn start_observed<R, S, O>(
+/// What a client knows of itself before it connects.
+struct Start {
+    client: ClientId,
+    server: String,
+    /// The observers, which the store may know already.
+    observers: Option<Arc<Observers>>,
+    /// Who the client says that it is, if operators may see it.
+    identity: Option<Identity>,
+}
+
+/// Starts a driver as [`start`] does.
+async fn start_as<R, S, O>(
     runtime: &R,
     options: ConnectOptions,
-    (server, observers): (String, Option<Arc<Observers>>),
+    Start { client, server, observers, identity }: Start,
     open: O,
 ) -> Result<Arc<Handle>, ConnectError>
 where
@@ -240,12 +261,13 @@ where
 {
     let clock = runtime.clone();
     let timeout = options.settings.timeout;
-    let engine = Engine::new(ClientId::from_random(runtime.random()), options.settings);
+    let engine = Engine::new(client, options.settings);
     let shared = Shared::new(engine, Process::current(), move || clock.now());
     // The locks of a client that confirms nothing have no policy, so that their calls cost nothing more.
     let replicas = Some(options.replicas.policy()).filter(|policy| *policy != Confirm::None);
     let defaults = Defaults { replicas, ..options.defaults };
     let shared = shared.of_server(&server).with(defaults).watched_by(runtime.watch()).observed_by(observers);
+    let shared = shared.seen_as(identity);
     let shared = Arc::new(shared);
     let (mut tell, told) = oneshot::channel();
     let (driven, alarms) = (shared, runtime.clone());

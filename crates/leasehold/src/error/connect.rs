@@ -45,6 +45,8 @@ pub enum ConnectError {
     KeyPrefix(NameError),
     /// The client's name is not 1 to 128 bytes of printable ASCII without spaces.
     ClientName,
+    /// A label has no name, a name with an equals sign, or is the fifth one.
+    Label,
     /// The client could not connect to the server, or the server refused it.
     #[non_exhaustive]
     Store {
@@ -109,6 +111,7 @@ impl fmt::Display for ConnectError {
             Self::ClientName => {
                 f.write_str("the client's name is not 1 to 128 printable ASCII characters without spaces")
             }
+            Self::Label => f.write_str("a client has at most four labels, each with a name without `=`"),
             Self::Store { server, source } => write!(f, "no connection to {server}: {}", source.reason()),
             Self::Thread(error) => write!(f, "the client's thread did not start: {error}"),
         }
@@ -129,6 +132,7 @@ impl fmt::Debug for ConnectError {
             Self::Lease(error) => f.debug_tuple("Lease").field(error).finish(),
             Self::KeyPrefix(error) => f.debug_tuple("KeyPrefix").field(error).finish(),
             Self::ClientName => f.write_str("ClientName"),
+            Self::Label => f.write_str("Label"),
             Self::Store { server, source } => {
                 f.debug_struct("Store").field("server", server).field("source", source).finish()
             }

@@ -13,22 +13,26 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use leasehold_proto::engine::{Action, CallId, Event};
 use leasehold_proto::{Call, Channel, Reply, StoreError};
 use leasehold_store::{Alarm, Heard, Store, Subscription};
-use tokio::sync::mpsc::{self, UnboundedSender};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::oneshot;
 use tokio::task::{unconstrained, yield_now};
 
 use crate::runtime::news::News;
 use crate::runtime::shared::{Command, Shared};
+use crate::runtime::visible::{Purpose, Visible};
 
 /// The recipient of a call's result.
 enum Caller {
     Engine(CallId),
     Query(oneshot::Sender<Result<Reply, StoreError>>),
+    Operators(Purpose),
 }
 
 /// The largest number of commands, and of replies, between two turns of the other tasks of the driver's runtime. These
 /// read the sockets, and a reply that is not read in time counts as missing.
 const TURN: usize = 256;
+/// The longest time that a client that ends takes to remove its card.
+const LEAVING: Duration = Duration::from_secs(1);
 
 /// Runs until the client has ended. `timeout` bounds the calls that do not come from the engine.
 ///
@@ -56,6 +60,7 @@ async fn run<S: Store, A: Alarm>(shared: Arc<Shared>, store: S, mut alarm: A, ti
     let mut subscriptions = BTreeMap::new();
     let mut commands = VecDeque::new();
     let mut news = News::default();
+    let mut operators = Operators::new(&shared);
     while let Some((added, next)) = shared.take_commands() {
         commands.extend(added);
         for command in commands.drain(..commands.len().min(TURN)) {
@@ -68,15 +73,20 @@ async fn run<S: Store, A: Alarm>(shared: Arc<Shared>, store: S, mut alarm: A, ti
                 Command::Query(call, reply_to) => {
                     calls.push(run_call(&store, Caller::Query(reply_to), call, timeout));
                 }
+                Command::Join => operators.visible.join(shared.now()),
             }
         }
+        for (purpose, call) in operators.turn(&shared, &store) {
+            calls.push(run_call(&store, Caller::Operators(purpose), call, timeout));
+        }
+        let is_busy = !commands.is_empty() || !news.is_empty() || operators.visible.is_busy();
         tokio::select! {
             biased;
             Some((caller, result)) = calls.next() => {
-                reply(&shared, caller, result);
+                reply(&shared, &mut operators, caller, result);
                 let mut replies = 1;
                 while replies < TURN && let Some(Some((caller, result))) = calls.next().now_or_never() {
-                    reply(&shared, caller, result);
+                    reply(&shared, &mut operators, caller, result);
                     replies += 1;
                 }
                 if replies == TURN {
@@ -84,18 +94,52 @@ async fn run<S: Store, A: Alarm>(shared: Arc<Shared>, store: S, mut alarm: A, ti
                 }
             }
             // Renewals come before messages, of which a stranger may send any number.
-            () = alarm.wait_until(next) => shared.step_awake(Event::Tick),
+            () = alarm.wait_until(next.min(operators.visible.next())) => shared.step_awake(Event::Tick),
             Some(()) = tasks.next() => {}
             Some(message) = heard.recv() => news.add(message),
+            Some(message) = operators.heard.recv() => operators.visible.heard(shared.now(), message),
             () = shared.notified() => {}
-            () = yield_now(), if !commands.is_empty() || !news.is_empty() => {}
+            () = yield_now(), if is_busy => {}
         }
         while let Ok(message) = heard.try_recv() {
             news.add(message);
         }
+        while let Ok(message) = operators.heard.try_recv() {
+            operators.visible.heard(shared.now(), message);
+        }
         for event in news.take(TURN) {
             shared.step_awake(event);
         }
+    }
+    if let Some(leave) = shared.leave_call() {
+        // A card that stays names a client that does not answer, until its registration ends.
+        drop(store.run(leave, timeout.min(LEAVING)).await);
+    }
+}
+
+/// The questions of operators, and the subscription that brings them.
+struct Operators {
+    visible: Visible,
+    hear: UnboundedSender<Heard>,
+    heard: UnboundedReceiver<Heard>,
+    subscription: Option<Subscription>,
+}
+
+impl Operators {
+    fn new(shared: &Shared) -> Self {
+        let (hear, heard) = mpsc::unbounded_channel();
+        let visible = Visible::new(shared.identity().cloned(), shared.now());
+        Self { visible, hear, heard, subscription: None }
+    }
+
+    /// Subscribes once the client may, and returns the calls that are due.
+    fn turn<S: Store>(&mut self, shared: &Shared, store: &S) -> Vec<(Purpose, Call)> {
+        if self.subscription.is_none()
+            && let Some(channel) = self.visible.channel()
+        {
+            self.subscription = Some(store.subscribe(channel, self.hear.clone()));
+        }
+        self.visible.turn(shared.now(), shared)
     }
 }
 
@@ -110,10 +154,15 @@ fn run_call<S: Store>(
     async move { (caller, run.await) }
 }
 
-fn reply(shared: &Shared, caller: Caller, result: Result<Reply, StoreError>) {
+fn reply(shared: &Shared, operators: &mut Operators, caller: Caller, result: Result<Reply, StoreError>) {
     match caller {
         Caller::Engine(id) => {
             shared.step_awake(Event::Replied(id, result));
+        }
+        Caller::Operators(purpose) => {
+            if operators.visible.ended(shared.now(), purpose, result) {
+                shared.note_registered();
+            }
         }
         // The recipient may have dropped its future. Its waker is foreign code, whose panic must not end the client.
         Caller::Query(reply_to) => drop(catch_unwind(AssertUnwindSafe(|| reply_to.send(result)))),

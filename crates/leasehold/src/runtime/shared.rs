@@ -18,11 +18,13 @@
 //! [`StoreErrorKind::Closed`].
 
 mod entrance;
+mod inventory;
+mod joining;
 mod queries;
 mod report;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
@@ -41,6 +43,7 @@ use crate::runtime::process::Process;
 use crate::runtime::pulse::Pulse;
 use crate::runtime::signal::{Listener, Signal};
 use crate::runtime::sync::{AtomicU64, Mutex, MutexGuard, yield_point};
+use crate::runtime::visible::Identity;
 
 /// A command for the driver.
 pub(crate) enum Command {
@@ -50,6 +53,8 @@ pub(crate) enum Command {
     Spawn(BoxFuture<'static, ()>),
     /// An inspect or other call of the application, in which the engine has no part.
     Query(Call, oneshot::Sender<Result<Reply, StoreError>>),
+    /// Become visible to operators.
+    Join,
 }
 
 /// One client: its engine, and the state that connects the engine to the driver and to waiting futures.
@@ -75,6 +80,10 @@ pub(crate) struct Shared {
     permits_set: Mutex<BTreeMap<Name, Moment>>,
     /// The observers, which the state has too.
     observers: Option<Arc<Observers>>,
+    /// Who the client says that it is, if operators may see it.
+    identity: Option<Arc<Identity>>,
+    /// True while its card is on the server.
+    is_registered: AtomicBool,
 }
 
 /// The number of semaphores that a client remembers as set. One more clears the list.
@@ -109,6 +118,8 @@ struct State {
     awake: bool,
     pulse: Pulse,
     observers: Option<Arc<Observers>>,
+    /// True if the client becomes visible with its first wait, renewal or long lease.
+    joins: bool,
     /// The number of steps of the engine.
     #[cfg(test)]
     steps: usize,
@@ -138,6 +149,7 @@ impl Shared {
             awake: false,
             pulse: Pulse::new(),
             observers: None,
+            joins: false,
             #[cfg(test)]
             steps: 0,
         };
@@ -155,6 +167,8 @@ impl Shared {
             defaults: Defaults::default(),
             permits_set: Mutex::new(BTreeMap::new()),
             observers: None,
+            identity: None,
+            is_registered: AtomicBool::new(false),
         }
     }
 
@@ -495,6 +509,7 @@ impl State {
     }
 
     fn step_engine(&mut self, now: Moment, event: Event, effects: &mut Effects) {
+        self.join_for(&event);
         let mut actions = std::mem::take(&mut self.actions);
         if let Event::Replied(call, outcome) = &event {
             let is_answered = outcome.as_ref().err().is_none_or(|error| !error.kind.is_transient());
@@ -508,6 +523,7 @@ impl State {
             if let Action::Run(call, ..) = &action {
                 self.pulse.sent(now, *call);
             }
+            self.join_with(&action);
             self.apply(action, effects);
         }
         actions.shrink_to(BUFFERED);

@@ -59,6 +59,7 @@ mod support;
 mod testing;
 mod turns;
 mod unknown_outcomes;
+mod visible;
 mod waiting;
 #[cfg(feature = "tracing")]
 mod warnings;

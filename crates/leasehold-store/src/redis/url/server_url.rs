@@ -54,6 +54,12 @@ impl ServerUrl {
         self.tls
     }
 
+    /// Returns the index of the database.
+    #[must_use]
+    pub const fn database(&self) -> u32 {
+        self.db
+    }
+
     /// Returns true if sentinels name the server.
     #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
     pub(crate) const fn is_sentinel(&self) -> bool {

@@ -157,7 +157,7 @@ impl Commands {
                 }
                 // Of the acquires only that of a fair lock counts listeners, and it has the keys of a queue.
                 let counts = match row.call.verb() {
-                    Verb::HandOff | Verb::KeepAlive => true,
+                    Verb::HandOff | Verb::KeepAlive | Verb::Inspect => true,
                     Verb::Acquire => row.call.key_count() > 1,
                     _ => false,
                 };

@@ -2,7 +2,6 @@
 //!
 //! Invariant: the state is locked for one page of rows at a time.
 
-use std::ops::Bound;
 use std::time::Duration;
 
 use leasehold_proto::Moment;
@@ -50,8 +49,7 @@ impl Shared {
     pub(crate) fn holds_after(&self, after: Id) -> (Vec<HeldLock>, Option<Id>) {
         let state = self.lock();
         let now = self.now();
-        let ids = state.holds.range((Bound::Excluded(after), Bound::Unbounded)).map(|(id, _)| *id);
-        self.page(ids, |id| {
+        page(state.holds_after(after), |id| {
             let hold = state.engine.hold_info(id, now)?;
             Some(HeldLock {
                 name: self.written(&hold.subject),
@@ -68,27 +66,26 @@ impl Shared {
     pub(crate) fn waits_after(&self, after: Id) -> (Vec<WaitingAcquire>, Option<Id>) {
         let state = self.lock();
         let now = self.now();
-        let first = (Bound::Excluded((after, Id(u64::MAX))), Bound::Unbounded);
-        let ids = state.listeners.range(first).map(|((id, _), _)| *id);
-        self.page(ids, |id| {
+        page(state.waits_after(after), |id| {
             let wait = state.engine.wait_info(id)?;
             let (name, kind) = (self.written(&wait.subject), wait.subject.recipe.kind);
             Some(WaitingAcquire { name, kind, waited: now.since(wait.since) })
         })
     }
 
-    fn page<T>(&self, ids: impl Iterator<Item = Id>, row: impl Fn(Id) -> Option<T>) -> (Vec<T>, Option<Id>) {
-        let (mut rows, mut last, mut seen) = (Vec::new(), None, 0);
-        for id in ids.take(PAGE) {
-            (last, seen) = (Some(id), seen + 1);
-            rows.extend(row(id));
-        }
-        (rows, last.filter(|_| seen == PAGE))
-    }
-
     fn written(&self, subject: &Subject) -> String {
         self.defaults.as_written(&subject.name).to_owned()
     }
+}
+
+/// Returns the rows of these ids, at most a page of ids, and the last id if more may follow.
+pub(super) fn page<T>(ids: impl Iterator<Item = Id>, row: impl Fn(Id) -> Option<T>) -> (Vec<T>, Option<Id>) {
+    let (mut rows, mut last, mut seen) = (Vec::new(), None, 0);
+    for id in ids.take(PAGE) {
+        (last, seen) = (Some(id), seen + 1);
+        rows.extend(row(id));
+    }
+    (rows, last.filter(|_| seen == PAGE))
 }
 
 impl State {

@@ -1,0 +1,87 @@
+//! What the operators of a fleet ask a client: rows with the names on the server.
+//!
+//! Invariant: the state is locked for one page of rows at a time.
+
+use std::ops::Bound;
+
+use leasehold_proto::Moment;
+use leasehold_proto::engine::{HoldInfo, Id};
+use leasehold_proto::operate::Held;
+use leasehold_proto::recipe::Holding;
+
+use super::report::page;
+use super::{Shared, State};
+
+impl Shared {
+    /// Returns the holds behind this id with the times of their claims, at most a page, and the id behind which the next
+    /// page begins.
+    pub(in crate::runtime) fn hold_ages(&self, after: Id) -> (Vec<(Moment, Id)>, Option<Id>) {
+        let state = self.lock();
+        let now = self.now();
+        page(state.holds_after(after), |id| Some((state.engine.hold_info(id, now)?.since, id)))
+    }
+
+    /// Returns the row of a hold.
+    pub(in crate::runtime) fn held_row(&self, id: Id) -> Option<Held> {
+        let state = self.lock();
+        let now = self.now();
+        Some(row(state.engine.hold_info(id, now)?, now))
+    }
+
+    /// Returns the rows of the holds behind this id: of all names, or of one.
+    pub(in crate::runtime) fn held_rows(
+        &self,
+        after: Id,
+        name: Option<&str>,
+    ) -> (Vec<(Id, Held)>, Option<Id>) {
+        let state = self.lock();
+        let now = self.now();
+        page(state.holds_after(after), |id| {
+            let hold = state.engine.hold_info(id, now)?;
+            name.is_none_or(|name| name == hold.subject.name.as_str()).then(|| (id, row(hold, now)))
+        })
+    }
+
+    /// Returns the names, the kinds and the begins of the waiting acquires behind this id: of all names, or of one.
+    pub(in crate::runtime) fn wait_ages(
+        &self,
+        after: Id,
+        name: Option<&str>,
+    ) -> (Vec<(String, &'static str, Moment)>, Option<Id>) {
+        let state = self.lock();
+        page(state.waits_after(after), |id| {
+            let wait = state.engine.wait_info(id)?;
+            let subject = wait.subject;
+            let is_asked_for = name.is_none_or(|name| name == subject.name.as_str());
+            is_asked_for.then(|| (subject.name.as_str().to_owned(), subject.recipe.kind, wait.since))
+        })
+    }
+}
+
+impl State {
+    /// Returns the ids of the holds behind this id.
+    pub(super) fn holds_after(&self, after: Id) -> impl Iterator<Item = Id> {
+        self.holds.range((Bound::Excluded(after), Bound::Unbounded)).map(|(id, _)| *id)
+    }
+
+    /// Returns the ids of the futures that wait, behind this id.
+    pub(super) fn waits_after(&self, after: Id) -> impl Iterator<Item = Id> {
+        let first = (Bound::Excluded((after, Id(u64::MAX))), Bound::Unbounded);
+        self.listeners.range(first).map(|((id, _), _)| *id)
+    }
+}
+
+fn row(hold: HoldInfo, now: Moment) -> Held {
+    let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let has_end = hold.subject.recipe.holding != Holding::Permits;
+    Held {
+        name: hold.subject.name.as_str().to_owned(),
+        kind: hold.subject.recipe.kind.to_owned(),
+        owner: hold.wire.to_string(),
+        held_ms: millis(now.since(hold.since)),
+        left_ms: has_end.then(|| millis(hold.remaining)),
+        is_renewed: hold.is_renewed,
+        token: hold.token,
+        note: String::new(),
+    }
+}

@@ -1,0 +1,245 @@
+//! A client's answers to the questions of operators.
+//!
+//! Invariant: what is done here changes nothing that the engine knows, and a failure of it is no failure of the client. A
+//! flood of questions costs a bounded amount of memory, and ten answers a second.
+//!
+//! # How it works
+//! A client stays unseen until it listens to a channel, renews a hold, or asks for a long lease, so one with short holds and
+//! without waiters sends no command and opens no connection for this. Then it registers its card, and listens for questions
+//! if it may. It answers after a pause of its own, because thousands of clients hear a question at the same moment. The
+//! work for an answer is done in pages, between which the driver turns to replies and renewals.
+
+mod work;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_proto::operate::{self, Asked, Audience, Card, RequestId};
+use leasehold_proto::{Call, Channel, Moment, Reply, StoreError, StoreErrorKind};
+use leasehold_store::Heard;
+
+use self::work::Work;
+use crate::runtime::shared::Shared;
+
+/// The duration of a registration, which outlives a crash by this time.
+const REGISTERED: Duration = Duration::from_secs(3600);
+/// The interval of registrations.
+const REGISTER_EVERY: Duration = Duration::from_secs(20 * 60);
+/// The first and the longest pause after a registration that failed.
+const RETRY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
+/// The pause before an answer is pushed again, because too many answers waited for their asker.
+const FULL: Duration = Duration::from_millis(100);
+/// The time that each client adds to the spread of the answers.
+const SPREAD: Duration = Duration::from_micros(200);
+/// The longest pause before an answer.
+const SPREAD_MAX: Duration = Duration::from_secs(2);
+/// The answers of a second.
+const A_SECOND: u32 = 10;
+/// The most questions that wait for their answer.
+const WAITING_MAX: usize = 16;
+
+/// Who a client says that it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Identity {
+    pub(crate) card: Card,
+    pub(crate) audience: Audience,
+}
+
+impl Identity {
+    pub(crate) fn leave(&self) -> Call {
+        operate::leave(&self.audience, &self.card)
+    }
+}
+
+/// What a call was for.
+#[derive(Debug)]
+pub(super) enum Purpose {
+    Register,
+    Answer { request: RequestId, text: String, is_last: bool },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Nothing has made the client worth a connection.
+    Unseen,
+    /// The client registers for the first time.
+    Registering,
+    Listening,
+    /// The client may not answer.
+    Off,
+}
+
+/// The state of one client.
+#[derive(Debug)]
+pub(super) struct Visible {
+    identity: Option<Arc<Identity>>,
+    phase: Phase,
+    /// The time of the next registration.
+    register_at: Moment,
+    is_registering: bool,
+    /// The pause after the next registration that fails.
+    retry: Duration,
+    /// The questions, each with the time of its answer.
+    asked: VecDeque<(Moment, Asked)>,
+    /// Answers that found their list full.
+    again: Option<(Moment, RequestId, String)>,
+    work: Option<(RequestId, Work)>,
+    /// The begin of the present second, and its answers.
+    second: (Moment, u32),
+    started: Moment,
+}
+
+impl Visible {
+    pub(super) fn new(identity: Option<Arc<Identity>>, now: Moment) -> Self {
+        Self {
+            identity,
+            phase: Phase::Unseen,
+            register_at: Moment::NEVER,
+            is_registering: false,
+            retry: RETRY[0],
+            asked: VecDeque::new(),
+            again: None,
+            work: None,
+            second: (now, 0),
+            started: now,
+        }
+    }
+
+    /// Begins to register.
+    pub(super) fn join(&mut self, now: Moment) {
+        if self.phase == Phase::Unseen && self.identity.is_some() {
+            (self.phase, self.register_at) = (Phase::Registering, now);
+        }
+    }
+
+    /// Returns the channel to listen on, once the client may.
+    pub(super) fn channel(&self) -> Option<Channel> {
+        let identity = self.identity.as_ref().filter(|_| self.phase == Phase::Listening)?;
+        Some(identity.audience.channel().clone())
+    }
+
+    /// Takes what was heard on the channel of questions.
+    pub(super) fn heard(&mut self, now: Moment, heard: Heard) {
+        match heard {
+            // The server may be another one than before, without the card.
+            Heard::Listening(_) => self.register_at = now,
+            Heard::Message(_, message) => {
+                if let Some(asked) = Asked::read(&message).filter(|_| self.asked.len() < WAITING_MAX) {
+                    self.asked.push_back((now + self.pause(&asked), asked));
+                }
+            }
+        }
+    }
+
+    /// Returns the pause before the answer to a question.
+    fn pause(&self, asked: &Asked) -> Duration {
+        let spread = SPREAD.saturating_mul(asked.answerers).min(SPREAD_MAX);
+        let client = self.identity.as_ref().map_or(0, |identity| identity.card.client.seed());
+        let place = (client ^ asked.request.seed()) >> 32;
+        spread.mul_f64(place as f64 / f64::from(u32::MAX))
+    }
+
+    /// Returns the time of the next turn.
+    pub(super) fn next(&self) -> Moment {
+        let asked = self.asked.iter().map(|(at, _)| self.allowed_at(*at)).min();
+        let again = self.again.as_ref().map(|(at, ..)| *at);
+        let register = if self.is_registering { Moment::NEVER } else { self.register_at };
+        [asked, again].into_iter().flatten().fold(register, Moment::min)
+    }
+
+    /// Returns the first moment from this one on at which another answer may be given.
+    fn allowed_at(&self, at: Moment) -> Moment {
+        let (begin, answers) = self.second;
+        if answers < A_SECOND { at } else { at.max(begin + Duration::from_secs(1)) }
+    }
+
+    /// Returns true if there is work for another turn at once.
+    pub(super) const fn is_busy(&self) -> bool {
+        self.work.is_some()
+    }
+
+    /// Does what is due, at most one page of work. Returns the calls to send.
+    pub(super) fn turn(&mut self, now: Moment, shared: &Shared) -> Vec<(Purpose, Call)> {
+        let Some(identity) = self.identity.clone() else { return Vec::new() };
+        let mut calls = Vec::new();
+        if self.register_at <= now && !self.is_registering {
+            self.is_registering = true;
+            let register = operate::register(&identity.audience, &identity.card, REGISTERED);
+            calls.push((Purpose::Register, register));
+        }
+        if let Some((_, request, text)) = self.again.take_if(|(at, ..)| *at <= now) {
+            calls.push(answer(request, text, true));
+        }
+        self.begin(now);
+        if let Some((request, work)) = self.work.take() {
+            match work.turn(shared, (&identity.card, now.since(self.started))) {
+                Ok(text) => calls.push(answer(request, text, false)),
+                Err(work) => self.work = Some((request, work)),
+            }
+        }
+        calls
+    }
+
+    /// Begins the work for a question that is due.
+    fn begin(&mut self, now: Moment) {
+        if now.since(self.second.0) >= Duration::from_secs(1) {
+            self.second = (now, 0);
+        }
+        if self.work.is_some() || self.second.1 >= A_SECOND {
+            return;
+        }
+        let Some(due) = self.asked.iter().position(|(at, _)| *at <= now) else { return };
+        let Some((_, asked)) = self.asked.remove(due) else { return };
+        self.second.1 += 1;
+        let client = self.identity.as_ref().map(|identity| identity.card.client);
+        self.work = client.map(|client| (asked.request, Work::new(client, asked.question)));
+    }
+
+    /// Takes the outcome of a call. Returns true if the client is registered.
+    pub(super) fn ended(
+        &mut self,
+        now: Moment,
+        purpose: Purpose,
+        outcome: Result<Reply, StoreError>,
+    ) -> bool {
+        match purpose {
+            Purpose::Register => self.registered(now, outcome),
+            Purpose::Answer { request, text, is_last: false } if outcome == Ok(Reply::Int(0)) => {
+                self.again = Some((now + FULL, request, text));
+                false
+            }
+            Purpose::Answer { .. } => false,
+        }
+    }
+
+    fn registered(&mut self, now: Moment, outcome: Result<Reply, StoreError>) -> bool {
+        self.is_registering = false;
+        let allowed = outcome.map(|reply| operate::read_registered(&reply));
+        match allowed {
+            Ok(Some(true)) => {
+                (self.phase, self.register_at) = (Phase::Listening, now + REGISTER_EVERY);
+                self.retry = RETRY[0];
+                true
+            }
+            Err(error) if error.kind != StoreErrorKind::PermissionDenied => {
+                self.register_at = now + self.retry;
+                self.retry = (self.retry * 2).min(RETRY[1]);
+                false
+            }
+            // The locks work without it. The doctor reports missing rights.
+            Ok(_) | Err(_) => {
+                (self.phase, self.register_at) = (Phase::Off, Moment::NEVER);
+                false
+            }
+        }
+    }
+}
+
+fn answer(request: RequestId, text: String, is_last: bool) -> (Purpose, Call) {
+    let call = operate::answer(request, &text);
+    (Purpose::Answer { request, text, is_last }, call)
+}
+
+#[cfg(test)]
+mod tests;

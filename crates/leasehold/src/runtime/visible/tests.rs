@@ -1,0 +1,161 @@
+use leasehold_proto::engine::Settings;
+use leasehold_proto::operate::{Answer, Question};
+use leasehold_proto::{Applied, ClientId, Engine, Verb};
+
+use super::*;
+use crate::runtime::process::Process;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn at(time: Duration) -> Moment {
+    Moment::default() + time
+}
+
+fn client() -> ClientId {
+    ClientId::from_random([7; 16])
+}
+
+fn shared() -> Shared {
+    Shared::new(Engine::new(client(), Settings::default()), Process::current(), Moment::default)
+}
+
+/// A client that operators may see, and that has not joined.
+fn unseen() -> Visible {
+    let card = Card::new(client(), "orders", ("host", 1), ("orders", "leasehold"));
+    let identity = Identity { card, audience: Audience::new("app:", 0) };
+    Visible::new(Some(Arc::new(identity)), at(Duration::ZERO))
+}
+
+/// A client that listens for questions.
+fn listening() -> Visible {
+    let mut visible = unseen();
+    visible.join(at(SECOND));
+    let calls = visible.turn(at(SECOND), &shared());
+    assert!(matches!(calls.as_slice(), [(Purpose::Register, _)]), "{calls:?}");
+    assert!(visible.ended(at(SECOND), Purpose::Register, Ok(Reply::Int(1))));
+    visible
+}
+
+fn question(number: u128, answerers: u32) -> Heard {
+    let request = RequestId::from_random(number.to_be_bytes());
+    Heard::Message(Channel::new("c"), format!("1 {request} {answerers} who").into_bytes())
+}
+
+/// Runs all turns up to this time, and returns the texts of the answers.
+fn answers(visible: &mut Visible, until: Moment) -> Vec<(Moment, String)> {
+    let mut texts = Vec::new();
+    let mut now = at(SECOND);
+    while now <= until {
+        for (purpose, _) in visible.turn(now, &shared()) {
+            let Purpose::Answer { text, .. } = purpose else { continue };
+            texts.push((now, text));
+        }
+        if !visible.is_busy() {
+            now = visible.next().max(now + Duration::from_nanos(1));
+        }
+    }
+    texts
+}
+
+fn error(kind: StoreErrorKind) -> Result<Reply, StoreError> {
+    Err(StoreError::new(kind, Verb::Report, "".into(), Applied::No))
+}
+
+#[test]
+fn a_client_is_unseen_until_it_joins_and_one_without_identity_stays_so() {
+    let mut visible = unseen();
+    assert!(visible.turn(at(SECOND), &shared()).is_empty());
+    assert_eq!((visible.next(), visible.channel()), (Moment::NEVER, None));
+    visible.join(at(SECOND));
+    assert_eq!(visible.turn(at(SECOND), &shared()).len(), 1);
+    assert_eq!(visible.channel(), None, "it listens once it is registered");
+    let mut hidden = Visible::new(None, at(Duration::ZERO));
+    hidden.join(at(SECOND));
+    assert!(hidden.turn(at(SECOND), &shared()).is_empty());
+}
+
+#[test]
+fn a_registration_is_repeated_in_time_and_after_a_reconnect() {
+    let mut visible = listening();
+    assert_eq!(visible.channel().unwrap().as_str(), "leasehold_clients:{app:}");
+    assert_eq!(visible.next(), at(SECOND) + REGISTER_EVERY);
+    visible.heard(at(2 * SECOND), Heard::Listening(Channel::new("c")));
+    assert_eq!(visible.turn(at(2 * SECOND), &shared()).len(), 1);
+    assert!(visible.turn(at(2 * SECOND), &shared()).is_empty(), "one registration at a time");
+}
+
+#[test]
+fn a_failed_registration_is_tried_again_and_a_missing_right_ends_it() {
+    let mut visible = listening();
+    let pauses = (0..9).map(|_| {
+        assert!(!visible.ended(at(SECOND), Purpose::Register, error(StoreErrorKind::Timeout)));
+        visible.next().since(at(SECOND)).as_secs()
+    });
+    assert_eq!(pauses.collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+    for outcome in [error(StoreErrorKind::PermissionDenied), Ok(Reply::Int(0)), Ok(Reply::Nil)] {
+        let mut visible = unseen();
+        visible.join(at(SECOND));
+        assert_eq!(visible.turn(at(SECOND), &shared()).len(), 1);
+        assert!(!visible.ended(at(SECOND), Purpose::Register, outcome));
+        assert_eq!((visible.next(), visible.channel()), (Moment::NEVER, None));
+        visible.join(at(SECOND));
+        assert!(visible.turn(at(SECOND), &shared()).is_empty());
+    }
+}
+
+#[test]
+fn an_answer_names_its_client_after_a_pause_that_grows_with_the_answerers() {
+    let mut visible = listening();
+    visible.heard(at(SECOND), question(1, 10_000));
+    assert!(visible.turn(at(SECOND), &shared()).is_empty(), "not at once");
+    let texts = answers(&mut visible, at(4 * SECOND));
+    let answer = Answer::read(texts[0].1.as_bytes()).unwrap();
+    assert_eq!((texts.len(), answer.client, answer.body.totals.unwrap().holds), (1, client(), 0));
+    assert!(texts[0].0 <= at(SECOND) + SPREAD_MAX);
+    // Numbers as random as those of operators.
+    const STEP: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+    let pauses = (1..=64_u128).map(|number| {
+        let request = RequestId::from_random(number.wrapping_mul(STEP).to_be_bytes());
+        visible.pause(&Asked::read(format!("1 {request} 1000 who").as_bytes()).unwrap())
+    });
+    let pauses: std::collections::BTreeSet<_> = pauses.collect();
+    assert!(pauses.len() == 64 && pauses.iter().all(|pause| *pause <= SPREAD * 1000), "{pauses:?}");
+}
+
+#[test]
+fn a_flood_of_questions_gets_ten_answers_a_second_and_bounded_memory() {
+    let mut visible = listening();
+    (0..100_000).for_each(|number| visible.heard(at(SECOND), question(number, 1)));
+    assert_eq!(visible.asked.len(), WAITING_MAX);
+    let texts = answers(&mut visible, at(5 * SECOND));
+    let first = texts.iter().filter(|(when, _)| *when < at(2 * SECOND)).count();
+    assert_eq!((first, texts.len()), (A_SECOND as usize, WAITING_MAX));
+}
+
+#[test]
+fn an_answer_to_a_full_list_is_pushed_once_more() {
+    let mut visible = listening();
+    let request = RequestId::from_random([1; 16]);
+    let mut purpose = Purpose::Answer { request, text: "text".to_owned(), is_last: false };
+    let mut pushes = 0;
+    loop {
+        visible.ended(at(SECOND), purpose, Ok(Reply::Int(0)));
+        let mut calls = visible.turn(at(SECOND) + FULL, &shared());
+        let Some((next, _)) = calls.pop() else { break };
+        (purpose, pushes) = (next, pushes + 1);
+    }
+    assert_eq!(pushes, 1);
+}
+
+#[test]
+fn a_question_of_a_later_version_is_answered_as_unknown() {
+    let mut visible = listening();
+    let request = RequestId::from_random([1; 16]);
+    let message = format!("9 {request} 1 whatever");
+    visible.heard(at(SECOND), Heard::Message(Channel::new("c"), message.into_bytes()));
+    visible.heard(at(SECOND), Heard::Message(Channel::new("c"), b"noise".to_vec()));
+    let texts = answers(&mut visible, at(2 * SECOND));
+    assert_eq!(texts.len(), 1);
+    assert!(Answer::read(texts[0].1.as_bytes()).unwrap().body.is_unknown);
+    assert_eq!(Asked::read(format!("1 {request} 1 who").as_bytes()).unwrap().question, Question::Who);
+}

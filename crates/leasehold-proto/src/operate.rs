@@ -11,6 +11,8 @@
 mod answer;
 mod calls;
 mod card;
+mod described;
+mod kind;
 mod line;
 mod question;
 
@@ -21,6 +23,11 @@ pub use calls::{
     read_registered, register,
 };
 pub use card::{Card, CardError, Registered, check_labels};
+pub use described::{
+    Content, DESCRIBE, Described, Hold, Listeners, Mode, PARTS_MAX, Permits, Queue, Queued, describe,
+    is_owner, read_described,
+};
+pub use kind::Kind;
 pub use question::{Asked, Question, RequestId};
 
 use crate::script::Script;

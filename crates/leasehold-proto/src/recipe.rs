@@ -20,7 +20,7 @@ pub mod reentrant;
 pub mod rights;
 pub(crate) mod rules;
 pub mod semaphore;
-mod sides;
+pub(crate) mod sides;
 pub mod spin;
 pub mod upgrade;
 pub mod write;

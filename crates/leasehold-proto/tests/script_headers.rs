@@ -47,7 +47,7 @@ impl Script {
 
     /// Returns true if the file only has functions for other scripts of its folder and is put before each of them.
     fn is_library(&self) -> bool {
-        const LIBRARIES: [&str; 16] = [
+        const LIBRARIES: [&str; 17] = [
             "channels.lua",
             "check.lua",
             "deadline.lua",
@@ -58,6 +58,7 @@ impl Script {
             "mark.lua",
             "marker.lua",
             "other.lua",
+            "parts.lua",
             "purge.lua",
             "queue.lua",
             "returns.lua",

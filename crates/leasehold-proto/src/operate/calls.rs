@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::answer::Answer;
 use super::card::{Card, Registered};
+use super::described::DESCRIBE;
 use super::question::{Question, RequestId};
 use crate::call::{Call, Reply};
 use crate::name::{Channel, tagged};
@@ -21,7 +22,7 @@ static COLLECT: Script = Script::new(Verb::Inspect, include_str!("../../scripts/
 /// The scripts of a client that answers.
 pub static SCRIPTS_OF_CLIENTS: [&Script; 3] = [&REGISTER, &LEAVE, &ANSWER];
 /// The scripts of an operator who asks.
-pub static SCRIPTS_OF_OPERATORS: [&Script; 3] = [&CARDS, &ASK, &COLLECT];
+pub static SCRIPTS_OF_OPERATORS: [&Script; 4] = [&CARDS, &ASK, &COLLECT, &DESCRIBE];
 
 /// The begin of the key of the cards and of the channel of questions.
 pub const CLIENTS: &str = "leasehold_clients";

@@ -19,7 +19,7 @@ use crate::call::Call;
 use crate::name::{Channel, Name};
 use crate::outcome::Verb;
 use crate::script::Script;
-use crate::text::joined;
+use crate::text::{Text, joined};
 
 macro_rules! script {
     ($verb:ident, $file:literal) => {
@@ -104,11 +104,14 @@ fn keep_alive(args: &KeepAliveArgs<'_>) -> Call {
 
 /// Begins a call with the keys that all scripts of this recipe have.
 fn call(script: &'static Script, name: &Name) -> Call {
-    Call::of(script)
-        .key("lock", name)
-        .key("queue", name.prefixed_text("redisson_lock_queue"))
-        .key("timeout", name.prefixed_text("redisson_lock_timeout"))
-        .key("seen", name.prefixed_text("leasehold_lock_seen"))
+    let [queue, timeout, seen] = queue_keys(name);
+    Call::of(script).key("lock", name).key("queue", queue).key("timeout", timeout).key("seen", seen)
+}
+
+/// Returns the keys of the queue: the waiters, their deadlines, and their last calls.
+pub(crate) fn queue_keys(name: &Name) -> [impl Text; 3] {
+    ["redisson_lock_queue", "redisson_lock_timeout", "leasehold_lock_seen"]
+        .map(|prefix| name.prefixed_text(prefix))
 }
 
 /// Adds the arguments with which all scripts of this recipe wake waiters.

@@ -11,8 +11,10 @@ use std::time::Duration;
 use super::reentrant::{self, REENTRANT};
 use super::rules::{Answer, CallArgs, Recipe};
 use crate::call::{Call, Reply};
+use crate::name::Name;
 use crate::outcome::Verb;
 use crate::script::Script;
+use crate::text::Text;
 
 static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/fenced/acquire.lua"));
 
@@ -62,12 +64,17 @@ fn acquire(args: &CallArgs<'_>, tokens: Tokens) -> Call {
     let kept = if tokens == Tokens::HybridCollected { KEPT } else { Duration::ZERO };
     Call::of(&ACQUIRE)
         .key("lock", args.name)
-        .key("token", args.name.prefixed_text("redisson_lock_token"))
+        .key("token", token_key(args.name))
         .arg("lease_ms", args.lease.as_millis())
         .arg("owner", args.owner)
         .arg("hybrid", u8::from(tokens != Tokens::Counter))
         .arg("token_kept", kept.as_millis())
         .arg("tokens", args.tokens)
+}
+
+/// Returns the key of the tokens.
+pub(crate) fn token_key(name: &Name) -> impl Text {
+    name.prefixed_text("redisson_lock_token")
 }
 
 fn read_acquire(reply: &Reply) -> Option<Answer> {

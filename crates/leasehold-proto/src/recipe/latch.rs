@@ -128,7 +128,7 @@ fn published(call: Call, name: &Name, message: &str) -> Call {
     call.arg("publish", PUBLISH).arg("channel", name.latch_channel_text()).arg("message", message)
 }
 
-fn note(name: &Name) -> impl Text {
+pub(crate) fn note(name: &Name) -> impl Text {
     name.prefixed_text(NOTE)
 }
 

@@ -30,7 +30,7 @@ pub static SCRIPTS: [&Script; 7] =
     [&ACQUIRE, &RENEW, &HAND_OFF, &RELEASE, &FORCE_RELEASE, &INSPECT, &HOLDERS];
 
 /// The prefix of the names of the lock's channels.
-pub(super) const CHANNEL: &str = "redisson_lock__channel";
+pub(crate) const CHANNEL: &str = "redisson_lock__channel";
 /// The message of a release (docs/protocol.md#15-messages).
 pub(super) const MESSAGE: &str = "0";
 

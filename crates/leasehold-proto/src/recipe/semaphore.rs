@@ -79,7 +79,7 @@ pub static SCRIPTS: [&Script; 10] = [
 ];
 
 /// The prefix of the names of the channels of semaphores.
-pub(super) const CHANNEL: &str = "redisson_sc";
+pub(crate) const CHANNEL: &str = "redisson_sc";
 /// The interval at which a waiter in the queue shows that it is alive. A waiter that has not done so for more than
 /// three intervals is passed by.
 const SEEN_EVERY: Duration = Duration::from_millis(1500);
@@ -213,8 +213,13 @@ fn with_marker(script: &'static Script, args: &CallArgs<'_>) -> Call {
 
 /// Adds the keys of the queue of waiters.
 fn in_queue(call: Call, name: &Name) -> Call {
-    call.key("queue", name.prefixed_text("leasehold_sc_queue"))
-        .key("seen", name.prefixed_text("leasehold_sc_seen"))
+    let [queue, seen] = queue_keys(name);
+    call.key("queue", queue).key("seen", seen)
+}
+
+/// Returns the keys of the queue: the waiters, and their last calls.
+pub(crate) fn queue_keys(name: &Name) -> [impl Text; 2] {
+    ["leasehold_sc_queue", "leasehold_sc_seen"].map(|prefix| name.prefixed_text(prefix))
 }
 
 /// Adds the arguments with which permits are taken.
@@ -234,6 +239,6 @@ pub(super) fn published(call: Call, name: &Name) -> Call {
 }
 
 /// Returns the key with the permit ids of an expirable semaphore of this name.
-pub(super) fn ids(name: &Name) -> impl Text {
+pub(crate) fn ids(name: &Name) -> impl Text {
     text(move |buffer| joined([&name.tagged_text(), &":timeout"]).write(buffer))
 }

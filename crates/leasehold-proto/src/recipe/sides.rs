@@ -57,15 +57,15 @@ impl Side {
 }
 
 /// The prefix of the names of the channels on which the waiters of both sides listen.
-pub(super) const CHANNEL: &str = "redisson_rwlock";
+pub(crate) const CHANNEL: &str = "redisson_rwlock";
 
 /// Returns the key of the mark of a waiting writer that goes before yielding readers.
-pub(super) fn writer_mark(name: &Name) -> impl Text {
+pub(crate) fn writer_mark(name: &Name) -> impl Text {
     name.prefixed_text("leasehold_rw_writer")
 }
 
 /// Returns the key of the mark of a reader that waits to upgrade.
-pub(super) fn upgrade_mark(name: &Name) -> impl Text {
+pub(crate) fn upgrade_mark(name: &Name) -> impl Text {
     name.prefixed_text("leasehold_rw_upgrade")
 }
 

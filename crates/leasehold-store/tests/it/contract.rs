@@ -43,7 +43,7 @@ impl Admin for FleetAdmin {
     }
 }
 
-struct EmbeddedAdmin(Embedded);
+pub(crate) struct EmbeddedAdmin(pub(crate) Embedded);
 
 impl Admin for EmbeddedAdmin {
     fn run_command(&self, words: &[&str]) -> String {

@@ -18,6 +18,8 @@ mod confirmed;
 mod connection;
 #[cfg(all(feature = "redis", feature = "embedded"))]
 mod contract;
+#[cfg(all(feature = "redis", feature = "embedded"))]
+mod described;
 #[cfg(feature = "embedded")]
 mod differential;
 #[cfg(feature = "embedded")]

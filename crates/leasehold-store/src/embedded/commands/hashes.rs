@@ -2,7 +2,7 @@
 //!
 //! Invariant: fields stay in the order in which they were first set.
 
-use super::super::command::{Answer, Args, Command, GROWS, WRITE, count, integer};
+use super::super::command::{Answer, Args, Command, GROWS, WRITE, count, integer, is};
 use super::super::command_context::CommandContext;
 use super::super::fault::Fault;
 use super::super::frame::Frame;
@@ -23,6 +23,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::data("hkeys", 2, 0, |context, args| list(context, &args[1], true, false)),
     Command::data("hvals", 2, 0, |context, args| list(context, &args[1], false, true)),
     Command::data("hgetall", 2, 0, |context, args| list(context, &args[1], true, true)),
+    Command::data("hscan", -3, 0, scan),
 ];
 
 fn set(context: &mut CommandContext, args: Args<'_>) -> Result<usize, Fault> {
@@ -109,4 +110,26 @@ fn list(context: &mut CommandContext, key: &[u8], fields: bool, values: bool) ->
         }
     }
     Ok(Frame::Array(items))
+}
+
+/// Returns the whole hash at once, as Redis does with a small one.
+fn scan(context: &mut CommandContext, args: Args<'_>) -> Answer {
+    if str::from_utf8(&args[2]).ok().and_then(|cursor| cursor.parse::<u64>().ok()).is_none() {
+        return Err(Fault::new("ERR invalid cursor"));
+    }
+    let done = |items| Ok(Frame::Array(vec![Frame::bulk(b"0"), items]));
+    if context.keyspace.get::<Fields>(&args[1])?.is_none() {
+        return done(Frame::Array(Vec::new()));
+    }
+    for option in args[3..].chunks(2) {
+        match option {
+            [word, number] if is(word, "count") => {
+                if integer(number)? < 1 {
+                    return Err(Fault::SYNTAX);
+                }
+            }
+            _ => return Err(Fault::SYNTAX),
+        }
+    }
+    done(list(context, &args[1], true, true)?)
 }

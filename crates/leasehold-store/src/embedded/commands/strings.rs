@@ -14,6 +14,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::data("get", 2, 0, |context, args| get(context, &args[1])),
     Command::data("getdel", 2, WRITE, take),
     Command::data("strlen", 2, 0, length),
+    Command::data("getrange", 4, 0, part),
     Command::data("set", -3, WRITE | GROWS, set),
     Command::data("setnx", 3, WRITE | GROWS, set_new),
     Command::data("incr", 2, WRITE | GROWS, |context, args| add(context, &args[1], 1)),
@@ -35,6 +36,21 @@ fn take(context: &mut CommandContext, args: Args<'_>) -> Answer {
 
 fn length(context: &mut CommandContext, args: Args<'_>) -> Answer {
     Ok(count(context.keyspace.get::<Vec<u8>>(&args[1])?.map_or(0, |text| text.len())))
+}
+
+/// Unlike a range of a list, a range that ends before the text has its first byte.
+fn part(context: &mut CommandContext, args: Args<'_>) -> Answer {
+    let (start, end) = (integer(&args[2])?, integer(&args[3])?);
+    let found = context.keyspace.get::<Vec<u8>>(&args[1])?;
+    let text = found.map_or(&[][..], |text| text.as_slice());
+    let length = i64::try_from(text.len()).unwrap_or(i64::MAX);
+    let from_end = |at: i64| if at < 0 { at.saturating_add(length).max(0) } else { at };
+    let (from, to) = (from_end(start), from_end(end).min(length - 1));
+    if (start < 0 && end < 0 && start > end) || from > to {
+        return Ok(Frame::bulk(b""));
+    }
+    let range = usize::try_from(from).unwrap_or(0)..=usize::try_from(to).unwrap_or(0);
+    Ok(Frame::bulk(&text[range]))
 }
 
 fn set_new(context: &mut CommandContext, args: Args<'_>) -> Answer {

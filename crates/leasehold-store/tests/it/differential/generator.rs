@@ -1,6 +1,7 @@
 //! Random commands, most of which make sense.
 
 use leasehold_proto::Script;
+use leasehold_proto::operate;
 use leasehold_proto::recipe::{fair, reentrant, semaphore};
 
 use crate::differential::lua;
@@ -90,7 +91,9 @@ impl Generator {
                         words.push(self.argument(kinds[at - 1]));
                     }
                 }
-                b'X' | b'S' | b'O' | b'W' | b'B' | b'L' | b'P' | b'Q' => self.options(*kind, &mut words),
+                b'X' | b'S' | b'O' | b'W' | b'B' | b'L' | b'P' | b'Q' | b'C' => {
+                    self.options(*kind, &mut words)
+                }
                 kind => words.push(self.argument(*kind)),
             }
         }
@@ -139,10 +142,11 @@ impl Generator {
 
     /// Returns a call of one of our scripts.
     fn shipped(&mut self) -> Vec<Vec<u8>> {
-        let scripts: &[&Script] = match self.random.below(3) {
-            0 => &fair::SCRIPTS,
-            1 => &semaphore::SCRIPTS,
-            _ => &reentrant::SCRIPTS,
+        let scripts: &[&Script] = match self.random.below(7) {
+            0 | 1 => &fair::SCRIPTS,
+            2 | 3 => &semaphore::SCRIPTS,
+            4 | 5 => &reentrant::SCRIPTS,
+            _ => &[&operate::DESCRIBE],
         };
         let script = scripts[self.random.below(scripts.len())];
         let keys = &script.header().keys;
@@ -151,8 +155,8 @@ impl Generator {
         for name in keys {
             let group = match *name {
                 _ if self.random.one_in(12 * keys.len()) => ['h', 'z', 'l', 's'][self.random.below(4)],
-                "queue" => 'l',
-                "timeout" | "seen" => 'z',
+                "queue" | "fifo" => 'l',
+                "timeout" | "seen" | "ids" | "called" => 'z',
                 "lock" => 'h',
                 _ => 's',
             };
@@ -176,7 +180,7 @@ impl Generator {
                 "count" | "remaining" => random.pick(&["0", "0", "1", "2", "-1"]),
                 "publish" => random.pick(&["PUBLISH", "SPUBLISH"]),
                 "numsub" => random.pick(&["NUMSUB", "SHARDNUMSUB", "", "numsub"]),
-                "channel" => random.pick(&["c:1", "c:2", "s:1"]),
+                "channel" | "plain" | "sides" | "latch" => random.pick(&["c:1", "c:2", "s:1"]),
                 _ => "0",
             };
             words.push(value.into());

@@ -19,6 +19,7 @@ pub(crate) const SHAPES: &[&str] = &[
     "get k",
     "getdel k",
     "strlen k",
+    "getrange kii",
     "set kv|S",
     "set kv|S",
     "setnx kv",
@@ -38,6 +39,7 @@ pub(crate) const SHAPES: &[&str] = &[
     "hkeys k",
     "hvals k",
     "hgetall k",
+    "hscan kC",
     "hstrlen kf",
     "rpush kf+",
     "lpush kf+",
@@ -191,6 +193,7 @@ pub(crate) fn choices(kind: u8) -> &'static [&'static str] {
             "byscore limit 0",
             "byscore limit a 1",
         ],
+        b'C' => &["0", "0", "0 COUNT 10", "0 count 1", "0 COUNT 0", "0 COUNT", "0 COUNT x", "0 FOO 1", "x"],
         b'L' => &[
             "WITHSCORES",
             "LIMIT 0 1",

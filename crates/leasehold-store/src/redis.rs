@@ -36,7 +36,7 @@ pub use connect::{AddressMap, ConnectOptions};
 pub use credentials_provider::{CredentialsFile, CredentialsProvider, CredentialsSource, ProviderError};
 pub use notices::{MissingNotice, PlainTextNotice};
 pub use peer::Peer;
-pub use query::query;
+pub use query::{Inquiry, query};
 pub use reach::Reach;
 pub use socket::{Dial, Socket};
 pub use standalone::Redis;

@@ -1,8 +1,10 @@
 //! Questions to one server, for tools that look at a deployment. No lock uses them.
 
+use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use leasehold_proto::{Applied, StoreError, StoreErrorKind, Verb};
 use tokio::io::ReadBuf;
@@ -28,26 +30,79 @@ const READ: usize = 4 << 10;
 /// Fails if the server cannot be reached, refuses the login, or does not answer within the timeout of the options.
 pub async fn query(
     url: &ServerUrl,
-    (peer, address): (Peer, &Address),
+    peer: (Peer, &Address),
     commands: &[&[&str]],
     options: &ConnectOptions,
 ) -> Result<Vec<Answer>, StoreError> {
-    #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-    if peer == Peer::Server && options.trusts_names_in_plain_text(url) {
-        let failure = Failure::lacks(
-            "sentinels in plain text would choose the name in its certificate; set `server_name` or `ca_file`, or encrypt \
-             the sentinels",
-        );
-        return Err(failure.during(Verb::Connect, "".into()));
+    let asking = async { Inquiry::dialed(url, peer, options).await?.converse(commands).await };
+    bounded(options.timeout, asking).await
+}
+
+/// A connection for many questions to one server, for tools that look at all of it.
+pub struct Inquiry {
+    socket: Socket,
+    conversation: Conversation,
+    is_plain: bool,
+    /// True until the server has said something.
+    is_mute: bool,
+    timeout: Duration,
+}
+
+impl fmt::Debug for Inquiry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inquiry").field("conversation", &self.conversation).finish_non_exhaustive()
     }
-    let of_connect = |failure: Failure| failure.of_unsent().during(Verb::Connect, "".into());
-    let asking = async {
+}
+
+impl Inquiry {
+    /// Connects to a server as [`query`] does. The login travels with the first question.
+    ///
+    /// # Errors
+    /// Fails if the server cannot be reached within the timeout of the options.
+    pub async fn open(
+        url: &ServerUrl,
+        peer: (Peer, &Address),
+        options: &ConnectOptions,
+    ) -> Result<Self, StoreError> {
+        bounded(options.timeout, Self::dialed(url, peer, options)).await
+    }
+
+    /// Asks the server these commands.
+    ///
+    /// # Errors
+    /// Fails if the server refuses the login, or does not answer within the timeout of the options. The connection is of no
+    /// use then.
+    pub async fn ask(&mut self, commands: &[&[&str]]) -> Result<Vec<Answer>, StoreError> {
+        bounded(self.timeout, self.converse(commands)).await
+    }
+
+    async fn dialed(
+        url: &ServerUrl,
+        (peer, address): (Peer, &Address),
+        options: &ConnectOptions,
+    ) -> Result<Self, Failure> {
+        #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
+        if peer == Peer::Server && options.trusts_names_in_plain_text(url) {
+            return Err(Failure::lacks(
+                "sentinels in plain text would choose the name in its certificate; set `server_name` or `ca_file`, or \
+                 encrypt the sentinels",
+            ));
+        }
         let login = login(url, peer, options).await.map_err(Failure::unreachable)?;
         let socket = dial(url, address, options, peer).await.map_err(Failure::unreachable)?;
-        converse(socket, Conversation::begin(login.as_ref(), commands), !url.tls()).await
-    };
+        let conversation = Conversation::begin(login.as_ref());
+        Ok(Self { socket, conversation, is_plain: !url.tls(), is_mute: true, timeout: options.timeout })
+    }
+}
+
+/// Bounds the work by the timeout.
+async fn bounded<T>(
+    timeout: Duration,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, StoreError> {
     let timed_out = || Failure::new(StoreErrorKind::Timeout, Applied::No);
-    within(options.timeout, asking).await.unwrap_or_else(|| Err(timed_out())).map_err(of_connect)
+    let done = within(timeout, work).await.unwrap_or_else(|| Err(timed_out()));
+    done.map_err(|failure| failure.of_unsent().during(Verb::Connect, "".into()))
 }
 
 /// Returns the login at a server, or at a sentinel.
@@ -69,38 +124,38 @@ async fn dial(
     options.secured(Arc::new(RealSockets), url, peer).dial(address, options.timeout).await
 }
 
-/// Writes the commands and reads the answers.
-async fn converse(
-    mut socket: Socket,
-    mut conversation: Conversation,
-    is_plain: bool,
-) -> Result<Vec<Answer>, Failure> {
-    let mut written = 0;
-    while written < conversation.bytes().len() {
-        let write = poll_fn(|cx| socket.stream().poll_write(cx, &conversation.bytes()[written..]));
-        match write.await.map_err(Failure::unreachable)? {
-            0 => return Err(Failure::unreachable(io::ErrorKind::WriteZero.into())),
-            count => written += count,
-        }
-    }
-    poll_fn(|cx| socket.stream().poll_flush(cx)).await.map_err(Failure::unreachable)?;
-    let mut buffer = [0; READ];
-    let mut is_mute = true;
-    loop {
-        let mut read = ReadBuf::new(&mut buffer);
-        match poll_fn(|cx| socket.stream().poll_read(cx, &mut read)).await {
-            Ok(()) if read.filled().is_empty() && is_mute => return Err(Failure::hung_up(is_plain)),
-            Ok(()) if read.filled().is_empty() => {
-                return Err(Failure::unreachable(io::ErrorKind::UnexpectedEof.into()));
+impl Inquiry {
+    /// Writes the commands and reads the answers.
+    async fn converse(&mut self, commands: &[&[&str]]) -> Result<Vec<Answer>, Failure> {
+        let Self { socket, conversation, is_plain, is_mute, .. } = self;
+        conversation.ask(commands);
+        let mut written = 0;
+        while written < conversation.bytes().len() {
+            let write = poll_fn(|cx| socket.stream().poll_write(cx, &conversation.bytes()[written..]));
+            match write.await.map_err(Failure::unreachable)? {
+                0 => return Err(Failure::unreachable(io::ErrorKind::WriteZero.into())),
+                count => written += count,
             }
-            Err(error) if is_mute && error.kind() == io::ErrorKind::ConnectionReset => {
-                return Err(Failure::hung_up(is_plain));
-            }
-            Err(error) => return Err(Failure::unreachable(error)),
-            Ok(()) => is_mute = false,
         }
-        if let Some(answers) = conversation.receive(read.filled())? {
-            return Ok(answers);
+        conversation.written();
+        poll_fn(|cx| socket.stream().poll_flush(cx)).await.map_err(Failure::unreachable)?;
+        let mut buffer = [0; READ];
+        loop {
+            let mut read = ReadBuf::new(&mut buffer);
+            match poll_fn(|cx| socket.stream().poll_read(cx, &mut read)).await {
+                Ok(()) if read.filled().is_empty() && *is_mute => return Err(Failure::hung_up(*is_plain)),
+                Ok(()) if read.filled().is_empty() => {
+                    return Err(Failure::unreachable(io::ErrorKind::UnexpectedEof.into()));
+                }
+                Err(error) if *is_mute && error.kind() == io::ErrorKind::ConnectionReset => {
+                    return Err(Failure::hung_up(*is_plain));
+                }
+                Err(error) => return Err(Failure::unreachable(error)),
+                Ok(()) => *is_mute = false,
+            }
+            if let Some(answers) = conversation.receive(read.filled())? {
+                return Ok(answers);
+            }
         }
     }
 }

@@ -59,20 +59,31 @@ impl fmt::Debug for Conversation {
 }
 
 impl Conversation {
-    pub(crate) fn begin(login: Option<&Credentials>, commands: &[&[&str]]) -> Self {
+    pub(crate) fn begin(login: Option<&Credentials>) -> Self {
         let mut bytes = Vec::new();
         if let Some(login) = login {
             encode::command(&mut bytes, &login.command());
         }
-        commands.iter().for_each(|words| encode::command(&mut bytes, words));
         let (mut decoder, answers) = (Decoder::default(), Vec::new());
         decoder.accept_maps();
         let secret = Secret::new(login.map(Credentials::secret));
-        Self { bytes, decoder, logs_in: login.is_some(), secret, count: commands.len(), answers }
+        Self { bytes, decoder, logs_in: login.is_some(), secret, count: 0, answers }
     }
 
+    /// Adds commands, whose answers are received together.
+    pub(crate) fn ask(&mut self, commands: &[&[&str]]) {
+        commands.iter().for_each(|words| encode::command(&mut self.bytes, words));
+        self.count = commands.len();
+    }
+
+    /// Returns the bytes to write.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Forgets the bytes, which are written.
+    pub(crate) fn written(&mut self) {
+        self.bytes.clear();
     }
 
     /// Takes bytes of the server. Returns the answers once all are there.

@@ -129,10 +129,14 @@ impl ConfigBuilder {
         self.set("lazy", lazy)
     }
 
-    /// Sets the name of the connections in `CLIENT LIST`: 1 to 128 bytes of printable ASCII without spaces (default:
-    /// no name).
+    /// Sets the name of the client: 1 to 128 bytes of printable ASCII without spaces (default: the name of the program).
     pub fn client_name(self, name: &str) -> Self {
         self.set("client_name", name)
+    }
+
+    /// Shows the client to operators, or hides it (default: shown).
+    pub fn visible(self, visible: bool) -> Self {
+        self.set("visible", visible)
     }
 
     /// Sets a prefix for every name: no control characters, no braces, at most 512 bytes together with the name

@@ -67,6 +67,7 @@ section! {
         fsync: Option<bool>,
         lazy: Option<bool>,
         client_name: Option<String>,
+        visible: Option<bool>,
         key_prefix: Option<String>,
         watchdog: Option<Lease>,
         tls: Tls,
@@ -232,6 +233,7 @@ impl Settings {
             return;
         }
         self.lazy.get_or_insert(false);
+        self.visible.get_or_insert(true);
         self.spin_lock.backoff_first.get_or_insert(Span(Duration::from_millis(1)));
         self.spin_lock.backoff_longest.get_or_insert(Span(Duration::from_millis(128)));
         inherit(&mut self.spin_lock.watchdog, self.spin_lock.lease, watchdog);

@@ -26,7 +26,7 @@ fn cut(server: &RedisServer) {
 }
 
 fn builder() -> ClientBuilder {
-    Client::builder().timeout(Duration::from_secs(2)).watchdog(LEASE)
+    Client::builder().visible(false).timeout(Duration::from_secs(2)).watchdog(LEASE)
 }
 
 /// Returns the connections of the user `app`, by their ids.

@@ -39,7 +39,7 @@ on_both! {
 
 /// A client whose waiters retry only after a wake-up.
 async fn lazy(server: &impl TestServer) -> Client {
-    Client::builder().poll_interval(LONG).connect(&server.url()).await.unwrap()
+    Client::builder().visible(false).poll_interval(LONG).connect(&server.url()).await.unwrap()
 }
 
 /// The number of connections that listen for the lock's wake-ups.

@@ -42,7 +42,7 @@ on_both! {
 
 /// A client whose waiters retry only after a wake-up.
 async fn lazy(server: &impl TestServer) -> Client {
-    Client::builder().poll_interval(LONG).connect(&server.url()).await.unwrap()
+    Client::builder().visible(false).poll_interval(LONG).connect(&server.url()).await.unwrap()
 }
 
 /// Upgrades in a task of its own, which returns both guards.

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use leasehold_proto::engine::{Action, Event};
-use leasehold_proto::{Call, Verb};
+use leasehold_proto::{Call, Holding, Verb};
 
 use super::{Command, Shared, State};
 use crate::runtime::visible::Identity;
@@ -52,6 +52,7 @@ impl State {
         if self.joins
             && let Event::Acquire(_, request) = event
             && !request.watchdog
+            && request.subject.recipe.holding != Holding::Permits
             && request.lease.duration() >= LONG
         {
             self.join();

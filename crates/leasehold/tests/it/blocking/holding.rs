@@ -49,7 +49,7 @@ fn a_client_has_the_given_terms_and_names() {
     let client = settings.connect(&server.url()).unwrap();
     let (guard, fair) = (client.lock("job").lock().unwrap(), client.fair_lock("fair").lock().unwrap());
     assert!(guard.remaining() < ms(5_000) && fair.remaining() > ms(5_000));
-    assert!(!is_free(&server, "app:job") && server.cli(&["CLIENT", "LIST"]).contains(" name=orders-7 "));
+    assert!(!is_free(&server, "app:job") && server.cli(&["CLIENT", "LIST"]).contains(" name=orders-7@"));
 }
 
 #[cfg(feature = "config")]

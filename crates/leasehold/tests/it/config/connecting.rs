@@ -55,7 +55,7 @@ async fn a_server_with_login_database_name_and_prefix_is_connected_to() {
     let client = config.connect().await.unwrap();
     let _guard = client.lock("order:42").lock().await.unwrap();
     assert_eq!(server.cli(&["-n", "3", "EXISTS", "shop:order:42"]), "1");
-    assert!(server.cli(&["CLIENT", "LIST"]).contains(" name=orders-7 "));
+    assert!(server.cli(&["CLIENT", "LIST"]).contains(" name=orders-7@"));
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ const SOON: Duration = Duration::from_secs(20);
 /// A server, and a client of it with these settings.
 async fn configured(settings: &[(&str, &str)]) -> (RedisServer, Client) {
     let server = RedisServer::start();
-    let builder = Config::builder().url(&server.url()).timeout(SOON);
+    let builder = Config::builder().url(&server.url()).timeout(SOON).visible(false);
     let builder = settings.iter().fold(builder, |builder, (key, value)| match value.parse::<u32>() {
         Ok(number) => builder.set(key, number),
         Err(_) => builder.set(key, *value),

@@ -85,9 +85,9 @@ pub(crate) fn soon<F: Future>(what: &str, future: F) -> impl Future<Output = F::
     }
 }
 
-/// A client with the default settings.
+/// A client with the default settings that operators do not see, so every key and command is that of a lock.
 pub(crate) async fn connect(server: &impl TestServer) -> Client {
-    Client::connect(&server.url()).await.unwrap()
+    Client::builder().visible(false).connect(&server.url()).await.unwrap()
 }
 
 /// A client that reaches its server through a proxy, with this timeout.
@@ -96,8 +96,9 @@ pub(crate) async fn connect_through(proxy: &Proxy, timeout: Duration) -> Client 
 }
 
 /// Connects with custom settings, often a short timeout that is meant for the test itself. A machine under load may
-/// take longer than that to connect, so the function retries a connect that timed out.
+/// take longer than that to connect, so the function retries a connect that timed out. Operators do not see the client.
 pub(crate) async fn connect_with(builder: ClientBuilder, url: &str) -> Client {
+    let builder = builder.visible(false);
     let connecting = async {
         loop {
             match builder.clone().connect(url).await {

@@ -238,7 +238,8 @@ async fn a_round_that_redisson_ends_looks_like_the_next_one(server: Fixture) {
     let again = "redis.call('del', KEYS[1]) redis.call('publish', KEYS[2], '0') \
                  redis.call('set', KEYS[1], 1) redis.call('publish', KEYS[2], '1')";
     run_command(&server, &["EVAL", again, "2", "parts", CHANNEL]);
-    eventually("it to ask again", || server.latch_reads() >= reads + 4).await;
+    // A question is two reads. The two messages may count as one hint.
+    eventually("it to ask again", || server.latch_reads() >= reads + 2).await;
     assert!(!waiter.is_finished(), "it cannot tell the rounds apart");
     assert_eq!(client.count_down_latch("parts").count_down().await.unwrap(), 0);
     soon("it to go on", waiter).await.unwrap().unwrap();

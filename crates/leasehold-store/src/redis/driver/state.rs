@@ -21,11 +21,13 @@ use super::super::socket::Socket;
 use super::super::url::{Address, Credentials};
 use super::super::wire::{CallId, ConnId, Input, Output, SubscriberId, Wire};
 use super::carrier::{Carrier, Turns};
+use super::come_back;
 use super::deliveries::{Deliveries, Outcome};
 use crate::store::{Heard, Outcomes};
 
-/// The most reads of one stream before the task lets others run.
-const READS: usize = 64;
+/// The most reads of one stream before the task lets others run. Calls wait for the lock meanwhile: a turn of a flood takes
+/// a few milliseconds at most.
+const READS: usize = 8;
 /// The most outputs for which the buffer keeps its memory.
 const BUFFERED: usize = 128;
 
@@ -300,7 +302,7 @@ impl State {
         let mut reads = 0;
         while let Some(stream) = self.streams.get_mut(&id) {
             if reads == READS {
-                cx.waker().wake_by_ref();
+                come_back(cx);
                 break;
             }
             reads += 1;

@@ -340,7 +340,7 @@ impl Config {
             with(builder, settings.sharded_pubsub, |builder, Sharding(of)| builder.sharded_pubsub(of));
         let builder = with(builder, settings.lazy.filter(|lazy| *lazy), |builder, _| builder.lazy());
         let builder = with(builder, settings.client_name.as_ref(), |builder, name| builder.client_name(name));
-        let builder = with(builder, settings.visible, |builder, visible| builder.visible(visible));
+        let builder = with(builder, settings.visible, ClientBuilder::visible);
         let builder = with(builder, settings.watchdog, |builder, Span(lease)| builder.watchdog(lease));
         let builder =
             with(builder, backoff, |builder, (first, longest)| builder.spin_backoff(first.0, longest.0));

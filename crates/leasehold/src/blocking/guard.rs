@@ -56,6 +56,11 @@ impl Guard {
         get fn wire_owner(&self) -> WireOwner;
     }
 
+    /// Says what the hold is for. See [`Guard::note`](crate::Guard::note).
+    pub fn note(&self, note: &str) {
+        self.0.note(note);
+    }
+
     /// Leaves the hold to its lease. See [`Guard::detach`](crate::Guard::detach).
     pub fn detach(self) {
         self.0.detach();

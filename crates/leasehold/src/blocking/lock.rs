@@ -86,6 +86,8 @@ impl<K: Kind> Lock<K> {
         set fn owned_by(self, owner: &Owner) -> Self;
         /// Refuses a second acquire by the same owner, and so by the same thread.
         set fn non_reentrant(self) -> Self;
+        /// Says what the holds are for.
+        set fn note(self, note: &str) -> Self;
         /// Releases the lock by force, for any holder. Returns `false` if it was free.
         wait fn force_unlock(&self) -> Result<bool, InspectError>;
         /// Returns who holds the lock, as the server reports it, or `None` if it is free.

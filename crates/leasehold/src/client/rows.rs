@@ -1,6 +1,7 @@
 //! The rows of what a client holds and waits for.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A hold of a client. See [`Client::holds`](super::Client::holds).
@@ -19,6 +20,8 @@ pub struct HeldLock {
     pub remaining: Duration,
     /// The fencing token, if the lock has tokens.
     pub token: Option<u64>,
+    /// What the program says about the hold. See [`Guard::note`](crate::Guard::note).
+    pub note: Option<Arc<str>>,
 }
 
 /// An acquire of a client that waits, or is on its way. See [`Client::waits`](super::Client::waits).

@@ -287,6 +287,29 @@ impl Guard {
         let _ = self.handle.step(Event::SetMinHold(self.hold, least));
     }
 
+    /// Says what the hold is for, for example `import of 2026-11-26`, in place of what was said before. Operators see it in
+    /// `leasehold list`, and the program in [`Client::holds`](crate::Client::holds). It stays in the client until somebody
+    /// asks. At most 512 bytes of it are shown, with spaces for control characters.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let guard = client.lock("import").lock().await?;
+    /// for day in ["2026-11-25", "2026-11-26"] {
+    ///     guard.note(&format!("import of {day}"));
+    ///     // ... work ...
+    /// }
+    /// # let hold = client.holds().next().expect("a hold");
+    /// assert_eq!(hold.note.as_deref(), Some("import of 2026-11-26"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn note(&self, note: &str) {
+        self.handle.note(self.hold, note.into());
+    }
+
     /// Returns the name of the lock, without the client's key prefix.
     #[must_use]
     pub fn name(&self) -> &str {

@@ -52,13 +52,14 @@ pub struct Lock<K: Kind = Reentrant> {
     pub(crate) owner: Option<Owner>,
     pub(crate) terms: HoldTerms,
     pub(crate) reenters: bool,
+    pub(crate) note: Option<Arc<str>>,
     pub(crate) kind: K,
 }
 
 impl<K: Kind> Lock<K> {
     pub(crate) fn new(handle: &Arc<Handle>, name: Named, terms: HoldTerms, kind: K) -> Self {
         let handle = Arc::clone(handle);
-        Self { handle, name, owner: None, terms, reenters: true, kind }
+        Self { handle, name, owner: None, terms, reenters: true, note: None, kind }
     }
 
     /// Sets the owner of the acquires. Acquires with equal owners re-enter each other.
@@ -108,6 +109,27 @@ impl<K: Kind> Lock<K> {
     #[must_use]
     pub fn non_reentrant(mut self) -> Self {
         self.reenters = false;
+        self
+    }
+
+    /// Says what the holds are for, as [`Guard::note`](crate::Guard::note) does for one of them.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let lock = client.lock("import").note("import of 2026-11-26");
+    /// lock.run(async |_guard| {
+    ///     assert!(client.holds().next().expect("a hold").note.is_some());
+    /// })
+    /// .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn note(mut self, note: &str) -> Self {
+        self.note = Some(note.into());
         self
     }
 
@@ -237,6 +259,9 @@ impl<K: Kind> Lock<K> {
         let acquired = async {
             let request = self.request(wait)?;
             let guard = acquire(&self.handle, request, self.kind.subject_kind()).await?;
+            if let (Some(guard), Some(note)) = (&guard, &self.note) {
+                guard.note(note);
+            }
             Ok::<_, AcquireErrorKind>(guard.map(|guard| K::guard(Claimed(guard))))
         };
         acquired.await.about(|| self.subject())

@@ -110,6 +110,8 @@ struct State {
     actions: Vec<Action>,
     /// The signals of the claimed holds, whose validity the engine publishes.
     holds: BTreeMap<Id, Arc<Signal>>,
+    /// What the program says about its holds.
+    notes: BTreeMap<Id, Arc<str>>,
     /// True if the runtime looks for listeners that are woken and have not polled.
     is_watched: bool,
     /// The time until which the driver sleeps, at most the engine's next timer.
@@ -144,6 +146,7 @@ impl Shared {
             listeners: BTreeMap::new(),
             actions: Vec::new(),
             holds: BTreeMap::new(),
+            notes: BTreeMap::new(),
             is_watched: false,
             alarm: Moment::NEVER,
             awake: false,
@@ -608,6 +611,7 @@ impl State {
         }
         if until == Moment::default() {
             effects.idle.extend(self.holds.remove(&hold));
+            self.notes.remove(&hold);
         }
     }
 

@@ -104,7 +104,8 @@ async fn a_client_shows_its_process_its_holds_and_its_waits() {
     let operator = Operator::of(&server.url(), "shop:").await;
     let builder = renewing().key_prefix("shop:").label("version", "1.2");
     let client = builder.connect(&server.url()).await.unwrap();
-    let held = client.fenced_lock("report").lock().await.unwrap();
+    let held = client.fenced_lock("report").note("first").lock().await.unwrap();
+    held.note("import\nof today");
     operator.until_seen(1).await;
     let waiters: Vec<_> = (0..3)
         .map(|_| {
@@ -127,6 +128,7 @@ async fn a_client_shows_its_process_its_holds_and_its_waits() {
     let [hold] = who.held.as_slice() else { panic!("{who:?}") };
     assert_eq!((hold.name.as_str(), hold.kind.as_str()), ("shop:report", "fenced lock"));
     assert_eq!((&hold.owner, hold.token), (&held.wire_owner().to_string(), Some(held.token())));
+    assert_eq!(hold.note, "import of today");
     assert!(hold.is_renewed && hold.left_ms.unwrap() <= 300 && hold.held_ms < 60_000);
     let [wait] = who.waiting.as_slice() else { panic!("{who:?}") };
     assert_eq!((wait.name.as_str(), wait.tasks), ("shop:report", 3));

@@ -156,10 +156,18 @@ impl RwLock {
 
     /// Returns `None` if the guard is not a read guard of this lock and client.
     fn upgrade_by(&self, reader: &Guard) -> Result<Option<Lock<Upgrade>>, AcquireErrorKind> {
-        let Lock { handle, name, terms, reenters, .. } = self.write.clone();
+        let Lock { handle, name, terms, reenters, note, .. } = self.write.clone();
         let read = Subject::new(name.as_ref().map_err(Clone::clone)?, Read::default().recipe());
         let held = reader.held(&handle)?.filter(|(subject, _)| *subject == read);
-        Ok(held.map(|(_, owner)| Lock { handle, name, owner: Some(owner), terms, reenters, kind: Upgrade }))
+        Ok(held.map(|(_, owner)| Lock {
+            handle,
+            name,
+            owner: Some(owner),
+            terms,
+            reenters,
+            note,
+            kind: Upgrade,
+        }))
     }
 }
 

@@ -3,9 +3,11 @@
 //! Invariant: the state is locked for one page of rows at a time.
 
 use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
 
 use leasehold_proto::Moment;
-use leasehold_proto::engine::{HoldInfo, Id};
+use leasehold_proto::engine::Id;
 use leasehold_proto::operate::Held;
 use leasehold_proto::recipe::Holding;
 
@@ -13,6 +15,15 @@ use super::report::page;
 use super::{Shared, State};
 
 impl Shared {
+    /// Says what a hold is for, in place of what was said before.
+    pub(crate) fn note(&self, hold: Id, note: Arc<str>) {
+        // A forked process holds nothing.
+        let Ok(mut state) = self.enter() else { return };
+        if state.holds.contains_key(&hold) {
+            state.notes.insert(hold, note);
+        }
+    }
+
     /// Returns the holds behind this id with the times of their claims, at most a page, and the id behind which the next
     /// page begins.
     pub(in crate::runtime) fn hold_ages(&self, after: Id) -> (Vec<(Moment, Id)>, Option<Id>) {
@@ -25,7 +36,7 @@ impl Shared {
     pub(in crate::runtime) fn held_row(&self, id: Id) -> Option<Held> {
         let state = self.lock();
         let now = self.now();
-        Some(row(state.engine.hold_info(id, now)?, now))
+        state.held_row(id, now)
     }
 
     /// Returns the rows of the holds behind this id: of all names, or of one.
@@ -37,8 +48,8 @@ impl Shared {
         let state = self.lock();
         let now = self.now();
         page(state.holds_after(after), |id| {
-            let hold = state.engine.hold_info(id, now)?;
-            name.is_none_or(|name| name == hold.subject.name.as_str()).then(|| (id, row(hold, now)))
+            let row = state.held_row(id, now)?;
+            name.is_none_or(|name| name == row.name).then_some((id, row))
         })
     }
 
@@ -69,19 +80,21 @@ impl State {
         let first = (Bound::Excluded((after, Id(u64::MAX))), Bound::Unbounded);
         self.listeners.range(first).map(|((id, _), _)| *id)
     }
-}
 
-fn row(hold: HoldInfo, now: Moment) -> Held {
-    let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let has_end = hold.subject.recipe.holding != Holding::Permits;
-    Held {
-        name: hold.subject.name.as_str().to_owned(),
-        kind: hold.subject.recipe.kind.to_owned(),
-        owner: hold.wire.to_string(),
-        held_ms: millis(now.since(hold.since)),
-        left_ms: has_end.then(|| millis(hold.remaining)),
-        is_renewed: hold.is_renewed,
-        token: hold.token,
-        note: String::new(),
+    /// Returns the row of a hold.
+    fn held_row(&self, id: Id, now: Moment) -> Option<Held> {
+        let hold = self.engine.hold_info(id, now)?;
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let has_end = hold.subject.recipe.holding != Holding::Permits;
+        Some(Held {
+            name: hold.subject.name.as_str().to_owned(),
+            kind: hold.subject.recipe.kind.to_owned(),
+            owner: hold.wire.to_string(),
+            held_ms: millis(now.since(hold.since)),
+            left_ms: has_end.then(|| millis(hold.remaining)),
+            is_renewed: hold.is_renewed,
+            token: hold.token,
+            note: self.notes.get(&id).map(ToString::to_string).unwrap_or_default(),
+        })
     }
 }

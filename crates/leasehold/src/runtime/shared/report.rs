@@ -58,6 +58,7 @@ impl Shared {
                 held: now.since(hold.since),
                 remaining: hold.remaining,
                 token: hold.token,
+                note: state.notes.get(&id).cloned(),
             })
         })
     }

@@ -2,6 +2,8 @@
 //!
 //! Invariant: no value parsed here can print a password, as [`Address`] explains.
 
+pub(crate) mod operator;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,6 +30,15 @@ pub(crate) enum Verb {
     /// Run a command while holding a lock
     #[command(after_help = ABOUT)]
     Run(Run),
+    /// List locks, their holders and waiters
+    #[command(after_help = operator::LISTED)]
+    List(operator::List),
+    /// Show everything about one lock
+    #[command(after_help = operator::SHOWN)]
+    Show(operator::Show),
+    /// List the clients that hold and wait
+    #[command(after_help = operator::CLIENTS_LISTED)]
+    Clients(operator::Clients),
     /// Check configuration files
     Config(Config),
     /// Print the smallest rights of a server's user

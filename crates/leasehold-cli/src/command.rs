@@ -3,6 +3,10 @@
 //! Invariant: each verb reports its outcome by its exit code.
 
 pub(crate) mod acl;
+pub(crate) mod clients;
 pub(crate) mod config;
 pub(crate) mod doctor;
+pub(crate) mod fleet;
+pub(crate) mod list;
 pub(crate) mod run;
+pub(crate) mod show;

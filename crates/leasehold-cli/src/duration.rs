@@ -52,6 +52,18 @@ pub(crate) fn shown(duration: Duration) -> String {
     }
 }
 
+/// Formats milliseconds as [`shown`] does, with at most two units above a minute.
+pub(crate) fn shown_ms(ms: u64) -> String {
+    let seconds = ms / 1000;
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => shown(Duration::from_millis(ms)),
+        (0, 0, minutes) => format!("{minutes}m {}s", seconds % 60),
+        (0, hours, minutes) => format!("{hours}h {minutes}m"),
+        (days, hours, _) => format!("{days}d {hours}h"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,6 +112,19 @@ mod tests {
         assert_eq!(parse_lease("365d"), Ok(LEASE_MAX));
         assert!(parse_bound("0").is_err() && parse_bound("366d").is_err());
         assert_eq!(parse_bound("1ms"), Ok(Duration::from_millis(1)));
+    }
+
+    #[test]
+    fn long_times_have_two_units() {
+        for (ms, text) in [
+            (900, "900ms"),
+            (12_340, "12.3s"),
+            (65_000, "1m 5s"),
+            (3_900_000, "1h 5m"),
+            (90_000_000, "1d 1h"),
+        ] {
+            assert_eq!(shown_ms(ms), text);
+        }
     }
 
     #[test]

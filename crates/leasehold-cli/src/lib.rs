@@ -30,6 +30,8 @@ mod doctor;
 mod duration;
 mod exec;
 mod exit;
+mod fleet;
+mod glob;
 mod helper;
 mod kind;
 mod on_lost;
@@ -38,6 +40,7 @@ mod report;
 mod settings;
 mod signals;
 mod supervise;
+mod table;
 mod terminal;
 mod watcher;
 mod whole_wait;
@@ -53,6 +56,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     match parsed.verb {
         Verb::Run(run) => ExitCode::from(command::run::run(&run)),
+        Verb::List(list) => ExitCode::from(command::list::run(&list)),
+        Verb::Show(show) => ExitCode::from(command::show::run(&show)),
+        Verb::Clients(clients) => ExitCode::from(command::clients::run(&clients)),
         Verb::Config(config) => ExitCode::from(command::config::run(&config)),
         Verb::Acl(acl) => ExitCode::from(command::acl::run(&acl)),
         Verb::Doctor(doctor) => ExitCode::from(command::doctor::run(&doctor)),

@@ -3,9 +3,12 @@
 //! Invariant: no message has a password of a URL or a control character in it, and writing never stops the wrapper, not
 //! even when the terminal belongs to the command.
 
+use std::cell::Cell;
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
 
+use crate::clock::{Instant, now};
 use crate::terminal;
 
 /// The writer of messages, which knows whether the operator asked for verbose messages (`-v`).
@@ -29,6 +32,42 @@ impl Report {
     pub(crate) fn verbose(self, message: fmt::Arguments<'_>) {
         if self.verbose {
             self.warn(message);
+        }
+    }
+}
+
+/// A line on the terminal that says how far slow work is. It appears after two seconds.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    is_wanted: bool,
+    what: &'static str,
+    begin: Instant,
+    last: Cell<Option<Instant>>,
+}
+
+impl Progress {
+    /// The time after which work is slow, and the pause between two messages.
+    const SLOW: [Duration; 2] = [Duration::from_secs(2), Duration::from_millis(200)];
+
+    pub(crate) fn new(is_wanted: bool, what: &'static str) -> Self {
+        let is_wanted = is_wanted && io::stderr().is_terminal();
+        Self { is_wanted, what, begin: now(), last: Cell::new(None) }
+    }
+
+    pub(crate) fn say(&self, done: u64, all: u64) {
+        let time = now();
+        let is_due = self.last.get().is_none_or(|last| time - last >= Self::SLOW[1]);
+        if self.is_wanted && is_due && time - self.begin >= Self::SLOW[0] {
+            self.last.set(Some(time));
+            let percent = (done.saturating_mul(100)).checked_div(all).unwrap_or(100);
+            write_to_stderr(&format!("\r{}: {percent} %", self.what));
+        }
+    }
+
+    /// Removes the line.
+    pub(crate) fn end(&mut self) {
+        if self.last.take().is_some() {
+            write_to_stderr("\r\u{1b}[K");
         }
     }
 }

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::owner::WireOwner;
+use crate::owner::{ClientId, WireOwner};
 
 /// The id of a permit of an expirable semaphore, which is 16 bytes, or 32 hexadecimal digits when written.
 ///
@@ -22,6 +22,9 @@ use crate::owner::WireOwner;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PermitId([u8; 16]);
 
+/// More acquisitions than a client makes. The id of another program is almost never so near.
+const OWNERS_MAX: u128 = 1 << 40;
+
 /// The error of a text that is not a permit id, which has 32 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the permit id is not 32 hexadecimal digits")]
@@ -33,6 +36,16 @@ impl PermitId {
     pub fn of(owner: WireOwner, permits: u32) -> impl Iterator<Item = Self> + Clone {
         let first = owner.as_u128();
         (0..permits).map(move |place| Self(first.wrapping_add(u128::from(place)).to_be_bytes()))
+    }
+
+    /// Returns the wire owner that acquired a permit of this id, if its client is one of these. Its number is that of the
+    /// acquisition, or a little larger for the further permits of one.
+    #[must_use]
+    pub fn owner_among(&self, clients: impl IntoIterator<Item = ClientId>) -> Option<WireOwner> {
+        let id = u128::from_be_bytes(self.0);
+        let number = |client: ClientId| id.checked_sub(client.as_u128()).filter(|number| *number < OWNERS_MAX);
+        let nearest = clients.into_iter().filter_map(|client| Some((number(client)?, client))).min()?;
+        Some(WireOwner::new(nearest.1, u64::try_from(nearest.0).ok()?))
     }
 
     /// Creates the id of these bytes.
@@ -76,7 +89,6 @@ impl fmt::Debug for PermitId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::owner::ClientId;
     use proptest::prelude::*;
 
     #[test]
@@ -87,6 +99,15 @@ mod tests {
         assert_eq!(first.len(), 3);
         assert!(first.iter().all(|id| !second.contains(id)));
         assert_eq!(first[0].to_string(), "ffffffffffff4fffc000000000000000");
+    }
+
+    #[test]
+    fn the_owner_of_a_permit_is_found_among_clients() {
+        let [one, other] = [3, 4].map(|byte| ClientId::from_random([byte; 16]));
+        let id = PermitId::of(WireOwner::new(other, 9), 2).nth(1).unwrap();
+        assert_eq!(id.owner_among([one, other]), Some(WireOwner::new(other, 10)));
+        assert_eq!(id.owner_among([one]), None);
+        assert_eq!(PermitId::from_bytes([1; 16]).owner_among([one, other]), None);
     }
 
     #[test]

@@ -7,6 +7,8 @@ mod node;
 mod sentinels;
 mod servers;
 
+pub(crate) use servers::host_of;
+
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -160,7 +162,7 @@ fn fields(answer: &Answer) -> Option<Fields> {
 }
 
 /// Returns a text, or a number as text.
-fn text(answer: &Answer) -> Option<String> {
+pub(crate) fn text(answer: &Answer) -> Option<String> {
     match answer {
         Answer::Text(text) => Some(text.clone()),
         Answer::Int(number) => Some(number.to_string()),
@@ -168,7 +170,7 @@ fn text(answer: &Answer) -> Option<String> {
     }
 }
 
-fn list(answer: &Answer) -> &[Answer] {
+pub(crate) fn list(answer: &Answer) -> &[Answer] {
     match answer {
         Answer::List(items) => items,
         _ => &[],

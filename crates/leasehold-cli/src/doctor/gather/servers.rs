@@ -98,7 +98,7 @@ fn of_slots(slots: &Answer, seed: &Address) -> Vec<Node> {
 }
 
 /// Returns the first host that a server announces, or that of the server which was asked.
-fn host_of(announced: impl IntoIterator<Item = String>, seed: &Address) -> Option<String> {
+pub(crate) fn host_of(announced: impl IntoIterator<Item = String>, seed: &Address) -> Option<String> {
     let known = announced.into_iter().find(|host| !host.is_empty() && *host != "?");
     known.or_else(|| match seed {
         Address::Tcp { host, .. } => Some(host.clone()),

@@ -1,0 +1,221 @@
+//! The arguments of the verbs that show locks to operators.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use leasehold_proto::operate::Kind;
+
+use crate::address::Address;
+use crate::duration;
+use crate::fleet::{Query, ScanRule, Sort};
+use crate::glob::Glob;
+use crate::table::Color;
+
+/// The servers, as each verb names them.
+#[derive(Debug, Args)]
+pub(crate) struct Servers {
+    /// The servers [default: configured, else redis://127.0.0.1:6379]
+    #[arg(long)]
+    pub(crate) url: Option<Address>,
+
+    /// Read this file: TOML, YAML or JSON, chosen by its extension. Later files win
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Vec<PathBuf>,
+
+    /// Trust this CA in place of the system's, for rediss://
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
+
+    /// How long one exchange with a server may take
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse_bound)]
+    pub(crate) timeout: Duration,
+}
+
+/// The form of the output.
+#[derive(Debug, Args)]
+pub(crate) struct Output {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Colors: `auto`, on a terminal and without NO_COLOR, `always` or `never`
+    #[arg(long, value_name = "WHEN", value_enum, default_value = "auto", hide_possible_values = true)]
+    pub(crate) color: Color,
+}
+
+pub(crate) const LISTED: &str = "\
+Three sources: the clients that are asked and say what they hold and wait for, the channels on which anybody listens, which
+shows Redisson's waiters too, and a scan of all keys, which shows what Redisson and dead clients hold. Databases of more
+than 200,000 keys are scanned only with --scan. The last line says what could not be seen.
+
+HELD and LONGEST come from the clients. Redisson's locks do not say since when they are held.
+
+Exit codes:
+   0  listed
+   1  --warnings, and there are warnings
+   3  listed, and something could not be seen
+  64  wrong arguments, address or configuration
+  69  a server cannot be reached, or refuses a question
+
+Examples:
+  leasehold list                               the longest waits first
+  leasehold list --match 'order:*' --held-for 5m
+  leasehold list --scan --pace 2% --all --json";
+
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    pub(crate) servers: Servers,
+
+    /// Names: `*` is any text, `?` is one letter
+    #[arg(long = "match", value_name = "PATTERN")]
+    pub(crate) names: Option<Glob>,
+
+    /// The kind, such as `lock` or `read-write lock`
+    #[arg(long, value_name = "KIND", value_parser = parse_kind)]
+    pub(crate) kind: Option<Kind>,
+
+    /// Objects that this client holds or waits for: a part of its id, name, host or process id
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) client: Option<String>,
+
+    /// Held for at least this time
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) held_for: Option<Duration>,
+
+    /// Waited for at least this time
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) waited_for: Option<Duration>,
+
+    /// The order: `wait`, `held` or `name`
+    #[arg(long, value_name = "ORDER", value_enum, default_value = "wait", hide_possible_values = true)]
+    pub(crate) sort: Sort,
+
+    /// The most objects
+    #[arg(long, value_name = "N", default_value = "50", conflicts_with = "all")]
+    pub(crate) limit: usize,
+
+    /// All objects
+    #[arg(long)]
+    pub(crate) all: bool,
+
+    /// Scan all keys, also of large databases
+    #[arg(long, conflicts_with = "no_scan")]
+    pub(crate) scan: bool,
+
+    /// Scan no keys
+    #[arg(long)]
+    pub(crate) no_scan: bool,
+
+    /// The share of a server's time that a scan takes
+    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = parse_pace)]
+    pub(crate) pace: f64,
+
+    /// Only objects with warnings
+    #[arg(long)]
+    pub(crate) warnings: bool,
+
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+impl List {
+    pub(crate) fn query(&self) -> Query {
+        Query {
+            names: self.names.clone(),
+            kind: self.kind,
+            client: self.client.clone(),
+            held_for: self.held_for,
+            waited_for: self.waited_for,
+            sort: self.sort,
+            limit: (!self.all).then_some(self.limit),
+            scan: match (self.scan, self.no_scan) {
+                (true, _) => ScanRule::Always,
+                (_, true) => ScanRule::Never,
+                _ => ScanRule::Small,
+            },
+            pace: self.pace,
+            warnings: self.warnings,
+            has_progress: true,
+        }
+    }
+}
+
+pub(crate) const SHOWN: &str = "\
+Everything that the servers and the clients know of one name: who holds it since when, who waits, what it is for, and what
+the holder would notice if you released it.
+
+Exit codes:
+   0  shown
+   1  nothing is there, and nobody waits
+  64  wrong arguments, address or configuration
+  69  a server cannot be reached, or refuses a question
+
+Examples:
+  leasehold show order:42
+  leasehold show order:42 --json";
+
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    #[command(flatten)]
+    pub(crate) servers: Servers,
+
+    /// The name, without the key prefix
+    pub(crate) name: String,
+
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+pub(crate) const CLIENTS_LISTED: &str = "\
+The clients that are visible: those that have waited, renewed a hold or taken a lease of 10 s or more. A client that does
+not answer has ended without a word, or stands still. Its card stays for up to an hour.
+
+Exit codes:
+   0  all have answered
+   3  a client is silent
+  64  wrong arguments, address or configuration
+  69  a server cannot be reached, or refuses a question";
+
+#[derive(Debug, Args)]
+pub(crate) struct Clients {
+    #[command(flatten)]
+    pub(crate) servers: Servers,
+
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+fn parse_kind(text: &str) -> Result<Kind, String> {
+    text.parse().map_err(|()| {
+        let names: Vec<_> = Kind::names().collect();
+        format!("no such kind; the kinds are {}", names.join(", "))
+    })
+}
+
+/// Reads a share in percent.
+fn parse_pace(text: &str) -> Result<f64, String> {
+    let percent = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>().ok();
+    let percent = percent.filter(|percent| (0.1..=100.0).contains(percent));
+    percent.map(|percent| percent / 100.0).ok_or_else(|| "a share is between 0.1% and 100%".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pace_is_a_share_in_percent() {
+        assert_eq!((parse_pace("5%"), parse_pace("100")), (Ok(0.05), Ok(1.0)));
+        for bad in ["0", "101%", "fast", "", "nan", "-5%"] {
+            assert!(parse_pace(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_kind_has_its_name() {
+        assert_eq!(parse_kind("fair lock"), Ok(Kind::Fair));
+        assert!(parse_kind("mutex").unwrap_err().contains("read-write lock"));
+    }
+}

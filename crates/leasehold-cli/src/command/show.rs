@@ -1,0 +1,200 @@
+//! `leasehold show`: everything about one name.
+
+use std::fmt::Write;
+
+use leasehold_proto::operate::Kind;
+
+use crate::arguments::operator::Show;
+use crate::command::fleet;
+use crate::command::list::{holder_name, json, nothing, seen};
+use crate::duration::shown_ms;
+use crate::fleet::object::{Holder, Listing, Object, Process, Waits};
+use crate::report::write_to_stdout;
+use crate::table::{Style, clean};
+
+/// The holders, waiters and places that are shown.
+const SHOWN: usize = 20;
+
+/// Runs the verb and returns the exit code.
+pub(crate) fn run(arguments: &Show) -> u8 {
+    fleet::run(&arguments.servers, async |fleet| {
+        let listing = fleet.show(&arguments.name).await?;
+        if arguments.output.json {
+            write_to_stdout(&json(&listing));
+        } else if let Some(object) = listing.objects.first() {
+            let style = Style::of_stdout(arguments.output.color);
+            write_to_stdout(&text(&listing, object, style));
+        } else {
+            return Err(nothing(&arguments.name));
+        }
+        Ok(u8::from(listing.objects.is_empty()))
+    })
+}
+
+/// Returns the description of an object.
+pub(crate) fn text(listing: &Listing, object: &Object, style: Style) -> String {
+    let mut text = String::new();
+    let _ =
+        writeln!(text, "{}  {} on {}", style.bold(&clean(&object.name)), object.kind, clean(&object.node));
+    let expiry = match object.expires_ms {
+        Some(left) => format!("expires in {}", shown_ms(left)),
+        None if object.holders.is_empty() => "no expiry".to_owned(),
+        None if object.kind.is_lock() => "never expires".to_owned(),
+        None => "no expiry".to_owned(),
+    };
+    line(&mut text, "key", &format!("{}, {expiry}", object.key));
+    if let Some(permits) = object.permits {
+        let total = permits.total.map(|total| format!(" of {total}")).unwrap_or_default();
+        line(&mut text, "permits", &format!("{}{total} available", permits.available));
+    }
+    if let Some(count) = object.count {
+        line(&mut text, "count", &count.to_string());
+    }
+    if let Some(value) = &object.value {
+        line(&mut text, "value", &format!("{value:?}, which this library does not write"));
+    }
+    for holder in object.holders.iter().take(SHOWN) {
+        of_holder(&mut text, holder);
+    }
+    let more = object.holders_total.saturating_sub(SHOWN as u64);
+    if more > 0 {
+        line(&mut text, "", &format!("and {more} more holders"));
+    }
+    of_waits(&mut text, &object.waiting);
+    for warning in &object.warnings {
+        let _ = writeln!(
+            text,
+            "  {:9} {}",
+            "!",
+            style.warning(&clean(&format!("{}: {}", warning.name, warning.text)))
+        );
+    }
+    for advice in advice(listing, object) {
+        line(&mut text, "break it?", &advice);
+    }
+    let _ = writeln!(text, "\n{}", seen_of_clients(listing));
+    text
+}
+
+fn line(text: &mut String, word: &str, rest: &str) {
+    let _ = writeln!(text, "  {word:9} {}", clean(rest));
+}
+
+fn of_holder(text: &mut String, holder: &Holder) {
+    let mut parts = vec![holder_name(holder)];
+    if holder.count > 1 {
+        parts.push(format!("{} holds", holder.count));
+    }
+    match (holder.age_ms, &holder.since) {
+        (Some(age), Some(since)) => parts.push(format!("for {} (since {since})", shown_ms(age))),
+        (Some(age), None) => parts.push(format!("for at least {}", shown_ms(age))),
+        _ => parts.push("since an unknown time".to_owned()),
+    }
+    let lease = holder.lease_ms.map(|left| format!("{} of the lease left", shown_ms(left)));
+    parts.extend(lease);
+    parts.extend(holder.renewed.map(|renewed| if renewed { "renewed" } else { "not renewed" }.to_owned()));
+    line(text, "holder", &parts.join(", "));
+    line(text, "", &format!("owner {}", holder.owner));
+    if let Some(token) = holder.token {
+        line(text, "", &format!("token {token}"));
+    }
+    if let Some(note) = &holder.note {
+        line(text, "", &format!("note: {note}"));
+    }
+    if let Some(Process { program, library, labels, .. }) = &holder.process {
+        let labels: String = labels.iter().map(|(name, value)| format!(", {name} {value}")).collect();
+        line(text, "", &format!("{program}, {library}{labels}"));
+    }
+}
+
+fn of_waits(text: &mut String, waits: &Waits) {
+    if !waits.is_any() {
+        let unknown = waits.clients.is_none();
+        line(
+            text,
+            "waiting",
+            if unknown { "unknown: the server does not count listeners" } else { "nobody" },
+        );
+        return;
+    }
+    let mut parts = Vec::new();
+    parts.extend(waits.tasks.map(|tasks| format!("{tasks} acquires")));
+    parts.extend(waits.clients.map(|clients| format!("{clients} clients")));
+    parts.extend((waits.queued > 0).then(|| format!("{} in the queue", waits.queued)));
+    parts.extend(waits.longest_ms.map(|longest| format!("the longest for {}", shown_ms(longest))));
+    line(text, "waiting", &parts.join(", "));
+    for waiter in waits.by.iter().take(SHOWN) {
+        let name = waiter.process.as_ref().map_or_else(|| waiter.client.clone(), Process::short);
+        line(
+            text,
+            "",
+            &format!("{name}: {} acquires, the longest for {}", waiter.tasks, shown_ms(waiter.longest_ms)),
+        );
+    }
+    for place in waits.queue.iter().take(SHOWN) {
+        let name = place.process.as_ref().map(|process| format!(" {}", process.short())).unwrap_or_default();
+        let seen =
+            place.seen_ms.map(|seen| format!(", last call {} ago", shown_ms(seen))).unwrap_or_default();
+        let dead = if place.dead { ", dead" } else { "" };
+        line(text, "", &format!("{}. {}{name}{seen}{dead}", place.position, place.owner));
+    }
+    let more = waits.queued.saturating_sub(SHOWN as u64);
+    if more > 0 {
+        line(text, "", &format!("and {more} more in the queue"));
+    }
+}
+
+/// Says what releasing the object would mean.
+pub(crate) fn advice(listing: &Listing, object: &Object) -> Vec<String> {
+    let mut advice = Vec::new();
+    let Some(holder) = object.holders.first() else { return advice };
+    let is_silent = |client: &str| listing.sources.clients.silent.iter().any(|row| row.client == client);
+    let left = holder.lease_ms.map(|left| format!("{} of lease left", shown_ms(left)));
+    let left = left.unwrap_or_else(|| "no end of its own".to_owned());
+    let client = holder.client.as_deref().unwrap_or_default();
+    let lives = holder.process.is_some() && !is_silent(client);
+    advice.push(match (lives, holder.process.is_some(), holder.renewed) {
+        (true, _, Some(true)) => format!("its process answers and renews it, {left}: ask its owners first"),
+        (true, _, _) => format!("its process answers and does not renew it, {left}"),
+        (_, true, _) => {
+            let card = listing.sources.clients.silent.iter().find(|row| row.client == client);
+            let card = card.and_then(|row| row.card_left_ms).map(|left| shown_ms(3_600_000_u64.saturating_sub(left)));
+            let card = card.map(|ago| format!(", card of {ago} ago")).unwrap_or_default();
+            format!("no answer{card}, {left}: safe if that process is dead")
+        }
+        _ => format!("nobody knows its process (Redisson, or a client that is not visible), {left}: it ends by itself if that process is dead"),
+    });
+    if object.kind == Kind::Fenced {
+        advice.push(
+            "the lock is fenced: a resource that checks tokens refuses this holder after the next grant"
+                .to_owned(),
+        );
+    }
+    if object.kind.is_lock() && object.expires_ms.is_none() {
+        advice.push(format!("it never ends: leasehold repair {:?} --fix no-expiry", object.name));
+    } else if object.kind != Kind::Latch {
+        advice.push(notices(holder));
+    }
+    advice
+}
+
+/// Says when a holder notices that its hold is gone.
+pub(crate) fn notices(holder: &Holder) -> String {
+    match (holder.renewed, holder.lease_ms) {
+        (Some(true), _) => {
+            "the holder notices a release at its next renewal, within a third of its lease".to_owned()
+        }
+        (Some(false), Some(left)) => {
+            format!("the holder notices a release when its lease ends, in {}", shown_ms(left))
+        }
+        _ => "the holder notices a release at its next renewal, or at its own release".to_owned(),
+    }
+}
+
+fn seen_of_clients(listing: &Listing) -> String {
+    seen(listing)
+        .split("; ")
+        .filter(|part| !part.starts_with("no scan") && !part.contains("channels"))
+        .collect::<Vec<_>>()
+        .join("; ")
+}

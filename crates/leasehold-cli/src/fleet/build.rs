@@ -1,0 +1,193 @@
+//! Objects out of what a server and the clients say.
+
+use std::time::Duration;
+
+use leasehold_proto::operate::{Content, Held, Hold, Kind, Mode, Queue};
+use leasehold_proto::{ClientId, Name, Remaining, WireOwner};
+
+use super::describe::Found;
+use super::object::{AgeIs, Holder, Object, Permits, Place, Waiter, Waits};
+use super::rows::{Row, Rows};
+
+/// Builds the object of a name.
+pub(super) fn object(name: &Name, prefix: &str, node: String, found: &Found, rows: &Rows) -> Object {
+    let key = name.as_str();
+    let empty = Row::default();
+    let row = rows.names.get(key).unwrap_or(&empty);
+    let described = &found.described;
+    let kind = found.kind.unwrap_or(Kind::Lock);
+    let (holders, holders_total) = holders(kind, found, row, rows);
+    let number = match &described.content {
+        Content::Number(number) => Some(*number),
+        _ => None,
+    };
+    Object {
+        name: key.strip_prefix(prefix).unwrap_or(key).to_owned(),
+        key: key.to_owned(),
+        kind,
+        node,
+        holders,
+        holders_total,
+        waiting: waits(kind, found, row, rows),
+        permits: number.filter(|_| matches!(kind, Kind::Semaphore | Kind::Expirable)).map(|available| {
+            let taken = (kind == Kind::Expirable).then_some(described.permits.taken);
+            let total = taken.map(|taken| available.saturating_add_unsigned(taken));
+            Permits { available, taken, total }
+        }),
+        count: number.filter(|_| matches!(kind, Kind::Latch | Kind::Counter)),
+        value: match &described.content {
+            Content::Text(text) => Some(text.clone()),
+            _ => None,
+        },
+        expires_ms: match described.left {
+            Some(Remaining::For(left)) => Some(millis(left)),
+            _ => None,
+        },
+        warnings: Vec::new(),
+    }
+}
+
+fn holders(kind: Kind, found: &Found, row: &Row, rows: &Rows) -> (Vec<Holder>, u64) {
+    let described = &found.described;
+    match &described.content {
+        Content::Lock { mode, fields, holds, .. } => {
+            let lease = match described.left {
+                Some(Remaining::For(left)) => Some(left),
+                _ => None,
+            };
+            let token = described.token.filter(|_| kind == Kind::Fenced);
+            let holders = holds.iter().map(|hold| Holder { token, ..of_hold(hold, lease, row, rows) });
+            (holders.collect(), fields - u64::from(mode.is_some()))
+        }
+        Content::Number(_) if kind == Kind::Expirable => {
+            let permits = &described.permits;
+            let clients = || rows.clients.keys().copied();
+            let holders = permits.first.iter().map(|(id, left)| {
+                let owner = id.owner_among(clients());
+                let held = owner.and_then(|owner| told(row, &owner.to_string(), owner.client()));
+                let mut holder = Holder {
+                    owner: id.to_string(),
+                    count: 1,
+                    lease_ms: Some(millis(*left)),
+                    ..Holder::default()
+                };
+                fill(&mut holder, owner.map(WireOwner::client), held, rows);
+                holder
+            });
+            (holders.collect(), permits.taken)
+        }
+        Content::Number(_) if kind == Kind::Semaphore => {
+            // The server does not know who took plain permits. The clients do.
+            let holders: Vec<_> = row
+                .held
+                .iter()
+                .map(|(client, held)| {
+                    let mut holder = Holder { owner: held.owner.clone(), count: 1, ..Holder::default() };
+                    fill(&mut holder, Some(*client), Some(held), rows);
+                    holder
+                })
+                .collect();
+            let total = holders.len() as u64;
+            (holders, total)
+        }
+        _ => (Vec::new(), 0),
+    }
+}
+
+fn of_hold(hold: &Hold, lease: Option<Duration>, row: &Row, rows: &Rows) -> Holder {
+    let client = client_of(&hold.owner);
+    let side = hold.mode.map(|mode| match mode {
+        Mode::Write => "write",
+        _ => "read",
+    });
+    let lease_ms = if hold.mode == Some(Mode::Read) { hold.lease.or(lease) } else { lease }.map(millis);
+    let mut holder = Holder {
+        owner: hold.owner.clone(),
+        count: u64::from(hold.count),
+        side,
+        lease_ms,
+        ..Holder::default()
+    };
+    let held = row.held.iter().find(|(_, held)| held.owner == hold.owner).map(|(_, held)| held);
+    fill(&mut holder, client, held, rows);
+    holder
+}
+
+/// Returns what the client says of the acquisition that this owner, or the one of a few numbers before, made. The permits of
+/// one acquisition have consecutive numbers.
+fn told<'a>(row: &'a Row, owner: &str, client: ClientId) -> Option<&'a Held> {
+    let number = |owner: &str| owner.parse::<WireOwner>().ok().map(WireOwner::number);
+    let own = number(owner)?;
+    let of_client = row.held.iter().filter(|(of, _)| *of == client).map(|(_, held)| held);
+    of_client
+        .filter(|held| number(&held.owner).is_some_and(|first| first <= own))
+        .max_by_key(|held| number(&held.owner))
+}
+
+/// Adds what a client says of its hold.
+fn fill(holder: &mut Holder, client: Option<ClientId>, held: Option<&Held>, rows: &Rows) {
+    holder.client = client.map(|client| client.to_string());
+    holder.process = client.and_then(|client| rows.process(client));
+    let Some(held) = held else { return };
+    holder.age_ms = Some(held.held_ms);
+    holder.age_is = Some(AgeIs::Exact);
+    holder.renewed = Some(held.is_renewed);
+    holder.token = held.token.or(holder.token);
+    holder.note = Some(held.note.clone()).filter(|note| !note.is_empty());
+}
+
+fn waits(kind: Kind, found: &Found, row: &Row, rows: &Rows) -> Waits {
+    let described = &found.described;
+    let listeners = described.listeners.map(|heard| match kind {
+        Kind::ReadWrite => heard.read_write,
+        Kind::Semaphore | Kind::Expirable => heard.semaphore,
+        Kind::Latch => heard.latch,
+        _ => heard.lock,
+    });
+    let queue = if described.queue.length > 0 { &described.queue } else { &described.fifo };
+    let by: Vec<_> = row
+        .waiting
+        .iter()
+        .map(|(client, waiting)| Waiter {
+            client: client.to_string(),
+            tasks: u64::from(waiting.tasks),
+            longest_ms: waiting.waited_ms,
+            process: rows.process(*client),
+        })
+        .collect();
+    let places = places(queue, rows);
+    let mut in_queue: Vec<_> =
+        places.iter().filter_map(|place| place.owner.split_once(':')).map(|(client, _)| client).collect();
+    in_queue.sort_unstable();
+    in_queue.dedup();
+    let known = (by.len() as u64).max(in_queue.len() as u64);
+    let clients = listeners.map(|count| count.max(known)).or(Some(known).filter(|known| *known > 0));
+    Waits {
+        clients,
+        tasks: (!by.is_empty()).then(|| by.iter().map(|waiter| waiter.tasks).sum()),
+        longest_ms: by.iter().map(|waiter| waiter.longest_ms).max(),
+        by,
+        queue: places,
+        queued: queue.length,
+    }
+}
+
+fn places(queue: &Queue, rows: &Rows) -> Vec<Place> {
+    let place = |(position, waiter): (u64, &leasehold_proto::operate::Queued)| Place {
+        position,
+        owner: waiter.owner.clone(),
+        seen_ms: waiter.silent.map(millis),
+        dead: waiter.is_dead,
+        process: client_of(&waiter.owner).and_then(|client| rows.process(client)),
+    };
+    (1..).zip(&queue.first).map(place).collect()
+}
+
+/// Returns the client of an owner.
+pub(super) fn client_of(owner: &str) -> Option<ClientId> {
+    owner.split_once(':').and_then(|(client, _)| client.parse().ok())
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

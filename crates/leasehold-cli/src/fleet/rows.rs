@@ -1,0 +1,203 @@
+//! What clients, channels and scans say of names, before the servers describe them.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use leasehold_proto::ClientId;
+use leasehold_proto::operate::{Answer, Card, Held, Kind, Totals, Waiting};
+
+use super::object::{ClientRow, Clients, Process, Scan, Sources};
+use super::query::{Query, Sort};
+
+/// What is known of a fleet.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    /// By key.
+    pub(super) names: BTreeMap<String, Row>,
+    pub(super) clients: BTreeMap<ClientId, Known>,
+    /// The number of clients that listen to questions, if it is known.
+    pub(super) listening: Option<usize>,
+    /// The names that somebody waits for.
+    pub(super) channels: Option<usize>,
+    pub(super) scan: Option<Scan>,
+}
+
+/// What is known of a name.
+#[derive(Debug, Default)]
+pub(super) struct Row {
+    /// The kind that a channel or a helper key shows.
+    shown: Option<Kind>,
+    pub(super) held: Vec<(ClientId, Held)>,
+    pub(super) waiting: Vec<(ClientId, Waiting)>,
+}
+
+/// What is known of a client.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    pub(super) card: Option<Card>,
+    totals: Option<Totals>,
+    card_left_ms: Option<u64>,
+    pub(super) has_answered: bool,
+}
+
+/// The names to describe.
+#[derive(Debug)]
+pub(super) struct Chosen {
+    pub(super) names: Vec<String>,
+    /// The number of names that a limit left out.
+    pub(super) omitted: usize,
+}
+
+impl Row {
+    /// Returns the kinds that clients name.
+    pub(super) fn kinds(&self) -> BTreeSet<Kind> {
+        let held = self.held.iter().map(|(_, row)| &row.kind);
+        let waiting = self.waiting.iter().map(|(_, row)| &row.kind);
+        held.chain(waiting).filter_map(|kind| kind.parse().ok()).collect()
+    }
+
+    /// Returns the kind that the object should have. What holds it says more than what waits.
+    pub(super) fn hint(&self) -> Option<Kind> {
+        let held = self.held.iter().find_map(|(_, row)| row.kind.parse().ok());
+        held.or_else(|| self.waiting.iter().find_map(|(_, row)| row.kind.parse().ok())).or(self.shown)
+    }
+
+    pub(super) fn show(&mut self, kind: Kind) {
+        // A channel of locks is also that of fair and fenced ones.
+        if self.shown.is_none_or(|known| known == Kind::Lock) {
+            self.shown = Some(kind);
+        }
+    }
+
+    pub(super) fn longest_hold(&self) -> Duration {
+        Duration::from_millis(self.held.iter().map(|(_, row)| row.held_ms).max().unwrap_or(0))
+    }
+
+    pub(super) fn longest_wait(&self) -> Duration {
+        Duration::from_millis(self.waiting.iter().map(|(_, row)| row.waited_ms).max().unwrap_or(0))
+    }
+
+    fn tasks(&self) -> u64 {
+        self.waiting.iter().map(|(_, row)| u64::from(row.tasks)).sum()
+    }
+
+    fn add_held(&mut self, client: ClientId, held: Held) {
+        // Pages may overlap.
+        if !self.held.iter().any(|(_, known)| known.owner == held.owner) {
+            self.held.push((client, held));
+        }
+    }
+
+    fn add_waiting(&mut self, client: ClientId, waiting: Waiting, is_more: bool) {
+        let known = self.waiting.iter_mut().find(|(of, known)| *of == client && known.kind == waiting.kind);
+        match known {
+            Some((_, known)) => {
+                let more = if is_more { known.tasks } else { 0 };
+                known.tasks = waiting.tasks.saturating_add(more);
+                known.waited_ms = known.waited_ms.max(waiting.waited_ms);
+            }
+            None => self.waiting.push((client, waiting)),
+        }
+    }
+}
+
+impl Rows {
+    pub(super) fn row(&mut self, key: &str) -> &mut Row {
+        if !self.names.contains_key(key) {
+            self.names.insert(key.to_owned(), Row::default());
+        }
+        self.names.get_mut(key).expect("the row was just made")
+    }
+
+    pub(super) fn add_card(&mut self, card: Card, left_ms: u64) {
+        let known = self.clients.entry(card.client).or_default();
+        known.card_left_ms = Some(left_ms);
+        known.card = Some(card);
+    }
+
+    /// Takes an answer. `is_more` says that its waits are further ones, and not the sums of all.
+    pub(super) fn add(&mut self, answer: &Answer, is_more: bool) {
+        let (client, body) = (answer.client, &answer.body);
+        let known = self.clients.entry(client).or_default();
+        known.has_answered = true;
+        known.card = body.card.clone().or(known.card.take());
+        known.totals = body.totals.or(known.totals);
+        for held in &body.held {
+            self.row(&held.name).add_held(client, held.clone());
+        }
+        for waiting in &body.waiting {
+            self.row(&waiting.name).add_waiting(client, waiting.clone(), is_more);
+        }
+    }
+
+    pub(super) fn process(&self, client: ClientId) -> Option<Process> {
+        let card = self.clients.get(&client)?.card.as_ref()?;
+        Some(Process {
+            name: card.name.clone(),
+            host: card.host.clone(),
+            pid: card.pid,
+            program: card.program.clone(),
+            library: card.library.clone(),
+            labels: card.labels.clone(),
+        })
+    }
+
+    /// Returns the names that the query may want, those at its limit in the order of the query.
+    pub(super) fn chosen(&self, query: &Query, prefix: &str) -> Chosen {
+        let of_prefix =
+            self.names.iter().filter_map(|(key, row)| Some((key, key.strip_prefix(prefix)?, row)));
+        let mut rows: Vec<_> = of_prefix
+            .filter(|(_, name, row)| query.may_want(name, row))
+            .map(|(key, _, row)| (key, row))
+            .collect();
+        match query.sort {
+            Sort::Wait => rows.sort_by_key(|(_, row)| {
+                Reverse((row.longest_wait(), row.tasks(), row.shown.is_some(), row.longest_hold()))
+            }),
+            Sort::Held => rows.sort_by_key(|(_, row)| Reverse((row.longest_hold(), row.longest_wait()))),
+            Sort::Name => {}
+        }
+        // A name that nobody has any more leaves a place in the listing.
+        let limit = match query.limit {
+            Some(limit) if !query.needs_every_description() => limit.saturating_mul(2),
+            _ => usize::MAX,
+        };
+        let omitted = rows.len().saturating_sub(limit) + self.untold(query);
+        let names = rows.into_iter().take(limit).map(|(key, _)| key.clone()).collect();
+        Chosen { names, omitted }
+    }
+
+    /// Returns the number of holds that clients have and were not asked for.
+    fn untold(&self, query: &Query) -> usize {
+        if query.needs_every_row() {
+            return 0;
+        }
+        let told: usize = self.names.values().map(|row| row.held.len()).sum();
+        let all: u64 =
+            self.clients.values().filter_map(|known| known.totals).map(|totals| totals.holds).sum();
+        usize::try_from(all).unwrap_or(usize::MAX).saturating_sub(told)
+    }
+
+    /// Returns the sources of the knowledge.
+    pub(super) fn into_sources(self) -> Sources {
+        let (mut living, mut silent) = (Vec::new(), Vec::new());
+        for (client, known) in &self.clients {
+            let row = ClientRow {
+                client: client.to_string(),
+                process: self.process(*client).unwrap_or_default(),
+                holds: known.totals.map(|totals| totals.holds),
+                waits: known.totals.map(|totals| totals.waits),
+                age_ms: known.totals.map(|totals| totals.age_ms),
+                card_left_ms: known.card_left_ms,
+            };
+            if known.has_answered { living.push(row) } else { silent.push(row) }
+        }
+        let asked = self.listening.unwrap_or(0).max(living.len() + silent.len());
+        Sources {
+            clients: Clients { asked, answered: living.len(), silent, living },
+            channels: self.channels,
+            scan: self.scan,
+        }
+    }
+}

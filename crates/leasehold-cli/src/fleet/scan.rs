@@ -1,0 +1,253 @@
+//! The scan of all keys, which finds the holds of Redisson and of dead clients for which nobody waits.
+//!
+//! Invariant: a scan takes at most its share of a server's time, and a call of it about a millisecond. It is the dearest
+//! source, so a large database is scanned only on request.
+//!
+//! # How it works
+//! After a call of `t` ms at a share of 5 %, the scan sleeps for `19 t`. The time of a call is that of its round trip, less
+//! the shortest round trip of a `PING`. The number of keys of a call adapts to it. A hash is shown one field at a time, and
+//! only one whose field has the form of an owner is described.
+
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use leasehold_proto::operate::{Kind, is_owner};
+use leasehold_store::redis::wire::Answer;
+use leasehold_store::redis::{Inquiry, Peer};
+
+use super::Fleet;
+use super::nodes::Master;
+use super::object::Scan;
+use super::query::{Query, ScanRule};
+use super::rows::Rows;
+use crate::clock::{Instant, after, now, reached};
+use crate::doctor::gather::{list, text};
+use crate::exit::Failure;
+use crate::report::Progress;
+
+/// The most keys of databases that are scanned without a request.
+const SMALL: u64 = 200_000;
+/// The share of a server's time for a small database, whose scan should be over soon.
+const SMALL_PACE: f64 = 0.25;
+/// The fewest and the most keys of a call.
+const COUNT: [u64; 2] = [100, 10_000];
+/// The time of a call.
+const CALL: Duration = Duration::from_millis(1);
+/// The names that show a kind, by what is around the name: a pattern for the server, what is in front of it, and what is
+/// behind it.
+const HELPERS: [(&str, &str, &str, &str, Kind); 2] = [
+    ("zset", "*:timeout", "", ":timeout", Kind::Expirable),
+    ("string", "leasehold_permit:*", "leasehold_permit:", "", Kind::Semaphore),
+];
+
+/// The scan of one server.
+struct Scanner {
+    inquiry: Inquiry,
+    /// The shortest round trip.
+    round_trip: Duration,
+    pace: f64,
+    count: u64,
+    /// The time that the server has spent.
+    spent: Duration,
+    found: Vec<(String, Kind)>,
+    /// The keys of the server's database.
+    keys: u64,
+}
+
+impl Fleet {
+    /// Scans the databases, if they are small or the query asks for it.
+    pub(super) async fn scan(&self, query: &Query, rows: &mut Rows) -> Result<(), Failure> {
+        if query.scan == ScanRule::Never {
+            return Ok(());
+        }
+        let scanners = self.masters.iter().map(|master| self.scanner(master));
+        let mut scanners = try_join_all(scanners).await?;
+        let keys = scanners.iter().map(|scanner| scanner.keys).sum();
+        let is_small = keys <= SMALL;
+        if query.scan == ScanRule::Small && !is_small {
+            rows.scan = Some(Scan { keys, done: false, share: 0.0 });
+            return Ok(());
+        }
+        let begin = now();
+        let pace = if is_small { query.pace.max(SMALL_PACE) } else { query.pace };
+        let mut progress = Progress::new(query.has_progress, "scanning all keys");
+        let largest =
+            scanners.iter().enumerate().max_by_key(|(_, scanner)| scanner.keys).map(|(place, _)| place);
+        let scans = scanners.iter_mut().enumerate().map(|(place, scanner)| {
+            scanner.pace = pace;
+            // The server with most keys is the last to end.
+            let progress = (largest == Some(place)).then_some(&progress);
+            scanner.run(&self.prefix, progress)
+        });
+        try_join_all(scans).await?;
+        progress.end();
+        let took = (now() - begin).as_secs_f64().max(f64::MIN_POSITIVE);
+        let spent: f64 = scanners.iter().map(|scanner| scanner.spent.as_secs_f64()).sum();
+        for (key, kind) in scanners.iter_mut().flat_map(|scanner| std::mem::take(&mut scanner.found)) {
+            rows.row(&key).show(kind);
+        }
+        rows.scan = Some(Scan { keys, done: true, share: spent / took / scanners.len().max(1) as f64 });
+        Ok(())
+    }
+
+    async fn scanner(&self, master: &Master) -> Result<Scanner, Failure> {
+        let mut inquiry = Inquiry::open(&self.url, (Peer::Server, &master.address), &self.options)
+            .await
+            .map_err(Failure::unavailable)?;
+        let database = self.url.database().to_string();
+        let mut setup: Vec<&[&str]> = Vec::new();
+        let select = ["SELECT", &database];
+        if self.url.database() > 0 {
+            setup.push(&select);
+        }
+        setup.push(&["DBSIZE"]);
+        let answers = inquiry.ask(&setup).await.map_err(Failure::unavailable)?;
+        refused(&answers)?;
+        let keys = match answers.last() {
+            Some(Answer::Int(keys)) => u64::try_from(*keys).unwrap_or(0),
+            _ => 0,
+        };
+        let mut round_trip = Duration::MAX;
+        for _ in 0..3 {
+            let begin = now();
+            inquiry.ask(&[&["PING"]]).await.map_err(Failure::unavailable)?;
+            round_trip = round_trip.min(now() - begin);
+        }
+        Ok(Scanner {
+            inquiry,
+            round_trip,
+            pace: 1.0,
+            count: COUNT[0],
+            spent: Duration::ZERO,
+            found: Vec::new(),
+            keys,
+        })
+    }
+}
+
+impl Scanner {
+    async fn run(&mut self, prefix: &str, progress: Option<&Progress>) -> Result<(), Failure> {
+        let mut seen = 0;
+        let mut cursor = "0".to_owned();
+        loop {
+            let (next, keys) = self.page(&cursor, "hash", None).await?;
+            let keys: Vec<_> = keys.into_iter().filter(|key| key.starts_with(prefix)).collect();
+            for keys in keys.chunks(COUNT[0] as usize) {
+                self.probe(keys).await?;
+            }
+            seen += self.count;
+            if let Some(progress) = progress {
+                progress.say(seen.min(self.keys), self.keys);
+            }
+            if next == "0" {
+                break;
+            }
+            cursor = next;
+        }
+        for (kind, pattern, front, back, shown) in HELPERS {
+            let mut cursor = "0".to_owned();
+            loop {
+                let (next, keys) = self.page(&cursor, kind, Some(pattern)).await?;
+                let names = keys.iter().filter_map(|key| name_in(key, front, back));
+                let names =
+                    names.filter(|name| name.starts_with(prefix)).map(|name| (name.to_owned(), shown));
+                self.found.extend(names);
+                if next == "0" {
+                    break;
+                }
+                cursor = next;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the next cursor and the keys of a page.
+    async fn page(
+        &mut self,
+        cursor: &str,
+        kind: &str,
+        pattern: Option<&str>,
+    ) -> Result<(String, Vec<String>), Failure> {
+        let count = self.count.to_string();
+        let mut words = vec!["SCAN", cursor, "TYPE", kind, "COUNT", &count];
+        words.extend(pattern.into_iter().flat_map(|pattern| ["MATCH", pattern]));
+        let (answers, took) = self.ask(&[&words]).await?;
+        self.count = if took > CALL { self.count / 2 } else { self.count * 5 / 4 }.clamp(COUNT[0], COUNT[1]);
+        let [next, keys] = answers.first().map_or(&[][..], list) else {
+            return Err(Failure::unavailable(anyhow::anyhow!("SCAN gave {:?}", answers.first())));
+        };
+        Ok((text(next).unwrap_or_default(), list(keys).iter().filter_map(text).collect()))
+    }
+
+    /// Keeps the hashes of which a field has the form of a lock's.
+    async fn probe(&mut self, keys: &[String]) -> Result<(), Failure> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let commands: Vec<_> = keys.iter().map(|key| ["HRANDFIELD", key.as_str()]).collect();
+        let commands: Vec<&[&str]> = commands.iter().map(<[&str; 2]>::as_slice).collect();
+        let (answers, _) = self.ask(&commands).await?;
+        for (answer, key) in answers.iter().zip(keys) {
+            if let Answer::Text(field) = answer
+                && (field == "mode" || is_owner(field.strip_suffix(":write").unwrap_or(field)))
+            {
+                self.found.push((key.clone(), Kind::Lock));
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks, and then leaves the server alone for as long as the pace says. Returns the time that the server has spent.
+    async fn ask(&mut self, commands: &[&[&str]]) -> Result<(Vec<Answer>, Duration), Failure> {
+        let begin: Instant = now();
+        let answers = self.inquiry.ask(commands).await.map_err(Failure::unavailable)?;
+        let took = (now() - begin).saturating_sub(self.round_trip);
+        refused(&answers[..1.min(answers.len())])?;
+        self.spent += took;
+        let pause = took.mul_f64((1.0 / self.pace - 1.0).max(0.0));
+        if !pause.is_zero() {
+            reached(Some(after(pause))).await;
+        }
+        Ok((answers, took))
+    }
+}
+
+/// Returns the name in a helper key, without the braces around it.
+fn name_in<'a>(key: &'a str, front: &str, back: &str) -> Option<&'a str> {
+    let rest = key.strip_prefix(front)?.strip_suffix(back)?;
+    // An owner is behind the name of a permit's marker.
+    let rest = if back.is_empty() {
+        let (at, _) = rest.rmatch_indices(':').nth(1)?;
+        &rest[..at]
+    } else {
+        rest
+    };
+    let braced = rest.strip_prefix('{').and_then(|name| name.strip_suffix('}'));
+    let name = braced.filter(|name| !name.contains(['{', '}'])).unwrap_or(rest);
+    (name != rest || rest.contains('{')).then_some(name)
+}
+
+/// Fails if the server refuses a command.
+fn refused(answers: &[Answer]) -> Result<(), Failure> {
+    match answers.iter().find_map(|answer| if let Answer::Error(error) = answer { Some(error) } else { None })
+    {
+        Some(error) => Err(Failure::unavailable(anyhow::anyhow!("the scan was refused: {error}"))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_helper_key_has_the_name_of_its_object() {
+        let owner = "7f2a9c1e-0000-4000-8000-000000000001:57";
+        let of_permit = |key: &str| name_in(key, "leasehold_permit:", "").map(str::to_owned);
+        assert_eq!(of_permit(&format!("leasehold_permit:{{seats}}:{owner}")).as_deref(), Some("seats"));
+        assert_eq!(of_permit(&format!("leasehold_permit:{{a}}:b:{owner}")).as_deref(), Some("{a}:b"));
+        assert_eq!(of_permit("leasehold_permit:x"), None);
+        assert_eq!(name_in("{seats}:timeout", "", ":timeout"), Some("seats"));
+        assert_eq!(name_in("session:timeout", "", ":timeout"), None, "a key of somebody else");
+    }
+}

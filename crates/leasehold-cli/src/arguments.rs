@@ -33,7 +33,7 @@ pub(crate) enum Verb {
     /// List locks, their holders and waiters
     #[command(after_help = operator::LISTED)]
     List(operator::List),
-    /// Show everything about one lock
+    /// Show one lock in full
     #[command(after_help = operator::SHOWN)]
     Show(operator::Show),
     /// List the clients that hold and wait

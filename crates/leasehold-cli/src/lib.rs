@@ -21,6 +21,7 @@ use arguments::{Arguments, BRIEF, Verb};
 
 mod acl;
 mod address;
+mod answers;
 mod arguments;
 mod child;
 mod clock;

@@ -43,7 +43,8 @@ impl PermitId {
     #[must_use]
     pub fn owner_among(&self, clients: impl IntoIterator<Item = ClientId>) -> Option<WireOwner> {
         let id = u128::from_be_bytes(self.0);
-        let number = |client: ClientId| id.checked_sub(client.as_u128()).filter(|number| *number < OWNERS_MAX);
+        let number =
+            |client: ClientId| id.checked_sub(client.as_u128()).filter(|number| *number < OWNERS_MAX);
         let nearest = clients.into_iter().filter_map(|client| Some((number(client)?, client))).min()?;
         Some(WireOwner::new(nearest.1, u64::try_from(nearest.0).ok()?))
     }

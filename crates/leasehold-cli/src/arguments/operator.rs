@@ -45,7 +45,7 @@ pub(crate) struct Output {
 }
 
 pub(crate) const LISTED: &str = "\
-Three sources: the clients that are asked and say what they hold and wait for, the channels on which anybody listens, which
+Three sources: the clients that are asked and say what they hold and wait for, the channels on which waiters listen, which
 shows Redisson's waiters too, and a scan of all keys, which shows what Redisson and dead clients hold. Databases of more
 than 200,000 keys are scanned only with --scan. The last line says what could not be seen.
 
@@ -148,7 +148,7 @@ the holder would notice if you released it.
 
 Exit codes:
    0  shown
-   1  nothing is there, and nobody waits
+   1  the name is free, and has no waiters
   64  wrong arguments, address or configuration
   69  a server cannot be reached, or refuses a question
 

@@ -49,11 +49,8 @@ pub(crate) fn json(listing: &Listing) -> String {
 /// Returns the table, and below it what could not be seen.
 pub(crate) fn text(listing: &Listing, style: Style) -> String {
     let rows: Vec<_> = listing.objects.iter().map(row).collect();
-    let table = if rows.is_empty() {
-        "nothing is held or waited for\n".to_owned()
-    } else {
-        table(&COLUMNS, &rows, style)
-    };
+    let table =
+        if rows.is_empty() { "no locks, and no waiters\n".to_owned() } else { table(&COLUMNS, &rows, style) };
     format!("{table}\n{}\n", seen(listing))
 }
 
@@ -148,5 +145,5 @@ pub(crate) fn seen(listing: &Listing) -> String {
 
 /// The failure of a name without an object.
 pub(crate) fn nothing(name: &str) -> Failure {
-    Failure { code: 1, reason: anyhow::anyhow!("nothing is at {name:?}, and nobody waits for it") }
+    Failure { code: 1, reason: anyhow::anyhow!("the name {name:?} is free, and has no waiters") }
 }

@@ -1,4 +1,4 @@
-//! `leasehold show`: everything about one name.
+//! `leasehold show`: one name in full.
 
 use std::fmt::Write;
 
@@ -60,7 +60,9 @@ pub(crate) fn text(listing: &Listing, object: &Object, style: Style) -> String {
     if more > 0 {
         line(&mut text, "", &format!("and {more} more holders"));
     }
-    of_waits(&mut text, &object.waiting);
+    if !matches!(object.kind, Kind::Text | Kind::Counter) {
+        of_waits(&mut text, &object.waiting);
+    }
     for warning in &object.warnings {
         let _ = writeln!(
             text,
@@ -110,16 +112,12 @@ fn of_holder(text: &mut String, holder: &Holder) {
 fn of_waits(text: &mut String, waits: &Waits) {
     if !waits.is_any() {
         let unknown = waits.clients.is_none();
-        line(
-            text,
-            "waiting",
-            if unknown { "unknown: the server does not count listeners" } else { "nobody" },
-        );
+        line(text, "waiting", if unknown { "unknown: the server does not count listeners" } else { "no" });
         return;
     }
     let mut parts = Vec::new();
-    parts.extend(waits.tasks.map(|tasks| format!("{tasks} acquires")));
-    parts.extend(waits.clients.map(|clients| format!("{clients} clients")));
+    parts.extend(waits.tasks.map(|tasks| counted(tasks, "acquire")));
+    parts.extend(waits.clients.map(|clients| counted(clients, "client")));
     parts.extend((waits.queued > 0).then(|| format!("{} in the queue", waits.queued)));
     parts.extend(waits.longest_ms.map(|longest| format!("the longest for {}", shown_ms(longest))));
     line(text, "waiting", &parts.join(", "));
@@ -128,7 +126,11 @@ fn of_waits(text: &mut String, waits: &Waits) {
         line(
             text,
             "",
-            &format!("{name}: {} acquires, the longest for {}", waiter.tasks, shown_ms(waiter.longest_ms)),
+            &format!(
+                "{name}: {}, the longest for {}",
+                counted(waiter.tasks, "acquire"),
+                shown_ms(waiter.longest_ms)
+            ),
         );
     }
     for place in waits.queue.iter().take(SHOWN) {
@@ -142,6 +144,12 @@ fn of_waits(text: &mut String, waits: &Waits) {
     if more > 0 {
         line(text, "", &format!("and {more} more in the queue"));
     }
+}
+
+/// Returns a number with its noun.
+fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
 }
 
 /// Says what releasing the object would mean.
@@ -158,11 +166,13 @@ pub(crate) fn advice(listing: &Listing, object: &Object) -> Vec<String> {
         (true, _, _) => format!("its process answers and does not renew it, {left}"),
         (_, true, _) => {
             let card = listing.sources.clients.silent.iter().find(|row| row.client == client);
-            let card = card.and_then(|row| row.card_left_ms).map(|left| shown_ms(3_600_000_u64.saturating_sub(left)));
+            let card = card
+                .and_then(|row| row.card_left_ms)
+                .map(|left| shown_ms(3_600_000_u64.saturating_sub(left)));
             let card = card.map(|ago| format!(", card of {ago} ago")).unwrap_or_default();
             format!("no answer{card}, {left}: safe if that process is dead")
         }
-        _ => format!("nobody knows its process (Redisson, or a client that is not visible), {left}: it ends by itself if that process is dead"),
+        _ => format!("its process is not known, {left}"),
     });
     if object.kind == Kind::Fenced {
         advice.push(

@@ -7,8 +7,6 @@ mod node;
 mod sentinels;
 mod servers;
 
-pub(crate) use servers::host_of;
-
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -20,6 +18,7 @@ use leasehold_store::redis::{Address, ConnectOptions, Peer, SentinelTls, ServerU
 use super::facts::{Facts, Fields, Fleet, Role};
 use super::latency;
 use crate::address::Address as Secret;
+use crate::answers::text;
 use crate::arguments::Confirmation;
 
 /// The subject of an examination.
@@ -159,22 +158,6 @@ fn fields(answer: &Answer) -> Option<Fields> {
     let Answer::List(parts) = answer else { return None };
     let pair = |pair: &[Answer]| Some((text(&pair[0])?, text(&pair[1])?));
     Some(parts.chunks_exact(2).filter_map(pair).collect())
-}
-
-/// Returns a text, or a number as text.
-pub(crate) fn text(answer: &Answer) -> Option<String> {
-    match answer {
-        Answer::Text(text) => Some(text.clone()),
-        Answer::Int(number) => Some(number.to_string()),
-        _ => None,
-    }
-}
-
-pub(crate) fn list(answer: &Answer) -> &[Answer] {
-    match answer {
-        Answer::List(items) => items,
-        _ => &[],
-    }
 }
 
 /// Returns the lines `name:value` of INFO and of CLUSTER INFO.

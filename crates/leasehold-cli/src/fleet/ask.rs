@@ -1,7 +1,7 @@
 //! Questions to the clients.
 //!
-//! Invariant: a client that does not answer is named. The number of clients that listen is known before they are asked, so
-//! nobody waits for the whole timeout when all have answered.
+//! Invariant: a client that does not answer is named. The number of clients that listen is known before they are asked, so the
+//! wait ends when all have answered.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use leasehold_proto::operate::{self, Answer, Question, RequestId};
 use leasehold_proto::{ClientId, Reply};
 use leasehold_store::{Runtime, TokioRuntime};
 
-use super::Fleet;
 use super::query::Query;
 use super::rows::Rows;
+use super::servers::Servers;
 use crate::clock::{after, now, reached};
 use crate::exit::Failure;
 
@@ -23,7 +23,7 @@ const PAUSE: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20
 /// The most rounds of questions for further pages.
 const ROUNDS: usize = 4096;
 
-impl Fleet {
+impl Servers {
     /// Asks who the clients are, with the longest holds and waits of each, and for all of them if the query needs it.
     pub(super) async fn ask_clients(&self, query: &Query, rows: &mut Rows) -> Result<(), Failure> {
         self.ask_who(rows).await?;

@@ -2,12 +2,19 @@
 
 use std::time::Duration;
 
-use leasehold_proto::operate::{Content, Held, Hold, Kind, Mode, Queue};
+use leasehold_proto::operate::{Content, Described, Held, Hold, Kind, Mode, Queue};
 use leasehold_proto::{ClientId, Name, Remaining, WireOwner};
 
-use super::describe::Found;
 use super::object::{AgeIs, Holder, Object, Permits, Place, Waiter, Waits};
 use super::rows::{Row, Rows};
+
+/// What a server has under a name.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) described: Described,
+    /// The kind, or `None` for a free name without waiters.
+    pub(crate) kind: Option<Kind>,
+}
 
 /// Builds the object of a name.
 pub(super) fn object(name: &Name, prefix: &str, node: String, found: &Found, rows: &Rows) -> Object {

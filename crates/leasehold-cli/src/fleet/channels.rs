@@ -1,13 +1,13 @@
-//! The names that anybody waits for, by the channels on which waiters listen. Waiters of Redisson are among them.
+//! The names that are waited for, by the channels on which waiters listen. Waiters of Redisson are among them.
 
 use futures_util::future::join_all;
 use leasehold_proto::operate::{Kind, is_owner};
 use leasehold_store::redis::wire::Answer;
-use leasehold_store::redis::{Peer, Servers, query};
+use leasehold_store::redis::{Peer, query};
 
-use super::Fleet;
 use super::rows::Rows;
-use crate::doctor::gather::{list, text};
+use super::servers::Servers;
+use crate::answers::{list, text};
 
 /// The beginning of all channels.
 const ALL: &str = "redisson_*";
@@ -20,10 +20,10 @@ const PREFIXES: [(&str, Kind); 3] = [
 /// The beginning of the channel of a latch, which always has a pair of braces.
 const LATCH: &str = "redisson_countdownlatch__channel__";
 
-impl Fleet {
-    /// Adds the names that somebody waits for. A server that does not tell leaves the number unknown.
+impl Servers {
+    /// Adds the names that are waited for. A server that does not tell leaves the number unknown.
     pub(super) async fn add_awaited(&self, rows: &mut Rows) {
-        let is_cluster = matches!(self.url.servers(), Servers::Cluster { .. });
+        let is_cluster = self.is_cluster();
         let plain: &[&str] = &["PUBSUB", "CHANNELS", ALL];
         let sharded: &[&str] = &["PUBSUB", "SHARDCHANNELS", ALL];
         let questions = if is_cluster { vec![plain, sharded] } else { vec![plain] };

@@ -2,27 +2,19 @@
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use leasehold_proto::Name;
-use leasehold_proto::operate::{Described, Kind, describe, read_described};
+use leasehold_proto::operate::{Kind, describe, read_described};
 
-use super::Fleet;
 use super::ask::strange;
-use super::build::object;
+use super::build::{Found, object};
 use super::object::Object;
 use super::rows::{Row, Rows};
+use super::servers::Servers;
 use crate::exit::Failure;
 
 /// The names that are described at the same time.
 const AT_ONCE: usize = 64;
 
-/// What a server has under a name.
-#[derive(Clone, Debug)]
-pub(crate) struct Found {
-    pub(crate) described: Described,
-    /// The kind, or `None` if nothing is there and nobody waits.
-    pub(crate) kind: Option<Kind>,
-}
-
-impl Fleet {
+impl Servers {
     pub(super) async fn describe(&self, key: &Name, hint: Option<Kind>) -> Result<Found, Failure> {
         let reply = self.run(describe(key)).await?;
         let described = read_described(&reply).ok_or_else(|| strange(&reply))?;
@@ -43,10 +35,5 @@ impl Fleet {
             Ok::<_, Failure>(object(&name, &self.prefix, self.node(&name), &found, rows))
         });
         stream::iter(described).buffered(AT_ONCE).try_collect().await
-    }
-
-    fn node(&self, name: &Name) -> String {
-        let master = self.masters.iter().find(|master| master.has(name));
-        master.map_or_else(String::new, |master| master.address.to_string())
     }
 }

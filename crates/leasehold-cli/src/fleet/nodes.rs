@@ -5,7 +5,7 @@ use leasehold_proto::Name;
 use leasehold_store::redis::wire::Answer;
 use leasehold_store::redis::{Address, ConnectOptions, Peer, ServerUrl, Servers, query};
 
-use crate::doctor::gather::{host_of, list, text};
+use crate::answers::{host_of, list, text};
 
 /// A server that keeps locks.
 #[derive(Clone, Debug, PartialEq, Eq)]

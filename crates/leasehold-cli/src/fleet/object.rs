@@ -32,7 +32,7 @@ pub(crate) struct Listing {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Sources {
     pub(crate) clients: Clients,
-    /// The names that somebody waits for, or `None` if a server did not tell.
+    /// The names that are waited for, or `None` if a server did not tell.
     pub(crate) channels: Option<usize>,
     /// The scan of all keys, or `None` without one.
     pub(crate) scan: Option<Scan>,
@@ -114,7 +114,7 @@ pub(crate) struct Holder {
     pub(crate) age_is: Option<AgeIs>,
     /// The time that the hold has left on the server unless it is renewed, or `None` without an end.
     pub(crate) lease_ms: Option<u64>,
-    /// True if the client renews the hold, or `None` if nobody knows.
+    /// True if the client renews the hold, or `None` if its client does not say.
     pub(crate) renewed: Option<bool>,
     pub(crate) token: Option<u64>,
     pub(crate) note: Option<String>,
@@ -147,7 +147,7 @@ pub(crate) struct Process {
 /// Those who wait.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Waits {
-    /// The clients, or `None` if nobody knows.
+    /// The clients, or `None` if the server does not count them.
     pub(crate) clients: Option<u64>,
     /// The acquires, as far as clients say.
     pub(crate) tasks: Option<u64>,
@@ -229,7 +229,7 @@ fn rfc3339(unix_ms: i64) -> String {
 }
 
 impl Object {
-    /// Returns true if something is there, or somebody waits.
+    /// Returns true if there is an object, or a waiter.
     pub(crate) fn is_there(&self) -> bool {
         !self.holders.is_empty()
             || self.permits.is_some()
@@ -247,7 +247,7 @@ impl Object {
 }
 
 impl Waits {
-    /// Returns true if anybody waits.
+    /// Returns true if there are waiters.
     pub(crate) fn is_any(&self) -> bool {
         self.queued > 0
             || self.clients.is_some_and(|count| count > 0)

@@ -5,7 +5,6 @@ use std::time::Duration;
 use leasehold_proto::operate::Kind;
 
 use super::object::Object;
-use super::rows::Row;
 use crate::glob::Glob;
 
 /// What to list.
@@ -85,14 +84,6 @@ impl Query {
     /// Returns true if objects have to be described before it is known which of them are wanted.
     pub(super) const fn needs_every_description(&self) -> bool {
         self.limit.is_none() || self.warnings || self.kind.is_some() || self.client.is_some()
-    }
-
-    /// Returns false for a name that is not wanted, by what is known without the server.
-    pub(super) fn may_want(&self, name: &str, row: &Row) -> bool {
-        let is_named = self.names.as_ref().is_none_or(|names| names.matches(name));
-        let is_held = self.held_for.is_none_or(|least| row.longest_hold() >= least);
-        let is_awaited = self.waited_for.is_none_or(|least| row.longest_wait() >= least);
-        is_named && is_held && is_awaited
     }
 
     /// Returns true if the object is wanted.

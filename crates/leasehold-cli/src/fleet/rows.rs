@@ -18,7 +18,7 @@ pub(super) struct Rows {
     pub(super) clients: BTreeMap<ClientId, Known>,
     /// The number of clients that listen to questions, if it is known.
     pub(super) listening: Option<usize>,
-    /// The names that somebody waits for.
+    /// The names that are waited for.
     pub(super) channels: Option<usize>,
     pub(super) scan: Option<Scan>,
 }
@@ -76,6 +76,14 @@ impl Row {
 
     pub(super) fn longest_wait(&self) -> Duration {
         Duration::from_millis(self.waiting.iter().map(|(_, row)| row.waited_ms).max().unwrap_or(0))
+    }
+
+    /// Returns false for a name that is not wanted, by what is known without the server.
+    fn may_be_wanted(&self, query: &Query, name: &str) -> bool {
+        let is_named = query.names.as_ref().is_none_or(|names| names.matches(name));
+        let is_held = query.held_for.is_none_or(|least| self.longest_hold() >= least);
+        let is_awaited = query.waited_for.is_none_or(|least| self.longest_wait() >= least);
+        is_named && is_held && is_awaited
     }
 
     fn tasks(&self) -> u64 {
@@ -148,7 +156,7 @@ impl Rows {
         let of_prefix =
             self.names.iter().filter_map(|(key, row)| Some((key, key.strip_prefix(prefix)?, row)));
         let mut rows: Vec<_> = of_prefix
-            .filter(|(_, name, row)| query.may_want(name, row))
+            .filter(|(_, name, row)| row.may_be_wanted(query, name))
             .map(|(key, _, row)| (key, row))
             .collect();
         match query.sort {
@@ -158,7 +166,7 @@ impl Rows {
             Sort::Held => rows.sort_by_key(|(_, row)| Reverse((row.longest_hold(), row.longest_wait()))),
             Sort::Name => {}
         }
-        // A name that nobody has any more leaves a place in the listing.
+        // A name that is free meanwhile leaves a place in the listing.
         let limit = match query.limit {
             Some(limit) if !query.needs_every_description() => limit.saturating_mul(2),
             _ => usize::MAX,

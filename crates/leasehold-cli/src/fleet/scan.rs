@@ -15,13 +15,13 @@ use leasehold_proto::operate::{Kind, is_owner};
 use leasehold_store::redis::wire::Answer;
 use leasehold_store::redis::{Inquiry, Peer};
 
-use super::Fleet;
 use super::nodes::Master;
 use super::object::Scan;
 use super::query::{Query, ScanRule};
 use super::rows::Rows;
+use super::servers::Servers;
+use crate::answers::{list, text};
 use crate::clock::{Instant, after, now, reached};
-use crate::doctor::gather::{list, text};
 use crate::exit::Failure;
 use crate::report::Progress;
 
@@ -54,7 +54,7 @@ struct Scanner {
     keys: u64,
 }
 
-impl Fleet {
+impl Servers {
     /// Scans the databases, if they are small or the query asks for it.
     pub(super) async fn scan(&self, query: &Query, rows: &mut Rows) -> Result<(), Failure> {
         if query.scan == ScanRule::Never {

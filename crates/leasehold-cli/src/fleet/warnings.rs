@@ -85,7 +85,7 @@ fn of_holders(object: &Object, rows: &Rows, warnings: &mut Vec<Warning>) {
             None if rows.clients.values().any(|known| known.has_answered) => {
                 warnings.push(warn(
                     "unknown-client",
-                    format!("the holder {client} has no card: Redisson, or a client that is not visible"),
+                    format!("the holder {client} has no card: it is Redisson, a client that is not visible, or one that has not renewed a hold yet"),
                 ));
             }
             None => {}

@@ -345,7 +345,7 @@ impl Described {
             Content::Lock { mode: Some(_), .. } => Kind::ReadWrite,
             Content::Lock { .. } if self.queue.length > 0 => Kind::Fair,
             Content::Lock { .. } => of_lock
-                .filter(|kind| *kind != Kind::ReadWrite)
+                .filter(|kind| !matches!(kind, Kind::Lock | Kind::ReadWrite))
                 .unwrap_or(if self.token.is_some() { Kind::Fenced } else { Kind::Lock }),
             Content::Number(_) if self.permits.taken > 0 => Kind::Expirable,
             Content::Number(_) => {

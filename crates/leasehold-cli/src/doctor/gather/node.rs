@@ -9,7 +9,8 @@ use leasehold_proto::recipe::one_server::{keys_like, run_id};
 use leasehold_store::redis::wire::Answer;
 use leasehold_store::redis::{Address, Reach, Servers};
 
-use super::{Node, Target, fields, lines, list, text};
+use super::{Node, Target, fields, lines};
+use crate::answers::{list, text};
 use crate::clock;
 use crate::doctor::facts::{
     Behind, Clock, Facts, Fields, Fleet, Known, Link, Rights, Role, SentinelFacts, Topology,

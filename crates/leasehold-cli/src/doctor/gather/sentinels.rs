@@ -8,7 +8,8 @@ use leasehold_store::redis::wire::Answer;
 use leasehold_store::redis::{Address, Peer};
 
 use super::node::reach;
-use super::{Target, fields, list};
+use super::{Target, fields};
+use crate::answers::list;
 use crate::doctor::facts::{Known, Link, SentinelFacts};
 
 impl Target {

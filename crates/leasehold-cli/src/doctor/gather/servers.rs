@@ -3,7 +3,8 @@
 use leasehold_store::redis::wire::Answer;
 use leasehold_store::redis::{Address, Servers};
 
-use super::{Node, Target, fields, list, text};
+use super::{Node, Target, fields};
+use crate::answers::{host_of, list, text};
 use crate::doctor::facts::{Fleet, Role, SentinelFacts};
 
 impl Target {
@@ -95,15 +96,6 @@ fn of_slots(slots: &Answer, seed: &Address) -> Vec<Node> {
         }
     }
     nodes
-}
-
-/// Returns the first host that a server announces, or that of the server which was asked.
-pub(crate) fn host_of(announced: impl IntoIterator<Item = String>, seed: &Address) -> Option<String> {
-    let known = announced.into_iter().find(|host| !host.is_empty() && *host != "?");
-    known.or_else(|| match seed {
-        Address::Tcp { host, .. } => Some(host.clone()),
-        Address::Unix { .. } => None,
-    })
 }
 
 /// Returns a node, unless its port is that of a server that announces none.

@@ -39,6 +39,15 @@ pub(crate) enum Verb {
     /// List the clients that hold and wait
     #[command(after_help = operator::CLIENTS_LISTED)]
     Clients(operator::Clients),
+    /// Print a line for each change of locks
+    #[command(name = "watch", after_help = operator::WATCHED)]
+    Changes(operator::Watch),
+    /// Release one hold of a lock
+    #[command(after_help = operator::RELEASED)]
+    Release(operator::Release),
+    /// Repair a damaged lock
+    #[command(after_help = operator::REPAIRED)]
+    Repair(operator::Repair),
     /// Check configuration files
     Config(Config),
     /// Print the smallest rights of a server's user
@@ -47,6 +56,10 @@ pub(crate) enum Verb {
     /// Examine the servers that keep the locks
     #[command(after_help = EXAMINED)]
     Doctor(Doctor),
+    /// Print the completions of a shell
+    Completions(operator::Completions),
+    /// Print a page of the manual, as roff
+    Man(operator::Man),
     #[command(name = exec::VERB, hide = true)]
     Exec(exec::Arguments),
     #[command(name = watcher::VERB, hide = true)]
@@ -144,7 +157,8 @@ The keys of fenced writes must begin with --prefix too.
 Examples:
   leasehold acl --prefix app: --primitives lock,rw
   leasehold acl --prefix app: --cluster
-  leasehold acl --prefix app: --primitives lock --sentinel";
+  leasehold acl --prefix app: --primitives lock --sentinel
+  leasehold acl --prefix app: --operator --release --user operator";
 
 const EXAMINED: &str = "\
 Each server of the configuration is asked for its settings and its state: a single server, the masters and replicas behind
@@ -240,6 +254,14 @@ pub(crate) struct Acl {
     /// Add what `leasehold doctor` asks for
     #[arg(long)]
     pub(crate) doctor: bool,
+
+    /// The user is an operator, who sees all locks, in place of a client
+    #[arg(long, conflicts_with = "primitives")]
+    pub(crate) operator: bool,
+
+    /// The operator may also release holds
+    #[arg(long, requires = "operator")]
+    pub(crate) release: bool,
 
     /// The name of the user
     #[arg(long, value_name = "NAME", default_value = "leasehold", value_parser = acl::parse_user)]

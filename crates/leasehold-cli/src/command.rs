@@ -5,8 +5,13 @@
 pub(crate) mod acl;
 pub(crate) mod clients;
 pub(crate) mod config;
+pub(crate) mod confirm;
 pub(crate) mod doctor;
 pub(crate) mod fleet;
 pub(crate) mod list;
+pub(crate) mod pages;
+pub(crate) mod release;
+pub(crate) mod repair;
 pub(crate) mod run;
 pub(crate) mod show;
+pub(crate) mod watch;

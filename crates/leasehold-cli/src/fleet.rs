@@ -10,6 +10,7 @@ mod describe;
 mod nodes;
 pub(crate) mod object;
 mod query;
+mod release;
 mod rows;
 mod scan;
 mod servers;
@@ -26,6 +27,7 @@ use crate::exit::Failure;
 
 pub(crate) use build::Found;
 pub(crate) use query::{Query, ScanRule, Sort};
+pub(crate) use release::Released;
 
 use object::{Listing, Object};
 use rows::Rows;
@@ -78,10 +80,30 @@ impl Fleet {
     }
 
     /// Describes a name without asking the clients.
-    #[expect(dead_code, reason = "the verbs that release and repair use it")]
     pub(crate) async fn look(&self, name: &str, hint: Option<Kind>) -> Result<Found, Failure> {
         let key = self.servers.key(name)?;
         self.servers.describe(&key, hint).await
+    }
+
+    /// Describes names without asking the clients. Holders have the process of their card.
+    pub(crate) async fn sample(&self, names: &[String]) -> Result<Listing, Failure> {
+        let mut rows = Rows::default();
+        self.servers.read_cards(&mut rows).await?;
+        let keys = names.iter().map(|name| self.key(name)).collect::<Result<Vec<_>, _>>()?;
+        let objects = self.servers.describe_all(&rows, keys.iter().map(Name::as_str)).await?;
+        Ok(self.listing(rows, objects, 0))
+    }
+
+    /// Releases the hold of an owner, and no other hold.
+    pub(crate) async fn release(&self, name: &str, owner: &str) -> Result<Released, Failure> {
+        let listing = self.show(name).await?;
+        self.servers.release(&listing, owner).await
+    }
+
+    /// Returns the servers, without passwords.
+    #[allow(dead_code, reason = "only the page shows them before the first listing")]
+    pub(crate) fn server(&self) -> String {
+        self.servers.url.to_string()
     }
 
     /// Lists the clients, and no objects.
@@ -92,13 +114,11 @@ impl Fleet {
     }
 
     /// Runs a call on the server of its key.
-    #[expect(dead_code, reason = "the verb that releases runs calls")]
     pub(crate) async fn run(&self, call: Call) -> Result<Reply, Failure> {
         self.servers.run(call).await
     }
 
     /// Returns the key of a name that a user gave without the key prefix.
-    #[expect(dead_code, reason = "the verb that releases needs it")]
     pub(crate) fn key(&self, name: &str) -> Result<Name, Failure> {
         self.servers.key(name)
     }

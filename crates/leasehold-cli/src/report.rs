@@ -82,7 +82,13 @@ pub(crate) fn write_to_stderr(text: &str) {
 
 /// Writes the outcome of a verb. A reader that closes its end early is no error.
 pub(crate) fn write_to_stdout(text: &str) {
-    let _ = io::stdout().write_all(text.as_bytes());
+    let _ = try_write_to_stdout(text);
+}
+
+/// Writes as [`write_to_stdout`] does. Returns false if there is no reader any more.
+pub(crate) fn try_write_to_stdout(text: &str) -> bool {
+    let mut stdout = io::stdout();
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_ok()
 }
 
 /// Returns the text without URL passwords, and with control characters other than line ends escaped.

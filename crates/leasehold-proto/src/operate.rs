@@ -15,6 +15,7 @@ mod described;
 mod kind;
 mod line;
 mod question;
+mod release;
 
 pub use answer::{Answer, AnswerText, Body, Held, TEXT_MAX, Totals, Waiting};
 pub use calls::{
@@ -29,10 +30,11 @@ pub use described::{
 };
 pub use kind::Kind;
 pub use question::{Asked, Question, RequestId};
+pub use release::{Release, SCRIPTS_OF_REPAIRS, expire, read_expired};
 
 use crate::script::Script;
 
 /// Returns all scripts of operators and of the clients that answer them.
 pub fn scripts() -> impl Iterator<Item = &'static Script> {
-    SCRIPTS_OF_CLIENTS.into_iter().chain(SCRIPTS_OF_OPERATORS)
+    SCRIPTS_OF_CLIENTS.into_iter().chain(SCRIPTS_OF_OPERATORS).chain(SCRIPTS_OF_REPAIRS)
 }

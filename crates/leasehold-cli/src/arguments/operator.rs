@@ -187,6 +187,140 @@ pub(crate) struct Clients {
     pub(crate) output: Output,
 }
 
+pub(crate) const WATCHED: &str = "\
+A line for each change between two looks: taken, passed on, free, and the number of waiters. What changes back in between is
+not seen, and the watched locks do not notice.
+
+Exit codes:
+   0  ended by SIGINT or SIGTERM, or the reader has closed the output
+  64  wrong arguments, address or configuration
+  69  a server cannot be reached, or refuses a question
+
+Examples:
+  leasehold watch order:42 order:43
+  leasehold watch --match 'order:*' --every 2s --json";
+
+#[derive(Debug, Args)]
+pub(crate) struct Watch {
+    #[command(flatten)]
+    pub(crate) servers: Servers,
+
+    /// The names, without the key prefix
+    #[arg(required_unless_present = "pattern", value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+
+    /// Names: `*` is any text, `?` is one letter
+    #[arg(long = "match", value_name = "PATTERN", conflicts_with = "names")]
+    pub(crate) pattern: Option<Glob>,
+
+    /// The time between two looks
+    #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = duration::parse_bound)]
+    pub(crate) every: Duration,
+
+    /// Print one JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) const RELEASED: &str = "\
+Shows the hold and asks for the name to be typed, then releases this hold and no other, and wakes a waiter. The holder is not
+asked, and notices at its next renewal: until then two processes may act under the lock. A fenced resource refuses the
+former one. A semaphore's permits are released one acquisition, or one permit that expires, at a time.
+
+Exit codes:
+   0  released
+   1  it was free
+   2  another holder has it meanwhile, or the owner of --owner does not hold it
+   3  declined: another name was typed, or the input is no terminal and --yes is missing
+  64  wrong arguments, address or configuration, or an object without holders
+  69  a server cannot be reached, or refuses
+
+Examples:
+  leasehold release order:42
+  leasehold release order:42 --owner 7f2a9c1e-1f0e-4b6a-9c55-0a3a54d1c001:57 --yes
+  leasehold release order:42 --dry-run";
+
+#[derive(Debug, Args)]
+pub(crate) struct Release {
+    #[command(flatten)]
+    pub(crate) servers: Servers,
+
+    /// The name, without the key prefix
+    pub(crate) name: String,
+
+    /// The owner whose hold to release, or the id of a permit. Needed if there are several
+    #[arg(long)]
+    pub(crate) owner: Option<String>,
+
+    /// Do not ask
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+
+    /// Show the hold, and do not release it
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) dry_run: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) const REPAIRED: &str = "\
+A lock without an expiry blocks for ever, and no library of the family leaves one behind. The lock is looked at twice, a lease
+apart. If it has not changed, and no process renews it, it gets a lease, and ends with it.
+
+Exit codes:
+   0  repaired
+   1  there is nothing to repair
+   2  the lock has changed between the two looks
+   3  declined: another name was typed, or the input is no terminal and --yes is missing
+  64  wrong arguments, address or configuration
+  69  a server cannot be reached, or refuses
+
+Examples:
+  leasehold repair order:42 --fix no-expiry";
+
+#[derive(Debug, Args)]
+pub(crate) struct Repair {
+    #[command(flatten)]
+    pub(crate) servers: Servers,
+
+    /// The name, without the key prefix
+    pub(crate) name: String,
+
+    /// The damage: `no-expiry`
+    #[arg(long, value_name = "DAMAGE", value_enum, hide_possible_values = true)]
+    pub(crate) fix: Damage,
+
+    /// The time between the two looks, and the lease that the lock gets
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse_lease)]
+    pub(crate) lease: Duration,
+
+    /// Do not ask
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+}
+
+/// What can be repaired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Damage {
+    /// A lock without an expiry.
+    NoExpiry,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Man {
+    /// The verb, or none for the command itself
+    pub(crate) verb: Option<String>,
+}
+
 fn parse_kind(text: &str) -> Result<Kind, String> {
     text.parse().map_err(|()| {
         let names: Vec<_> = Kind::names().collect();

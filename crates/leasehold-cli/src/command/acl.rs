@@ -1,6 +1,9 @@
 //! `leasehold acl`: prints the smallest rights of a server's user. It opens no connection.
 
-use leasehold_proto::recipe::grants::{Names, Place, rules, rules_of_confirmed, rules_on_sentinels};
+use leasehold_proto::recipe::grants::{
+    Names, Place, rules, rules_of_confirmed, rules_of_operator, rules_of_operator_on_sentinels,
+    rules_on_sentinels,
+};
 
 use crate::acl::{chosen_or_all, rules_of_doctor};
 use crate::arguments::{Acl, Confirmation};
@@ -23,7 +26,10 @@ fn lines(arguments: &Acl) -> String {
     let Confirmation { confirmed, fsync } = arguments.confirmation;
     let doctor = if arguments.doctor { rules_of_doctor(arguments.cluster) } else { "" };
     let select = if arguments.select { "+select" } else { "" };
-    let mut line = rules(place, &names, &primitives);
+    let mut line = match arguments.operator {
+        true => rules_of_operator(place, &names, arguments.release),
+        false => rules(place, &names, &primitives),
+    };
     let more = [select, rules_of_confirmed(confirmed, fsync), doctor];
     for rule in more.iter().flat_map(|rules| rules.split_whitespace()) {
         if !line.split(' ').any(|known| known == rule) {
@@ -35,8 +41,9 @@ fn lines(arguments: &Acl) -> String {
     if !arguments.sentinel {
         return format!("{user} {line}\n");
     }
-    format!(
-        "# on the master and its replicas\n{user} {line}\n# on the sentinels\n{user} {}\n",
-        rules_on_sentinels()
-    )
+    let on_sentinels = match arguments.operator {
+        true => rules_of_operator_on_sentinels(),
+        false => rules_on_sentinels().to_owned(),
+    };
+    format!("# on the master and its replicas\n{user} {line}\n# on the sentinels\n{user} {on_sentinels}\n")
 }

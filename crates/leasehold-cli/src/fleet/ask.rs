@@ -47,6 +47,15 @@ impl Servers {
 
     /// Reads the cards, and asks who the clients are.
     pub(super) async fn ask_who(&self, rows: &mut Rows) -> Result<(), Failure> {
+        self.read_cards(rows).await?;
+        for answer in self.ask(&Question::Who, rows).await? {
+            rows.add(&answer, false);
+        }
+        Ok(())
+    }
+
+    /// Reads the cards.
+    pub(super) async fn read_cards(&self, rows: &mut Rows) -> Result<(), Failure> {
         let mut from = 0;
         loop {
             let reply = self.run(operate::cards(&self.audience, from)).await?;
@@ -54,13 +63,9 @@ impl Servers {
             page.registered.into_iter().for_each(|one| rows.add_card(one.card, one.left_ms));
             from += operate::CARDS_PAGE;
             if !page.has_more {
-                break;
+                return Ok(());
             }
         }
-        for answer in self.ask(&Question::Who, rows).await? {
-            rows.add(&answer, false);
-        }
-        Ok(())
     }
 
     /// Asks for pages until no client has a further one.

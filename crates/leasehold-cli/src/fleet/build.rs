@@ -16,6 +16,17 @@ pub(crate) struct Found {
     pub(crate) kind: Option<Kind>,
 }
 
+impl Found {
+    /// Returns true if somebody holds the object.
+    pub(crate) fn is_held(&self) -> bool {
+        match &self.described.content {
+            Content::Lock { .. } => true,
+            Content::Number(_) => self.kind == Some(Kind::Semaphore) || self.described.permits.taken > 0,
+            _ => false,
+        }
+    }
+}
+
 /// Builds the object of a name.
 pub(super) fn object(name: &Name, prefix: &str, node: String, found: &Found, rows: &Rows) -> Object {
     let key = name.as_str();

@@ -174,6 +174,51 @@ static VISIBLE: Primitive = Primitive {
     channels: &[Form::Behind(operate::CLIENTS)],
 };
 
+/// What an operator needs to see all objects, and to ask the clients.
+static OPERATOR: Primitive = Primitive {
+    name: "operator",
+    scripts: || operate::SCRIPTS_OF_OPERATORS.to_vec(),
+    keys: &[
+        Form::Name,
+        Form::NameFirst,
+        Form::Helper("redisson_lock_queue"),
+        Form::Helper("redisson_lock_timeout"),
+        Form::Helper("redisson_lock_token"),
+        Form::Helper("leasehold_lock_seen"),
+        Form::Helper("leasehold_rw_writer"),
+        Form::Helper("leasehold_rw_upgrade"),
+        Form::Helper("leasehold_sc_queue"),
+        Form::Helper("leasehold_sc_seen"),
+        Form::Helper(latch::NOTE),
+        Form::Helper(operate::CLIENTS),
+        Form::AnyBehind(operate::ANSWERS),
+    ],
+    channels: &[Form::Helper(operate::CLIENTS)],
+};
+
+/// What an operator needs to release holds, besides [`OPERATOR`].
+static RELEASES: Primitive = Primitive {
+    name: "release",
+    scripts: || {
+        let all = PRIMITIVES.iter().flat_map(|primitive| (primitive.scripts)());
+        all.filter(|script| script.verb == Verb::Release).chain(operate::SCRIPTS_OF_REPAIRS).collect()
+    },
+    keys: &[Form::Behind("leasehold_permit")],
+    channels: &[
+        Form::Behind(reentrant::CHANNEL),
+        Form::Helper(reentrant::CHANNEL),
+        Form::Helper(sides::CHANNEL),
+        Form::Helper(semaphore::CHANNEL),
+    ],
+};
+
+/// The commands of an operator outside of scripts: the scan of keys, and the names of channels.
+const LOOKING: [&str; 4] = ["dbsize", "hrandfield", "pubsub|channels", "scan"];
+/// The further commands of an operator in a cluster.
+const LOOKING_IN_CLUSTER: [&str; 2] = ["cluster|slots", "pubsub|shardchannels"];
+/// The right of an operator on the sentinels.
+const OPERATOR_ON_SENTINELS: &str = "+sentinel|get-master-addr-by-name";
+
 fn reentrant_scripts(verbs: &[Verb]) -> Vec<&'static Script> {
     reentrant::SCRIPTS.into_iter().filter(|script| verbs.contains(&script.verb)).collect()
 }
@@ -252,7 +297,22 @@ impl Names {
 #[must_use]
 pub fn rules(place: Place, names: &[Names], primitives: &[&Primitive]) -> String {
     let primitives: Vec<_> = primitives.iter().copied().chain([&VISIBLE]).collect();
-    let mut commands: BTreeSet<&str> = [&CONNECTION[..], &NAMING].concat().into_iter().collect();
+    rules_of(place, names, &primitives, &[])
+}
+
+/// Returns the rules for an operator, who sees all objects, and who may release holds too.
+///
+/// The user has no other command that writes than `LPOP`, which fetches the answers of clients, and what wakes or asks
+/// clients, unless it may release.
+#[must_use]
+pub fn rules_of_operator(place: Place, names: &[Names], may_release: bool) -> String {
+    let primitives: &[&Primitive] = if may_release { &[&OPERATOR, &RELEASES] } else { &[&OPERATOR] };
+    let looking: &[&str] = if place == Place::Cluster { &LOOKING_IN_CLUSTER } else { &[] };
+    rules_of(place, names, primitives, &[&LOOKING[..], looking].concat())
+}
+
+fn rules_of(place: Place, names: &[Names], primitives: &[&Primitive], further: &[&'static str]) -> String {
+    let mut commands: BTreeSet<&str> = [&CONNECTION[..], &NAMING, further].concat().into_iter().collect();
     match place {
         Place::Standalone => commands.extend(ONE_SERVER),
         Place::BehindSentinels => commands.extend([ONE_SERVER, BEHIND_SENTINELS].concat()),
@@ -300,6 +360,12 @@ pub fn rules_on_sentinels() -> &'static str {
     ON_SENTINELS
 }
 
+/// Returns the rules of ACL SETUSER for an operator on the sentinels.
+#[must_use]
+pub fn rules_of_operator_on_sentinels() -> String {
+    format!("{ON_SENTINELS} {OPERATOR_ON_SENTINELS}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -309,6 +375,23 @@ mod tests {
         let owned: BTreeSet<_> =
             PRIMITIVES.iter().flat_map(|primitive| (primitive.scripts)()).map(Script::source).collect();
         assert!(super::super::scripts().all(|script| owned.contains(script.source())));
+    }
+
+    #[test]
+    fn an_operator_changes_no_lock_unless_it_may_release() {
+        let commands = |may_release| {
+            let rules = rules_of_operator(Place::Standalone, &[Names::all()], may_release);
+            rules
+                .split(' ')
+                .filter_map(|rule| rule.strip_prefix('+'))
+                .map(str::to_owned)
+                .collect::<BTreeSet<_>>()
+        };
+        let (seeing, releasing) = (commands(false), commands(true));
+        for writing in ["hdel", "hset", "del", "set", "pexpire", "incrby", "zrem", "lrem"] {
+            assert!(!seeing.contains(writing) && releasing.contains(writing), "{writing}");
+        }
+        assert!(seeing.contains("lpop") && seeing.contains("hscan") && seeing.is_subset(&releasing));
     }
 
     #[test]

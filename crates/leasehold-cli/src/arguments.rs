@@ -3,6 +3,8 @@
 //! Invariant: no value parsed here can print a password, as [`Address`] explains.
 
 pub(crate) mod operator;
+#[cfg(any(feature = "dashboard", feature = "top"))]
+pub(crate) mod screens;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -48,6 +50,14 @@ pub(crate) enum Verb {
     /// Repair a damaged lock
     #[command(after_help = operator::REPAIRED)]
     Repair(operator::Repair),
+    /// Watch the locks on the terminal
+    #[cfg(feature = "top")]
+    #[command(after_help = screens::WATCHED)]
+    Top(screens::Top),
+    /// Serve a page that shows the locks
+    #[cfg(feature = "dashboard")]
+    #[command(after_help = screens::SERVED)]
+    Dashboard(screens::Dashboard),
     /// Check configuration files
     Config(Config),
     /// Print the smallest rights of a server's user

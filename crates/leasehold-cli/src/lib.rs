@@ -26,6 +26,8 @@ mod arguments;
 mod child;
 mod clock;
 mod command;
+#[cfg(feature = "dashboard")]
+mod dashboard;
 mod deadline;
 mod doctor;
 mod duration;
@@ -43,6 +45,8 @@ mod signals;
 mod supervise;
 mod table;
 mod terminal;
+#[cfg(feature = "top")]
+mod top;
 mod watcher;
 mod whole_wait;
 
@@ -65,6 +69,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Verb::Repair(repair) => ExitCode::from(command::repair::run(&repair)),
         Verb::Completions(completions) => ExitCode::from(command::pages::completions(&completions)),
         Verb::Man(man) => ExitCode::from(command::pages::man(&man)),
+        #[cfg(feature = "top")]
+        Verb::Top(top) => ExitCode::from(top::run(&top)),
+        #[cfg(feature = "dashboard")]
+        Verb::Dashboard(dashboard) => ExitCode::from(dashboard::run(&dashboard)),
         Verb::Config(config) => ExitCode::from(command::config::run(&config)),
         Verb::Acl(acl) => ExitCode::from(command::acl::run(&acl)),
         Verb::Doctor(doctor) => ExitCode::from(command::doctor::run(&doctor)),

@@ -53,6 +53,7 @@ mod spans;
 
 pub use delivery::QUEUE_MAX;
 pub use fact::{Fact, Observer, Outcome, What};
+pub use groups::of_name as group_of;
 pub use leasehold_proto::engine::GrantedBy;
 #[cfg(feature = "metrics")]
 pub use metrics::BUCKETS;

@@ -31,6 +31,16 @@ pub(crate) fn run(arguments: &Show) -> u8 {
     })
 }
 
+/// Returns the description of a name without colors, also of one that has nothing.
+#[cfg(any(feature = "dashboard", feature = "top"))]
+pub(crate) fn report(name: &str, listing: &Listing) -> String {
+    let style = Style { width: None, has_color: false };
+    match listing.objects.first() {
+        Some(object) => text(listing, object, style),
+        None => nothing(name).reason.to_string(),
+    }
+}
+
 /// Returns the description of an object.
 pub(crate) fn text(listing: &Listing, object: &Object, style: Style) -> String {
     let mut text = String::new();

@@ -13,7 +13,7 @@ const SEPARATORS: [char; 5] = [':', '/', '.', '_', '-'];
 
 /// Returns the group of a name: its first segments, with `*` for each one that has a digit or is long, as such segments
 /// tell one order from the next.
-pub(super) fn of_name(name: &str) -> Cow<'_, str> {
+pub fn of_name(name: &str) -> Cow<'_, str> {
     // Stars make a group longer than its name by two bytes at most.
     let mut group = String::with_capacity(name.len() + SEGMENTS);
     let mut rest = name;

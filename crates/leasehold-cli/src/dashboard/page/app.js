@@ -5,7 +5,6 @@ const PAGE = 500;
 const $ = (id) => document.getElementById(id);
 
 const locks = new Map();
-let clients = [];
 let sources = {};
 let serverNow = 0; // the server's clock, in unix milliseconds, at `receivedAt`
 let receivedAt = 0; // by this browser's monotonic clock
@@ -67,12 +66,22 @@ function leaseText(holder) {
 
 function held(lock) {
   const holder = lock.holders[0];
-  if (!holder) return lock.permits ? `${lock.permits.taken ?? "?"} of ${lock.permits.total ?? "?"}` : "free";
-  const more = lock.holders.length > 1 ? ` and ${lock.holders.length - 1} more` : "";
+  if (!holder) {
+    if (lock.permits) return `${lock.permits.taken ?? "?"} of ${lock.permits.total ?? "?"} taken`;
+    if (lock.value !== null) return `value ${lock.value}`;
+    return lock.count === null ? "free" : `count ${lock.count}`;
+  }
+  const more = lock.holders_total > 1 ? ` and ${lock.holders_total - 1} more` : "";
   return holderName(holder) + more;
 }
 
 // ---- the document ----
+
+function waiters({ tasks, queued, clients }) {
+  const known = Math.max(tasks ?? 0, queued ?? 0);
+  if (known) return known.toLocaleString("en");
+  return clients ? count(clients, "client") : "";
+}
 
 function element(tag, text, attributes = {}) {
   const made = document.createElement(tag);
@@ -83,7 +92,7 @@ function element(tag, text, attributes = {}) {
 
 function warningsOf(lock) {
   const cell = element("td", null, { "data-label": "Warnings" });
-  for (const warning of lock.warnings) cell.append(element("span", warning, { class: "warning" }));
+  for (const { name, text } of lock.warnings) cell.append(element("span", name, { class: "warning", title: text }));
   return cell;
 }
 
@@ -102,12 +111,13 @@ function rowOf(lock) {
     cell("Holder", held(lock)),
     cell("Held", heldFor ? (isLeast ? "≥ " : "") + duration(heldFor) : "", "number"),
     cell("Lease", oldest ? leaseText(oldest) : "", "number"),
-    cell("Waiting", lock.waiting.tasks ? String(lock.waiting.tasks) : lock.waiting.clients ? `${lock.waiting.clients} clients` : "", "number"),
+    cell("Waiting", waiters(lock.waiting), "number"),
     cell("Longest", longestWait(lock) ? duration(longestWait(lock)) : "", "number"),
     cell("Note", oldest?.note ?? "", "faint"),
     warningsOf(lock),
   );
   if (lock.isNew) row.classList.add("changed");
+  lock.isNew = false;
   return row;
 }
 
@@ -151,17 +161,20 @@ function renderLocks() {
 
 function renderClients() {
   const body = document.createDocumentFragment();
+  const { silent = [], living = [] } = sources.clients ?? {};
+  const clients = [...silent, ...living];
   for (const client of clients) {
     const row = element("tr", null, { tabindex: "-1", "data-key": client.client });
-    const { name, host, pid, version } = client.process ?? {};
+    const { name, host, pid, labels } = client.process;
+    const version = labels.find(([label]) => label === "version")?.[1];
     row.append(
-      cell("Name", name ?? client.client, "name"),
+      cell("Name", name, "name"),
       cell("Host", host),
-      cell("Process", pid === undefined ? "" : String(pid), "number"),
+      cell("Process", String(pid), "number"),
       cell("Version", version ?? ""),
       cell("Holds", client.holds === null ? "" : String(client.holds), "number"),
       cell("Waits", client.waits === null ? "" : String(client.waits), "number"),
-      cell("State", client.state),
+      cell("State", silent.includes(client) ? "silent" : "answers"),
     );
     body.append(row);
   }
@@ -190,7 +203,7 @@ let said = "";
 function renderSummary() {
   const all = [...locks.values()];
   const heldNow = all.filter((lock) => lock.holders.length > 0).length;
-  const waited = all.filter((lock) => lock.waiting.clients || lock.waiting.tasks).length;
+  const waited = all.filter((lock) => waiters(lock.waiting)).length;
   const warned = all.filter((lock) => lock.warnings.length > 0).length;
   const text = `${count(heldNow, "lock")} held, ${waited.toLocaleString("en")} waited for, ${count(warned, "warning")}`;
   // A screen reader reads each change aloud.
@@ -200,9 +213,13 @@ function renderSummary() {
 
 function missing() {
   const parts = [];
-  const { asked, answered, silent = [] } = sources.clients ?? {};
-  if (silent.length) parts.push(`${answered} of ${asked ?? "?"} clients answered; silent: ${silent.join(", ")}`);
-  if (sources.scan === null) parts.push("no scan: Java holds without waiters are missing");
+  const { asked, answered, silent = [], living = [] } = sources.clients ?? {};
+  const names = silent.map(({ process }) => `${process.name}@${process.host}:${process.pid}`);
+  if (silent.length) parts.push(`${answered} of ${asked} clients answered; silent: ${names.join(", ")}`);
+  const holds = living.reduce((sum, client) => sum + (client.holds ?? 0), 0);
+  const shown = [...locks.values()].reduce((sum, lock) => sum + lock.holders.length, 0);
+  if (holds > shown) parts.push(`${(holds - shown).toLocaleString("en")} shorter holds are not shown`);
+  if (sources.scan === null) parts.push("without a scan, holds of Java that nobody waits for are missing");
   return parts.join(". ");
 }
 
@@ -229,6 +246,7 @@ async function open(key) {
 }
 
 function showDetail({ object, report }) {
+  if (!object) return void $("detail-body").replaceChildren(element("pre", report));
   const list = element("dl");
   const add = (name, value) => value && list.append(element("dt", name), element("dd", value));
   add("Kind", object.kind);
@@ -345,7 +363,11 @@ document.addEventListener("keydown", (event) => {
   const target = event.target;
   if (event.key === "Escape" && target === $("filter")) return void target.blur();
   if (target.matches("input, select") || (target.matches("button") && [" ", "Enter"].includes(event.key))) return;
-  if (event.key === "Enter" && view === "locks" && target.dataset.key) return void open(target.dataset.key);
+  if (event.key === "Enter" && view === "locks" && target.dataset.key) {
+    // Else the same key would press the button that has the focus in the dialog.
+    event.preventDefault();
+    return void open(target.dataset.key);
+  }
   const act = KEYS[event.key];
   if (!act) return;
   event.preventDefault();
@@ -415,7 +437,6 @@ function take(message) {
   for (const key of message.gone) locks.delete(key);
   for (const object of message.objects) locks.set(object.key, placed(object, at, !message.whole));
   sources = message.sources;
-  clients = message.clients ?? clients;
   if (!isFrozen) link(message.problem ? "lost" : "live", message.problem ?? "live");
   render();
 }

@@ -1,0 +1,215 @@
+//! What viewers are told: everything once, and then what has changed.
+//!
+//! Invariant: a message is made once for all viewers. What only grows older, such as the age of a hold, is no change.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::fleet::object::{Holder, Listing, Object, Sources};
+
+/// The difference of two times, in milliseconds, from which on they are two times.
+const JITTER: u64 = 1_500;
+
+/// The newest state of the fleet.
+#[derive(Debug)]
+pub(super) struct Feed {
+    server: String,
+    may_release: bool,
+    at_ms: i64,
+    sources: Sources,
+    objects: BTreeMap<String, (i64, Object)>,
+    problem: Option<String>,
+}
+
+/// A message to the page.
+#[derive(Serialize)]
+struct Message<'a> {
+    at_ms: i64,
+    /// True if the message replaces everything that was told before.
+    whole: bool,
+    server: &'a str,
+    may_release: bool,
+    /// The keys of objects that are gone.
+    gone: Vec<&'a str>,
+    objects: Vec<&'a Object>,
+    sources: &'a Sources,
+    problem: Option<&'a str>,
+}
+
+impl Feed {
+    pub(super) fn new(server: String, may_release: bool) -> Self {
+        let (sources, objects) = (Sources::default(), BTreeMap::new());
+        Self { server, may_release, at_ms: 0, sources, objects, problem: Some("reading".to_owned()) }
+    }
+
+    /// Returns the message for a new viewer.
+    pub(super) fn whole(&self) -> String {
+        let objects = self.objects.values().map(|(_, object)| object).collect();
+        self.message(true, Vec::new(), objects)
+    }
+
+    /// Takes a new listing. Returns the message for the viewers.
+    pub(super) fn update(&mut self, listing: Listing) -> String {
+        let at_ms = listing.at_ms;
+        (self.at_ms, self.sources, self.problem) = (at_ms, listing.sources, None);
+        let mut objects = BTreeMap::new();
+        let mut changed = Vec::new();
+        for object in listing.objects {
+            let key = object.key.clone();
+            match self.objects.remove(&key) {
+                // The old object stays with its time, so that small steps do not add up unnoticed.
+                Some(old) if is_same((old.0, &old.1), (at_ms, &object)) => drop(objects.insert(key, old)),
+                _ => {
+                    changed.push(key.clone());
+                    objects.insert(key, (at_ms, object));
+                }
+            }
+        }
+        let gone = std::mem::replace(&mut self.objects, objects);
+        let changed = changed.iter().map(|key| &self.objects[key].1).collect();
+        self.message(false, gone.keys().map(String::as_str).collect(), changed)
+    }
+
+    /// Notes why there is no listing. Returns the message for the viewers.
+    pub(super) fn fail(&mut self, at_ms: i64, problem: String) -> String {
+        (self.at_ms, self.problem) = (at_ms, Some(problem));
+        self.message(false, Vec::new(), Vec::new())
+    }
+
+    /// Returns the objects.
+    pub(super) fn objects(&self) -> impl Iterator<Item = &Object> {
+        self.objects.values().map(|(_, object)| object)
+    }
+
+    fn message(&self, whole: bool, gone: Vec<&str>, objects: Vec<&Object>) -> String {
+        let Self { server, may_release, at_ms, sources, problem, .. } = self;
+        let message = Message {
+            at_ms: *at_ms,
+            whole,
+            server,
+            may_release: *may_release,
+            gone,
+            objects,
+            sources,
+            problem: problem.as_deref(),
+        };
+        serde_json::to_string(&message).expect("texts and numbers have a JSON form")
+    }
+}
+
+/// Returns true if the second object is the first one, grown older.
+fn is_same((then, old): (i64, &Object), (now, new): (i64, &Object)) -> bool {
+    let passed = u64::try_from(now - then).unwrap_or(0);
+    let is_older = |old: Option<u64>, new: Option<u64>| match (old, new) {
+        (Some(old), Some(new)) => (old + passed).abs_diff(new) < JITTER,
+        (old, new) => old == new,
+    };
+    let is_shorter = |old: Option<u64>, new: Option<u64>| match (old, new) {
+        (Some(old), Some(new)) => old.saturating_sub(passed).abs_diff(new) < JITTER,
+        (old, new) => old == new,
+    };
+    let is_same_holder = |old: &Holder, new: &Holder| {
+        let lease = new.renewed == Some(true) || is_shorter(old.lease_ms, new.lease_ms);
+        is_older(old.age_ms, new.age_ms) && lease && timeless(old) == timeless(new)
+    };
+    let holders = old.holders.len() == new.holders.len()
+        && old.holders.iter().zip(&new.holders).all(|(old, new)| is_same_holder(old, new));
+    let queue = |object: &Object| -> Vec<_> {
+        object.waiting.queue.iter().map(|place| (place.owner.clone(), place.dead)).collect()
+    };
+    holders
+        && is_older(old.waiting.longest_ms, new.waiting.longest_ms)
+        && (old.waiting.clients, old.waiting.tasks, old.waiting.queued)
+            == (new.waiting.clients, new.waiting.tasks, new.waiting.queued)
+        && queue(old) == queue(new)
+        && (old.kind, &old.name, &old.node, old.holders_total)
+            == (new.kind, &new.name, &new.node, new.holders_total)
+        && (old.permits, old.count, &old.value, &old.warnings)
+            == (new.permits, new.count, &new.value, &new.warnings)
+}
+
+/// Returns a holder without what changes with time.
+fn timeless(holder: &Holder) -> Holder {
+    Holder { since: None, age_ms: None, lease_ms: None, ..holder.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_proto::operate::Kind;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn lock(name: &str, owner: &str, age_ms: u64) -> Object {
+        let holder = Holder {
+            owner: owner.to_owned(),
+            count: 1,
+            age_ms: Some(age_ms),
+            lease_ms: Some(20_000),
+            renewed: Some(true),
+            ..Holder::default()
+        };
+        Object {
+            name: name.to_owned(),
+            key: name.to_owned(),
+            kind: Kind::Lock,
+            node: "127.0.0.1:6379".to_owned(),
+            holders: vec![holder],
+            holders_total: 1,
+            waiting: crate::fleet::object::Waits::default(),
+            permits: None,
+            count: None,
+            value: None,
+            expires_ms: None,
+            warnings: Vec::new(),
+        }
+    }
+
+    fn listing(at_ms: i64, objects: Vec<Object>) -> Listing {
+        Listing::new(at_ms, "server".to_owned(), Sources::default(), objects, 0)
+    }
+
+    fn told(message: &str) -> (Vec<String>, Vec<String>) {
+        let message: Value = serde_json::from_str(message).unwrap();
+        let texts = |values: &Value, of: fn(&Value) -> &Value| {
+            values.as_array().unwrap().iter().map(|value| of(value).as_str().unwrap().to_owned()).collect()
+        };
+        (texts(&message["objects"], |object| &object["name"]), texts(&message["gone"], |key| key))
+    }
+
+    #[test]
+    fn viewers_are_told_what_has_changed_and_not_what_has_grown_older() {
+        let mut feed = Feed::new("server".to_owned(), false);
+        let first = feed.update(listing(10_000, vec![lock("a", "x", 100), lock("b", "y", 100)]));
+        assert_eq!(told(&first).0, ["a", "b"]);
+        let older = feed.update(listing(12_000, vec![lock("a", "x", 2_100), lock("b", "y", 2_090)]));
+        assert_eq!(told(&older), (vec![], vec![]));
+        let passed_on = feed.update(listing(14_000, vec![lock("a", "z", 10), lock("b", "y", 4_100)]));
+        assert_eq!(told(&passed_on), (vec!["a".to_owned()], vec![]));
+        let mut renewed = lock("b", "y", 6_100);
+        renewed.holders[0].lease_ms = Some(30_000);
+        let mut waited = lock("a", "z", 2_010);
+        waited.waiting.clients = Some(1);
+        let more = feed.update(listing(16_000, vec![waited, renewed]));
+        assert_eq!(told(&more), (vec!["a".to_owned()], vec![]));
+        let gone = feed.update(listing(18_000, vec![lock("b", "y", 8_100)]));
+        assert_eq!(told(&gone), (vec![], vec!["a".to_owned()]));
+        assert_eq!(told(&feed.whole()).0, ["b"]);
+    }
+
+    #[test]
+    fn a_new_hold_of_the_same_owner_is_a_change() {
+        let mut feed = Feed::new("server".to_owned(), false);
+        feed.update(listing(10_000, vec![lock("a", "x", 60_000)]));
+        assert_eq!(told(&feed.update(listing(12_000, vec![lock("a", "x", 500)]))).0, ["a"]);
+    }
+
+    #[test]
+    fn a_problem_is_told_and_ends_with_the_next_listing() {
+        let mut feed = Feed::new("server".to_owned(), true);
+        let problem = |message: &str| serde_json::from_str::<Value>(message).unwrap()["problem"].clone();
+        assert_eq!(problem(&feed.fail(1, "no connection".to_owned())), "no connection");
+        assert_eq!(problem(&feed.update(listing(2, Vec::new()))), Value::Null);
+    }
+}

@@ -101,6 +101,11 @@ const VERBS: [Verb; 19] = [
         purpose: "check the alerts of the documentation and run their tests, after installing promtool if it is not there",
         run: verb::alerts::run,
     },
+    Verb {
+        name: "page",
+        purpose: "test the page of the dashboard in a headless Chromium, after installing it if it is not there",
+        run: verb::page::run,
+    },
     Verb { name: "servers", purpose: "show which servers the tests can use", run: verb::servers::run },
     Verb {
         name: "bench",

@@ -14,6 +14,7 @@ pub(crate) mod interleave;
 pub(crate) mod interop;
 pub(crate) mod mutants;
 pub(crate) mod package;
+pub(crate) mod page;
 pub(crate) mod scale;
 pub(crate) mod servers;
 pub(crate) mod sim;

@@ -56,21 +56,22 @@ async fn serve(fleet: Fleet, arguments: &Dashboard, report: Report) -> Result<()
         Some(file) => read_token(file)?,
         None => new_token().map_err(Failure::system)?,
     };
+    let mut origins: Vec<String> =
+        arguments.allow_host.iter().map(|host| format!("https://{host}")).collect();
     let mut hosts = arguments.allow_host.clone();
     match listener.address() {
         Some(address) => {
             let port = address.port();
-            hosts.extend([format!("127.0.0.1:{port}"), format!("localhost:{port}"), format!("[::1]:{port}")]);
-            let origin = arguments
-                .allow_host
-                .first()
-                .map_or(format!("http://{address}"), |host| format!("https://{host}"));
-            write_to_stdout(&format!("{origin}/#token={token}\n"));
+            hosts.extend(["127.0.0.1", "localhost", "[::1]"].map(|host| format!("{host}:{port}")));
+            origins.insert(0, format!("http://{address}"));
         }
-        None => {
-            hosts.push("localhost".to_owned());
-            write_to_stdout(&format!("token {token}\n"));
-        }
+        None => hosts.push("localhost".to_owned()),
+    }
+    for origin in &origins {
+        write_to_stdout(&format!("{origin}/#token={token}\n"));
+    }
+    if origins.is_empty() {
+        write_to_stdout(&format!("token {token}\n"));
     }
     if arguments.allow_release {
         report.warn(format_args!("viewers may release locks (--allow-release)"));

@@ -7,7 +7,9 @@ mod oldest_rust;
 
 use anyhow::{Result, bail};
 
-use super::{alerts, counts, fleets, fuzz, interleave, interop, mutants, package, sim, test, tidy, valkey};
+use super::{
+    alerts, counts, fleets, fuzz, interleave, interop, mutants, package, page, sim, test, tidy, valkey,
+};
 use crate::shell::{Done, Part, cargo, run as run_command, summary};
 
 /// The mutants that CI tries, one of each crate. `cargo x hunt` tries all mutants.
@@ -46,11 +48,12 @@ const BEFORE_TESTS: [Check; 3] = [
 ];
 const AFTER_TESTS: [Check; 1] = [("documentation", || fully(documentation()))];
 /// The checks that take long or need much: CI runs them, and a change when they concern it.
-const IN_CI: [Check; 14] = [
+const IN_CI: [Check; 15] = [
     ("counts", || fully(counts::run(&[]))),
     ("model check", || fully(test::model_check(test::Depth::Share))),
     ("valkey", valkey::run_or_skip),
     ("alerts", alerts::run_or_skip),
+    ("page", || page::run_or_skip(&[])),
     ("interop", || interop::run_or_skip(&[])),
     ("features", || fully(each_feature())),
     ("simulation", || fully(sim::run(&[]))),
@@ -99,8 +102,9 @@ fn fully(outcome: Result<()>) -> Result<Done> {
 fn clippy() -> Result<()> {
     let everything = ["clippy", "--locked", "--workspace", "--all-targets", "--all-features"];
     run_command(cargo(&everything)?.args(["--", "-D", "warnings"]))?;
-    // The target has `test = false`, and `--all-targets` leaves it out.
-    let interop = ["clippy", "--locked", "--workspace", "--all-features", "--test", "interop"];
+    // The targets have `test = false`, and `--all-targets` leaves them out.
+    let interop =
+        ["clippy", "--locked", "--workspace", "--all-features", "--test", "interop", "--test", "page"];
     run_command(cargo(&interop)?.args(["--", "-D", "warnings"]))
 }
 

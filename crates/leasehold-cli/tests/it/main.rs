@@ -12,6 +12,7 @@ mod codes;
 mod config;
 mod configuration;
 mod contention;
+mod dashboard;
 mod doctor;
 mod environment;
 mod fixture;

@@ -29,7 +29,7 @@ struct Verb {
     run: fn(&[String]) -> Result<()>,
 }
 
-const VERBS: [Verb; 19] = [
+const VERBS: [Verb; 20] = [
     Verb {
         name: "demo",
         purpose: "show two clients that want one lock, without a server; takes --server, and then a program of yours",

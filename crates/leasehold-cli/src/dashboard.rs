@@ -9,7 +9,7 @@
 
 mod access;
 mod feed;
-mod listen;
+mod listener;
 mod metrics;
 mod page;
 mod reader;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use anyhow::{Error, anyhow};
 
 use self::access::{Access, new_token};
-use self::listen::Listener;
+use self::listener::Listener;
 use self::reader::Reader;
 use self::site::Site;
 use crate::arguments::screens::Dashboard;
@@ -29,8 +29,6 @@ use crate::exit::Failure;
 use crate::fleet::Fleet;
 use crate::report::{Report, write_to_stdout};
 use crate::signals::Signals;
-
-pub(crate) use self::listen::Listen;
 
 /// Runs the verb and returns the exit code.
 pub(crate) fn run(arguments: &Dashboard) -> u8 {

@@ -37,6 +37,8 @@ mod fleet;
 mod glob;
 mod helper;
 mod kind;
+#[cfg(feature = "dashboard")]
+mod listen;
 mod on_lost;
 mod orders;
 mod report;

@@ -34,6 +34,7 @@ use crate::client::connect::Tls;
 #[cfg(any(feature = "unstable-store", feature = "embedded"))]
 use crate::client::connect::start;
 use crate::client::connect::{ConnectOptions, connect};
+use crate::client::visibility::CLIENT_NAME_MAX;
 use crate::defaults::{Primitive, check_prefix};
 use crate::error::{ConnectError, Forked};
 use crate::fenced_writes::FencedWrites;
@@ -45,9 +46,6 @@ use crate::runtime::shared::Handle;
 use crate::runtime::ticket::Ticket;
 use crate::semaphore::{ExpirableSemaphore, Semaphore};
 use crate::terms::HoldTerms;
-
-/// The longest name of a client, in bytes.
-const CLIENT_NAME_MAX: usize = 128;
 
 /// A client of one server: two connections and one thread for all its locks. Cheap to clone.
 ///

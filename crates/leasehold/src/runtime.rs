@@ -3,6 +3,7 @@
 //! Invariant: nothing here is public, and nothing here imports a primitive.
 
 pub(crate) mod driver;
+pub(crate) mod identity;
 mod news;
 pub(crate) mod operation;
 pub(crate) mod process;

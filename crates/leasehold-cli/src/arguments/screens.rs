@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::operator::Servers;
 #[cfg(feature = "dashboard")]
-use crate::dashboard::Listen;
+use crate::listen::Listen;
 
 /// The options of `leasehold top`.
 #[cfg(feature = "top")]

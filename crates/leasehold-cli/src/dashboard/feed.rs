@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use serde::Serialize;
 
 use crate::fleet::object::{Holder, Listing, Object, Sources};
@@ -96,6 +97,11 @@ impl Feed {
         };
         serde_json::to_string(&message).expect("texts and numbers have a JSON form")
     }
+}
+
+/// Returns a message as an event of the stream.
+pub(super) fn event(message: &str) -> Bytes {
+    Bytes::from(format!("data: {message}\n\n"))
 }
 
 /// Returns true if the second object is the first one, grown older.

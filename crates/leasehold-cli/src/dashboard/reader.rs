@@ -8,8 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::broadcast;
 
-use super::feed::Feed;
-use super::site::event;
+use super::feed::{Feed, event};
 use crate::clock::{Instant, after, now, reached, wall_ms};
 use crate::command::show;
 use crate::fleet::{Fleet, Query, ScanRule};

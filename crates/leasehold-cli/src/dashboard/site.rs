@@ -20,6 +20,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
 
 use super::access::{Access, Refusal};
+use super::feed::event;
 use super::reader::Reader;
 use super::{metrics, page};
 
@@ -154,11 +155,6 @@ fn events(
     let mut response = Response::new(StreamBody::new(stream).boxed_unsync());
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     response
-}
-
-/// Returns a message as an event of the stream.
-pub(super) fn event(message: &str) -> Bytes {
-    Bytes::from(format!("data: {message}\n\n"))
 }
 
 /// Decodes a value of a query.

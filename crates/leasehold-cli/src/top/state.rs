@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::fleet::Sort;
-use crate::fleet::object::{Listing, Object};
+use crate::fleet::object::{Listing, Object, Process};
 
 /// The samples of a sparkline.
 pub(super) const SAMPLES: usize = 60;
@@ -125,7 +125,7 @@ impl State {
         let is_wanted = |object: &&Object| {
             let holder = |object: &Object| {
                 object.holders.iter().any(|holder| {
-                    let process = holder.process.as_ref().map(super::super::fleet::object::Process::short);
+                    let process = holder.process.as_ref().map(Process::short);
                     let note = holder.note.as_deref().unwrap_or_default();
                     process.is_some_and(|process| process.to_lowercase().contains(&words))
                         || note.to_lowercase().contains(&words)

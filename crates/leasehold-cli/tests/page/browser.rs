@@ -8,8 +8,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use leasehold_testkit::wait::eventually;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use serde_json::{Value, json};
@@ -17,7 +18,6 @@ use tempfile::TempDir;
 
 /// The time for each step, far more than it takes.
 const SOON: Duration = Duration::from_secs(60);
-const POLL_EVERY: Duration = Duration::from_millis(20);
 
 pub(crate) struct Browser {
     process: Child,
@@ -128,21 +128,8 @@ impl Browser {
     /// Waits until an expression is true.
     #[track_caller]
     pub(crate) fn until(&mut self, expression: &str) {
-        let began = Instant::now();
-        loop {
-            // A page that is still loading has none of its elements.
-            if self.evaluated(expression) == Ok(json!(true)) {
-                return;
-            }
-            if began.elapsed() > SOON {
-                let text = self.eval("document.body.innerText");
-                panic!(
-                    "waited in vain for {expression}; the page says {text}; its console: {:?}",
-                    self.console
-                );
-            }
-            thread::sleep(POLL_EVERY);
-        }
+        // A page that is still loading has none of its elements.
+        eventually(SOON, expression, || self.evaluated(expression) == Ok(json!(true)));
     }
 
     /// Presses a key.

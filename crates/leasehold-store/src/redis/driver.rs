@@ -14,6 +14,7 @@ mod carrier;
 mod deliveries;
 mod lending;
 mod state;
+mod turns;
 
 use std::future::poll_fn;
 use std::panic::catch_unwind;
@@ -267,13 +268,6 @@ impl Drop for GivesBack<'_> {
             state.carrier = None;
         });
     }
-}
-
-/// Polls the task of this turn again, after its runtime has run the other tasks and looked at timers and sockets. A task that
-/// wakes itself is polled 61 times before that.
-fn come_back(cx: &mut Context<'_>) {
-    // The yield wakes the task, whether or not it is polled again.
-    let _ = pin!(yield_now()).poll(cx);
 }
 
 /// Lets the runtime read its sockets, and then run the tasks that these woke.

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use leasehold_proto::engine::Settings;
+#[cfg(feature = "redis")]
+use leasehold_proto::operate::Audience;
 use leasehold_proto::{ClientId, Engine};
 #[cfg(feature = "embedded")]
 pub(crate) use leasehold_store::embedded::{BoxFuture, Embedded, Frame};
@@ -34,9 +36,9 @@ use crate::error::ConnectError;
 use crate::error::UrlError;
 use crate::observe::{Observers, Setup};
 use crate::runtime::driver::drive;
+use crate::runtime::identity::Identity;
 use crate::runtime::process::Process;
 use crate::runtime::shared::{Handle, Shared};
-use crate::runtime::visible::Identity;
 
 /// The replicas that confirm, and the time that they have, as the user has set them.
 #[derive(Clone, Copy, Debug)]
@@ -165,7 +167,8 @@ async fn to_redis(url: &str, options: ConnectOptions) -> Result<Arc<Handle>, Con
     let url = ServerUrl::parse(url).map_err(ConnectError::Url)?;
     url.served().map_err(ConnectError::Url)?;
     let client = ClientId::from_random(TokioRuntime.random());
-    let identity = options.visibility.identity(client, url.database(), &options);
+    let audience = Audience::new(&options.defaults.key_prefix, url.database());
+    let identity = options.visibility.identity(client, options.client_name.as_deref(), audience);
     let client_name = match &identity {
         Some(identity) => Some(identity.connection_name().into()),
         None => options.client_name.clone(),

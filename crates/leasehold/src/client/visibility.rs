@@ -4,10 +4,10 @@ use leasehold_proto::ClientId;
 use leasehold_proto::operate::{Audience, Card, check_labels};
 use leasehold_store::tokio_runtime::TokioRuntime;
 
-use super::CLIENT_NAME_MAX;
-use super::connect::ConnectOptions;
-use crate::runtime::visible::Identity;
+use crate::runtime::identity::Identity;
 
+/// The longest name of a client, in bytes.
+pub(super) const CLIENT_NAME_MAX: usize = 128;
 /// The library, as cards name it.
 const LIBRARY: &str = concat!("leasehold ", env!("CARGO_PKG_VERSION"));
 /// The bytes of a client's id behind the name of a connection, with a separator.
@@ -37,17 +37,17 @@ impl Visibility {
     pub(super) fn identity(
         &self,
         client: ClientId,
-        database: u32,
-        options: &ConnectOptions,
+        name: Option<&str>,
+        audience: Audience,
     ) -> Option<Identity> {
         if !self.is_on {
             return None;
         }
         let program = program();
-        let name = options.client_name.as_deref().unwrap_or(&program);
+        let name = name.unwrap_or(&program);
         let process = (&*TokioRuntime.host(), std::process::id());
         let card = Card::new(client, name, process, (&program, LIBRARY)).labelled(&self.labels);
-        Some(Identity { card, audience: Audience::new(&options.defaults.key_prefix, database) })
+        Some(Identity { card, audience })
     }
 }
 
@@ -75,8 +75,8 @@ mod tests {
     fn a_connection_has_the_name_and_the_id_of_its_client_in_128_bytes() {
         let client = ClientId::from_random([7; 16]);
         let named = |name: &str| {
-            let options = ConnectOptions { client_name: Some(name.into()), ..ConnectOptions::default() };
-            options.visibility.identity(client, 0, &options).unwrap().connection_name()
+            let identity = Visibility::default().identity(client, Some(name), Audience::new("", 0));
+            identity.unwrap().connection_name()
         };
         assert_eq!(named("orders"), format!("orders@{client}"));
         let long = named(&"x".repeat(CLIENT_NAME_MAX));
@@ -87,11 +87,10 @@ mod tests {
     #[test]
     fn a_client_is_seen_by_program_and_host_unless_it_wants_not_to_be() {
         let client = ClientId::from_random([7; 16]);
-        let options = ConnectOptions::default();
-        let card = options.visibility.identity(client, 0, &options).unwrap().card;
+        let card = Visibility::default().identity(client, None, Audience::new("", 0)).unwrap().card;
         assert_eq!((card.pid, &*card.library), (std::process::id(), LIBRARY));
         assert!(!card.host.is_empty() && card.name == card.program && !card.name.is_empty());
         let hidden = Visibility { is_on: false, ..Visibility::default() };
-        assert!(hidden.identity(client, 0, &options).is_none());
+        assert!(hidden.identity(client, None, Audience::new("", 0)).is_none());
     }
 }

@@ -20,6 +20,7 @@
 mod entrance;
 mod inventory;
 mod joining;
+mod permits_set;
 mod queries;
 mod report;
 
@@ -39,11 +40,11 @@ use crate::defaults::Defaults;
 use crate::error::{BadName, Forked, Subject, SubjectKind};
 use crate::name::{IntoName, Named, named};
 use crate::observe::Observers;
+use crate::runtime::identity::Identity;
 use crate::runtime::process::Process;
 use crate::runtime::pulse::Pulse;
 use crate::runtime::signal::{Listener, Signal};
 use crate::runtime::sync::{AtomicU64, Mutex, MutexGuard, yield_point};
-use crate::runtime::visible::Identity;
 
 /// A command for the driver.
 pub(crate) enum Command {
@@ -86,8 +87,6 @@ pub(crate) struct Shared {
     is_registered: AtomicBool,
 }
 
-/// The number of semaphores that a client remembers as set. One more clears the list.
-const SET_MAX: usize = 1024;
 /// The most actions for which the buffer keeps its memory.
 const BUFFERED: usize = 64;
 
@@ -173,24 +172,6 @@ impl Shared {
             identity: None,
             is_registered: AtomicBool::new(false),
         }
-    }
-
-    /// Returns true if the number of this semaphore's permits was set a short time ago.
-    pub(crate) fn was_set_recently(&self, name: &Name, now: Moment) -> bool {
-        if self.check_process().is_err() {
-            return false;
-        }
-        let set = self.permits_set.lock().unwrap_or_else(PoisonError::into_inner);
-        set.get(name).is_some_and(|until| now < *until)
-    }
-
-    /// Remembers that the number of the semaphore's permits is set.
-    pub(crate) fn note_set(&self, name: &Name, until: Moment) {
-        let mut set = self.permits_set.lock().unwrap_or_else(PoisonError::into_inner);
-        if set.len() >= SET_MAX {
-            set.clear();
-        }
-        set.insert(name.clone(), until);
     }
 
     /// Replaces the defaults of the client's locks.

@@ -15,11 +15,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_proto::operate::{self, Asked, Audience, Card, RequestId};
+use leasehold_proto::operate::{self, Asked, RequestId};
 use leasehold_proto::{Call, Channel, Moment, Reply, StoreError, StoreErrorKind};
 use leasehold_store::Heard;
 
 use self::work::Work;
+use crate::runtime::identity::Identity;
 use crate::runtime::shared::Shared;
 
 /// The duration of a registration, which outlives a crash by this time.
@@ -38,19 +39,6 @@ const SPREAD_MAX: Duration = Duration::from_secs(2);
 const A_SECOND: u32 = 10;
 /// The most questions that wait for their answer.
 const WAITING_MAX: usize = 16;
-
-/// Who a client says that it is.
-#[derive(Clone, Debug)]
-pub(crate) struct Identity {
-    pub(crate) card: Card,
-    pub(crate) audience: Audience,
-}
-
-impl Identity {
-    pub(crate) fn leave(&self) -> Call {
-        operate::leave(&self.audience, &self.card)
-    }
-}
 
 /// What a call was for.
 #[derive(Debug)]

@@ -21,8 +21,8 @@ use super::super::socket::Socket;
 use super::super::url::{Address, Credentials};
 use super::super::wire::{CallId, ConnId, Input, Output, SubscriberId, Wire};
 use super::carrier::{Carrier, Turns};
-use super::come_back;
 use super::deliveries::{Deliveries, Outcome};
+use super::turns::come_back;
 use crate::store::{Heard, Outcomes};
 
 /// The most reads of one stream before the task lets others run. Calls wait for the lock meanwhile: a turn of a flood takes

@@ -92,7 +92,7 @@ impl Generator {
                     }
                 }
                 b'X' | b'S' | b'O' | b'W' | b'B' | b'L' | b'P' | b'Q' | b'C' => {
-                    self.options(*kind, &mut words)
+                    self.options(*kind, &mut words);
                 }
                 kind => words.push(self.argument(*kind)),
             }

@@ -10,7 +10,7 @@ use leasehold_proto::engine::{Action, Event};
 use leasehold_proto::{Call, Holding, Verb};
 
 use super::{Command, Shared, State};
-use crate::runtime::visible::Identity;
+use crate::runtime::identity::Identity;
 
 /// The fixed lease from which on a hold is worth a look.
 const LONG: Duration = Duration::from_secs(10);

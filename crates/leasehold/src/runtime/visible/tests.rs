@@ -1,5 +1,7 @@
+//! The answers of one client, turn by turn.
+
 use leasehold_proto::engine::Settings;
-use leasehold_proto::operate::{Answer, Question};
+use leasehold_proto::operate::{Answer, Audience, Card, Question};
 use leasehold_proto::{Applied, ClientId, Engine, Verb};
 
 use super::*;

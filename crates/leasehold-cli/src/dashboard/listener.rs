@@ -8,7 +8,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -21,6 +20,7 @@ use tokio_io_timeout::TimeoutStream;
 
 use super::site::Site;
 use crate::clock::{after, reached};
+use crate::listen::Listen;
 
 /// The time that a browser has for the head of a request.
 const HEAD: Duration = Duration::from_secs(5);
@@ -28,37 +28,6 @@ const HEAD: Duration = Duration::from_secs(5);
 const STALLED: Duration = Duration::from_secs(30);
 /// The most connections at a time, of 50 viewers with a second one each.
 const CONNECTIONS: usize = 128;
-
-/// Where to listen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Listen {
-    Tcp(SocketAddr),
-    Unix(PathBuf),
-}
-
-impl FromStr for Listen {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.strip_prefix("unix:") {
-            Some("") => Err("the path of the socket is missing".to_owned()),
-            Some(path) => Ok(Self::Unix(path.into())),
-            None => text.parse().map(Self::Tcp).map_err(|_| {
-                "an address and a port such as 127.0.0.1:8300, or unix: and the path of a socket".to_owned()
-            }),
-        }
-    }
-}
-
-impl Listen {
-    /// Returns true if only programs of this machine reach it.
-    pub(super) fn is_local(&self) -> bool {
-        match self {
-            Self::Tcp(address) => address.ip().is_loopback(),
-            Self::Unix(_) => true,
-        }
-    }
-}
 
 /// An open listener.
 pub(super) enum Listener {
@@ -139,20 +108,4 @@ async fn converse(stream: Box<dyn Stream>, site: &Site) {
     stream.set_write_timeout(Some(STALLED));
     // The end of a connection, by either side, is no news.
     drop(builder.serve_connection(TokioIo::new(Box::pin(stream)), service).await);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_is_a_socket_of_this_machine_or_named_as_another() {
-        let parsed = |text: &str| text.parse::<Listen>();
-        assert!(parsed("127.0.0.1:8300").unwrap().is_local() && parsed("[::1]:1").unwrap().is_local());
-        assert!(parsed("unix:/run/locks.sock").unwrap().is_local());
-        assert!(!parsed("0.0.0.0:8300").unwrap().is_local() && !parsed("10.0.0.1:1").unwrap().is_local());
-        for wrong in ["", "unix:", "localhost", "8300", "127.0.0.1"] {
-            assert!(parsed(wrong).is_err(), "{wrong}");
-        }
-    }
 }

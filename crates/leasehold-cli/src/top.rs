@@ -4,6 +4,8 @@
 //! key, a signal or a panic.
 
 mod draw;
+#[cfg(test)]
+mod fixture;
 mod state;
 
 use std::io::{self, IsTerminal};

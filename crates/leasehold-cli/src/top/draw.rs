@@ -202,8 +202,8 @@ mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
+    use super::super::fixture::{listing, object, press};
     use super::*;
-    use crate::top::state::tests::{listing, object, press};
 
     fn screen(state: &State, (width, height): (u16, u16)) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();

@@ -277,42 +277,10 @@ impl State {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use leasehold_proto::operate::Kind;
-
+mod tests {
+    use super::super::fixture::{listing, object, press};
     use super::*;
-    use crate::fleet::object::{Holder, Sources, Waits, Warning};
-
-    pub(crate) fn object(name: &str, owner: &str, waiting: u64) -> Object {
-        let holder = Holder { owner: owner.to_owned(), count: 1, age_ms: Some(1_000), ..Holder::default() };
-        Object {
-            name: name.to_owned(),
-            key: name.to_owned(),
-            kind: Kind::Lock,
-            node: "127.0.0.1:6379".to_owned(),
-            holders: vec![holder],
-            holders_total: 1,
-            waiting: Waits { clients: Some(waiting), ..Waits::default() },
-            permits: None,
-            count: None,
-            value: None,
-            expires_ms: None,
-            warnings: Vec::new(),
-        }
-    }
-
-    pub(crate) fn listing(objects: Vec<Object>) -> Listing {
-        Listing::new(0, "redis://localhost".to_owned(), Sources::default(), objects, 0)
-    }
-
-    pub(crate) fn press(state: &mut State, keys: &str) -> Vec<Wish> {
-        let codes = keys.chars().map(|letter| match letter {
-            '\n' => KeyCode::Enter,
-            '\u{1b}' => KeyCode::Esc,
-            letter => KeyCode::Char(letter),
-        });
-        codes.map(|code| state.press(KeyEvent::new(code, KeyModifiers::NONE))).collect()
-    }
+    use crate::fleet::object::Warning;
 
     fn state() -> State {
         let mut state = State::new(false);

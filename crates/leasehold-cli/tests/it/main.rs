@@ -20,6 +20,7 @@ mod frozen;
 mod killed;
 mod kinds;
 mod lost;
+mod operators;
 mod page;
 mod pty;
 mod signals;

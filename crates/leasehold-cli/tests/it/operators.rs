@@ -1,0 +1,450 @@
+//! The verbs for operators against real servers: list, show, clients, watch, release and repair.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use leasehold::{Client, ClientBuilder};
+use leasehold_testkit::fleets::{Cluster, SentinelOptions, Sentinels};
+use leasehold_testkit::servers::RedisServer;
+use leasehold_testkit::wait::eventually;
+use serde_json::Value;
+
+use crate::fixture::{LIMIT, Outcome, Running, leasehold, outcome};
+
+/// The owner of a hold that a Java client has.
+const JAVA: &str = "7f2a9c1e-0000-4000-8000-000000000001:57";
+
+/// Returns `leasehold WORDS` against this server.
+fn operator(url: &str, words: &[&str]) -> Command {
+    let mut program = leasehold();
+    program.env("LEASEHOLD_URL", url).args(words);
+    program
+}
+
+#[track_caller]
+fn done(url: &str, words: &[&str], code: i32) -> String {
+    let outcome = outcome(&mut operator(url, words));
+    assert_eq!(outcome.code(), code, "{words:?}: {} {}", outcome.out, outcome.err);
+    outcome.out
+}
+
+#[track_caller]
+fn json(url: &str, words: &[&str], code: i32) -> Value {
+    let out = done(url, &[words, &["--json"]].concat(), code);
+    serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
+}
+
+/// Returns the object of this name in a listing.
+#[track_caller]
+fn object<'a>(listing: &'a Value, name: &str) -> &'a Value {
+    let objects = listing["objects"].as_array().unwrap();
+    objects.iter().find(|object| object["name"] == name).unwrap_or_else(|| panic!("no {name} in {listing}"))
+}
+
+fn warnings(object: &Value) -> Vec<&str> {
+    let warnings = object["warnings"].as_array().unwrap();
+    warnings.iter().map(|warning| warning["name"].as_str().unwrap()).collect()
+}
+
+/// Writes a hold as Redisson writes it.
+fn java_hold(server: &RedisServer, name: &str, owner: &str) {
+    assert_eq!(server.cli(&["HSET", name, owner, "1"]), "1");
+    assert_eq!(server.cli(&["PEXPIRE", name, "60000"]), "1");
+}
+
+/// A client of the library that operators see.
+async fn client(url: &str, change: impl FnOnce(ClientBuilder) -> ClientBuilder) -> Client {
+    change(Client::builder().client_name("orders")).connect(url).await.unwrap()
+}
+
+/// The lease with which a client is visible from its first hold on.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Runs a command of the program on a thread of its own, so that clients of the test go on.
+async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work).await.unwrap()
+}
+
+/// Waits until so many clients have a card and listen.
+async fn until_visible(url: &str, clients: u64) {
+    let url = url.to_owned();
+    aside(move || {
+        eventually(LIMIT, "visible clients", || {
+            let outcome = outcome(&mut operator(&url, &["clients", "--json"]));
+            let seen: Value = serde_json::from_str(&outcome.out).unwrap_or_default();
+            seen["sources"]["clients"]["answered"] == clients
+        });
+    })
+    .await;
+}
+
+#[test]
+fn what_redisson_holds_is_listed_by_a_scan_and_other_hashes_are_not() {
+    let server = RedisServer::start();
+    java_hold(&server, "java:lock", JAVA);
+    java_hold(&server, "java:écrit", &format!("{JAVA}:write"));
+    assert_eq!(server.cli(&["HSET", "java:écrit", "mode", "write"]), "1");
+    let _ = server.cli(&["HSET", "user:7", "name", "Anna", "mail", "anna@example.org"]);
+    let _ = server.cli(&["SET", "redlock", "random", "PX", "60000"]);
+    let _ = server.cli(&["SET", "visits", "7"]);
+    let listing = json(&server.url(), &["list"], 0);
+    assert_eq!(listing["objects"].as_array().unwrap().len(), 2, "{listing}");
+    let lock = object(&listing, "java:lock");
+    assert_eq!((&lock["kind"], &lock["holders"][0]["owner"]), (&"lock".into(), &JAVA.into()));
+    assert_eq!(lock["holders"][0]["age_ms"], Value::Null, "Redisson does not say since when");
+    assert!(lock["holders"][0]["lease_ms"].as_u64().unwrap() <= 60_000);
+    let side = object(&listing, "java:écrit");
+    assert_eq!((&side["kind"], &side["holders"][0]["side"]), (&"read-write lock".into(), &"write".into()));
+    assert_eq!(listing["sources"]["scan"]["done"], true);
+    let table = done(&server.url(), &["list"], 0);
+    assert!(table.contains("7f2a9c1e… thread 57") && table.contains("0 of 0 clients answered"), "{table}");
+    let without = json(&server.url(), &["list", "--no-scan"], 0);
+    assert_eq!(without["objects"].as_array().unwrap().len(), 0, "without a scan nobody tells of them");
+}
+
+#[test]
+fn a_text_of_another_library_is_shown_and_named() {
+    let server = RedisServer::start();
+    let _ = server.cli(&["SET", "redlock", "random", "PX", "60000"]);
+    let text = done(&server.url(), &["show", "redlock"], 0);
+    assert!(text.contains("redlock  string") && text.contains("\"random\""), "{text}");
+    let outcome = outcome(&mut operator(&server.url(), &["release", "redlock", "--yes"]));
+    assert_eq!(outcome.code(), 64, "{}", outcome.err);
+    assert_eq!(server.cli(&["GET", "redlock"]), "random");
+}
+
+#[test]
+fn a_free_name_is_not_shown() {
+    let server = RedisServer::start();
+    let outcome = outcome(&mut operator(&server.url(), &["show", "nothing"]));
+    assert_eq!((outcome.code(), outcome.out.as_str()), (1, ""));
+    assert!(outcome.err.contains("is free"), "{}", outcome.err);
+    done(&server.url(), &["release", "nothing", "--yes"], 1);
+}
+
+#[tokio::test]
+async fn a_hold_of_the_library_has_its_process_its_age_and_its_note() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let client = client(&url, |builder| builder.label("version", "1.2")).await;
+    let lock = client.lock("order:42").lease(LONG).note("import of 2026-11-26");
+    let guard = lock.lock().await.unwrap();
+    let waiter = tokio::spawn({
+        let other = self::client(&url, |builder| builder).await;
+        async move { other.lock("order:42").lock().await.unwrap().release().await }
+    });
+    until_visible(&url, 2).await;
+    let listing = aside({
+        let url = url.clone();
+        move || json(&url, &["list"], 0)
+    })
+    .await;
+    let seen = object(&listing, "order:42");
+    let holder = &seen["holders"][0];
+    assert_eq!(holder["owner"], guard.wire_owner().to_string());
+    assert_eq!(holder["process"]["name"], "orders");
+    assert_eq!(holder["process"]["pid"], std::process::id());
+    assert_eq!((&holder["age_is"], &holder["note"]), (&"exact".into(), &"import of 2026-11-26".into()));
+    assert_eq!(holder["renewed"], false);
+    assert_eq!((&seen["waiting"]["tasks"], &seen["waiting"]["clients"]), (&1.into(), &1.into()));
+    let text = aside({
+        let url = url.clone();
+        move || done(&url, &["show", "order:42"], 0)
+    })
+    .await;
+    for part in
+        ["orders@", "note: import of 2026-11-26", "version 1.2", "1 acquire, 1 client", "its process answers"]
+    {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    guard.release().await.unwrap();
+    waiter.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn every_kind_of_hold_is_released_and_its_holder_alone_loses_it() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let client = client(&url, |builder| builder).await;
+    let _lock = client.lock("plain").lease(LONG).lock().await.unwrap();
+    let _fair = client.fair_lock("fair").lease(LONG).lock().await.unwrap();
+    let _fenced = client.fenced_lock("fenced").lease(LONG).lock().await.unwrap();
+    let _spin = client.spin_lock("spin").lease(LONG).lock().await.unwrap();
+    let sides = client.rw_lock("sides");
+    let _reader = sides.read_lock().lease(LONG).lock().await.unwrap();
+    let _writer = client.rw_lock("written").write_lock().lease(LONG).lock().await.unwrap();
+    let permits = client.expirable_semaphore("permits");
+    permits.set_permits(2).await.unwrap();
+    let _permit = permits.acquire().await.unwrap();
+    let seats = client.semaphore("seats");
+    seats.try_set_permits(2).await.unwrap();
+    let _seat = seats.acquire().await.unwrap();
+    until_visible(&url, 1).await;
+    let released = move || {
+        for (name, kind) in [
+            ("plain", "lock"),
+            ("fair", "fair lock"),
+            ("fenced", "fenced lock"),
+            ("spin", "spin lock"),
+            ("sides", "read-write lock"),
+            ("written", "read-write lock"),
+            ("permits", "expirable semaphore"),
+            ("seats", "semaphore"),
+        ] {
+            let before = json(&url, &["show", name], 0);
+            let seen = object(&before, name);
+            assert_eq!((&seen["kind"], &seen["holders_total"]), (&kind.into(), &1.into()), "{before}");
+            done(&url, &["release", name, "--dry-run"], 0);
+            assert_eq!(json(&url, &["show", name], 0)["objects"][0]["holders_total"], 1, "{name}");
+            let outcome = json(&url, &["release", name, "--yes"], 0);
+            assert_eq!(outcome["outcome"], "released", "{name}");
+        }
+        assert_eq!(server.cli(&["EXISTS", "plain", "fair", "fenced", "spin", "sides", "written"]), "0");
+        assert_eq!(
+            (server.cli(&["GET", "permits"]), server.cli(&["GET", "seats"])),
+            ("2".into(), "2".into())
+        );
+    };
+    aside(released).await;
+}
+
+#[tokio::test]
+async fn a_release_wakes_the_next_waiter() {
+    let server = RedisServer::start();
+    let url = server.url();
+    java_hold(&server, "job", JAVA);
+    let client = client(&url, |builder| builder).await;
+    let waiting = tokio::spawn(async move { client.lock("job").lock().await.map(|guard| guard.is_held()) });
+    until_visible(&url, 1).await;
+    aside(move || done(&url, &["release", "job", "--owner", JAVA, "--yes"], 0)).await;
+    let held = tokio::time::timeout(Duration::from_secs(20), waiting).await;
+    assert!(held.expect("the lease of a minute is not over").unwrap().unwrap());
+}
+
+#[test]
+fn only_the_hold_that_was_shown_is_released() {
+    let server = RedisServer::start();
+    java_hold(&server, "job", JAVA);
+    let other = JAVA.replace("57", "58");
+    let changed = done(&server.url(), &["release", "job", "--owner", &other, "--yes"], 2);
+    assert!(changed.contains("another owner"), "{changed}");
+    assert_eq!(server.cli(&["HGET", "job", JAVA]), "1");
+    // Two readers.
+    java_hold(&server, "doc", JAVA);
+    let _ = server.cli(&["HSET", "doc", "mode", "read", &other, "1"]);
+    let _ = server.cli(&["SET", &format!("{{doc}}:{JAVA}:rwlock_timeout:1"), "1", "PX", "60000"]);
+    let _ = server.cli(&["SET", &format!("{{doc}}:{other}:rwlock_timeout:1"), "1", "PX", "60000"]);
+    let outcome = outcome(&mut operator(&server.url(), &["release", "doc", "--yes"]));
+    assert_eq!(outcome.code(), 64, "{}", outcome.err);
+    assert!(outcome.err.contains("2 holders") && outcome.err.contains(&other), "{}", outcome.err);
+    done(&server.url(), &["release", "doc", "--owner", JAVA, "--yes"], 0);
+    assert_eq!(server.cli(&["HGET", "doc", &other]), "1");
+}
+
+#[test]
+fn without_a_terminal_a_release_needs_yes() {
+    let server = RedisServer::start();
+    java_hold(&server, "job", JAVA);
+    let outcome = outcome(&mut operator(&server.url(), &["release", "job"]));
+    assert_eq!(outcome.code(), 3);
+    assert!(outcome.err.contains("--yes"), "{}", outcome.err);
+    assert_eq!(server.cli(&["EXISTS", "job"]), "1");
+}
+
+#[tokio::test]
+async fn a_client_that_stands_still_is_silent_and_named() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let mut program = operator(&url, &["run", "--lease", "60s", "slow", "--", "sleep", "60"]);
+    let holder = aside(move || Running::start(&mut program)).await;
+    eventually(LIMIT, "the holder", || server.cli(&["EXISTS", "slow"]) == "1");
+    // A waiter is visible from the start, and this holder from its first renewal.
+    let mut program = operator(&url, &["run", "slow", "--", "true"]);
+    let waiter = aside(move || Running::start(&mut program)).await;
+    until_visible(&url, 1).await;
+    waiter.signal(nix::sys::signal::Signal::SIGSTOP);
+    let listing = aside({
+        let url = url.clone();
+        move || json(&url, &["list"], 3)
+    })
+    .await;
+    assert_eq!(listing["sources"]["clients"]["silent"][0]["process"]["pid"], waiter.pid().as_raw());
+    assert_eq!(listing["complete"], false);
+    let table = aside({
+        let url = url.clone();
+        move || done(&url, &["clients"], 3)
+    })
+    .await;
+    assert!(table.contains("silent") && table.contains("0 of 1 clients answered"), "{table}");
+    waiter.signal(nix::sys::signal::Signal::SIGCONT);
+    drop((holder, waiter));
+}
+
+#[test]
+fn warnings_are_listed_and_are_an_exit_code() {
+    let server = RedisServer::start();
+    java_hold(&server, "fine", JAVA);
+    assert_eq!(server.cli(&["HSET", "damaged", JAVA, "1"]), "1");
+    let listing = json(&server.url(), &["list", "--warnings"], 1);
+    assert_eq!(warnings(object(&listing, "damaged")), ["no-expiry"]);
+    assert_eq!(listing["objects"].as_array().unwrap().len(), 1);
+    assert_eq!(server.cli(&["DEL", "damaged"]), "1");
+    done(&server.url(), &["list", "--warnings"], 0);
+}
+
+#[test]
+fn a_damaged_lock_gets_a_lease_unless_it_changes() {
+    let server = RedisServer::start();
+    let repair = ["repair", "damaged", "--fix", "no-expiry", "--lease", "200ms", "--yes"];
+    assert!(done(&server.url(), &repair, 1).contains("nothing to repair"));
+    assert_eq!(server.cli(&["HSET", "damaged", JAVA, "1"]), "1");
+    assert!(
+        done(&server.url(), &["show", "damaged"], 0).contains("leasehold repair \"damaged\" --fix no-expiry")
+    );
+    done(&server.url(), &repair, 0);
+    eventually(LIMIT, "the end of the lease", || server.cli(&["EXISTS", "damaged"]) == "0");
+    assert_eq!(server.cli(&["HSET", "damaged", JAVA, "1"]), "1");
+    let slow = ["repair", "damaged", "--fix", "no-expiry", "--lease", "5s", "--yes"];
+    let running = Running::start(&mut operator(&server.url(), &slow));
+    running.wait_for_output("looking again");
+    assert_eq!(server.cli(&["HSET", "damaged", JAVA, "2"]), "0");
+    let outcome = running.outcome();
+    assert_eq!(outcome.code(), 2, "{}", outcome.out);
+    assert_eq!(server.cli(&["PTTL", "damaged"]), "-1");
+}
+
+#[test]
+fn changes_are_watched_until_a_signal() {
+    let server = RedisServer::start();
+    let watch = ["watch", "job", "--every", "20ms"];
+    let running = Running::start(&mut operator(&server.url(), &watch));
+    running.wait_for_output("job  free");
+    assert!(running.err().contains("sampled every 20ms"), "{}", running.err());
+    java_hold(&server, "job", JAVA);
+    running.wait_for_output("job  taken by 7f2a9c1e… thread 57");
+    let other = JAVA.replace("57", "58");
+    let _ = server.cli(&[
+        "EVAL",
+        "redis.call('del', KEYS[1]) redis.call('hset', KEYS[1], ARGV[1], 1)",
+        "1",
+        "job",
+        &other,
+    ]);
+    running.wait_for_output("job  passed on from 7f2a9c1e… thread 57 to 7f2a9c1e… thread 58");
+    assert_eq!(server.cli(&["DEL", "job"]), "1");
+    eventually(LIMIT, "the lock is free again", || running.out().matches("job  free").count() == 2);
+    running.signal(nix::sys::signal::Signal::SIGINT);
+    assert_eq!(running.outcome().code(), 0);
+}
+
+#[test]
+fn a_closed_pipe_ends_a_watch_without_a_word() {
+    let server = RedisServer::start();
+    java_hold(&server, "job", JAVA);
+    let mut program = operator(&server.url(), &["watch", "job", "--every", "20ms", "--json"]);
+    let mut process = program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(process.stdout.take());
+    eventually(LIMIT, "the end of the program", || {
+        // The program learns of the closed pipe when it writes a line.
+        let _ = server.cli(&["HINCRBY", "job", JAVA, "1"]);
+        let _ = server.cli(&["DEL", "job"]);
+        process.try_wait().unwrap().is_some()
+    });
+    let output = process.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{output:?}");
+}
+
+#[test]
+fn hostile_names_and_fields_do_nothing_to_the_terminal() {
+    let server = RedisServer::start();
+    for name in ["a\u{1b}[2Jb", "right\u{202e}left", "{x}{y", "https://me:secret@example.org/x"] {
+        java_hold(&server, name, JAVA);
+    }
+    assert_eq!(server.cli(&["HSET", "no\u{1b}]0;lock", "x\u{1b}[2J", "1"]), "1");
+    for words in [&["list"][..], &["list", "--json"], &["show", "right\u{202e}left"]] {
+        let out = done(&server.url(), words, 0);
+        assert!(!out.contains('\u{1b}'), "{out}");
+        assert!(words.contains(&"--json") || !out.contains('\u{202e}'), "{out}");
+    }
+    let listing = json(&server.url(), &["list"], 0);
+    assert_eq!(listing["objects"].as_array().unwrap().len(), 3, "a name with controls is no name: {listing}");
+}
+
+#[test]
+fn a_prefix_hides_other_tenants() {
+    let server = RedisServer::start();
+    java_hold(&server, "app:mine", JAVA);
+    java_hold(&server, "other:theirs", JAVA);
+    let mut program = operator(&server.url(), &["list", "--json"]);
+    let outcome: Outcome = outcome(program.env("LEASEHOLD_KEY_PREFIX", "app:"));
+    let listing: Value = serde_json::from_str(&outcome.out).unwrap();
+    assert_eq!(listing["objects"].as_array().unwrap().len(), 1, "{listing}");
+    let mine = object(&listing, "mine");
+    assert_eq!(mine["key"], "app:mine");
+}
+
+#[test]
+fn an_operator_sees_all_with_the_rights_that_acl_prints_and_releases_with_more() {
+    let server = RedisServer::start();
+    java_hold(&server, "app:job", JAVA);
+    let url = format!("redis://operator:word@127.0.0.1:{}", server.port());
+    let allow = |options: &[&str]| {
+        let line = done(
+            &url,
+            &[&["acl", "--operator", "--prefix", "app:", "--user", "operator"], options].concat(),
+            0,
+        );
+        let line = line.replace("PASSWORD", "word");
+        assert_eq!(server.cli(&line.split_whitespace().collect::<Vec<_>>()), "OK", "{line}");
+    };
+    let run = |words: &[&str]| outcome(operator(&url, words).env("LEASEHOLD_KEY_PREFIX", "app:"));
+    allow(&[]);
+    let listed = run(&["list", "--json"]);
+    assert_eq!(listed.code(), 0, "{} {}", listed.out, listed.err);
+    assert!(listed.out.contains(JAVA));
+    assert_eq!(run(&["show", "job"]).code(), 0);
+    assert_eq!(run(&["clients"]).code(), 0);
+    let refused = run(&["release", "job", "--yes"]);
+    assert_eq!(refused.code(), 69, "{} {}", refused.out, refused.err);
+    assert_eq!(server.cli(&["EXISTS", "app:job"]), "1");
+    allow(&["--release"]);
+    let released = run(&["release", "job", "--yes"]);
+    assert_eq!(released.code(), 0, "{} {}", released.out, released.err);
+    assert_eq!(server.cli(&["EXISTS", "app:job"]), "0");
+}
+
+#[test]
+fn the_masters_of_a_cluster_are_all_looked_at() {
+    let cluster = Cluster::start(3, 0);
+    let names: Vec<_> = (0..12).map(|number| format!("job:{number}")).collect();
+    for name in &names {
+        java_hold(&cluster.nodes()[cluster.node_of_slot(cluster.slot_of_key(name))], name, JAVA);
+    }
+    let listing = json(&cluster.url(), &["list"], 0);
+    assert_eq!(listing["objects"].as_array().unwrap().len(), names.len(), "{listing}");
+    let nodes: std::collections::BTreeSet<_> =
+        names.iter().map(|name| object(&listing, name)["node"].as_str().unwrap()).collect();
+    assert_eq!(nodes.len(), 3);
+    done(&cluster.url(), &["release", "job:7", "--yes"], 0);
+    done(&cluster.url(), &["show", "job:7"], 1);
+}
+
+#[test]
+fn the_master_behind_sentinels_is_looked_at() {
+    let fleet = Sentinels::with(SentinelOptions::default());
+    java_hold(&fleet.nodes()[fleet.master()], "job", JAVA);
+    let listing = json(&fleet.url(), &["list"], 0);
+    assert_eq!(object(&listing, "job")["holders"][0]["owner"], JAVA);
+}
+
+#[test]
+fn shells_and_manuals_know_the_verbs() {
+    let run = |words: &[&str]| outcome(leasehold().args(words));
+    for shell in ["bash", "zsh", "fish"] {
+        let completed = run(&["completions", shell]).out;
+        assert!(completed.contains("release") && !completed.contains("__exec"), "{shell}");
+    }
+    assert!(run(&["man"]).out.contains(".TH leasehold"));
+    assert!(run(&["man", "list"]).out.contains("leasehold-list"));
+    assert_eq!(run(&["man", "nonsense"]).code(), 64);
+}

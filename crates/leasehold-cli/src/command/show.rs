@@ -122,7 +122,7 @@ fn of_holder(text: &mut String, holder: &Holder) {
 fn of_waits(text: &mut String, waits: &Waits) {
     if !waits.is_any() {
         let unknown = waits.clients.is_none();
-        line(text, "waiting", if unknown { "unknown: the server does not count listeners" } else { "no" });
+        line(text, "waiting", if unknown { "unknown: the server does not count listeners" } else { "none" });
         return;
     }
     let mut parts = Vec::new();

@@ -120,8 +120,10 @@ fn changes(before: Option<&Object>, object: &Object) -> Vec<String> {
         _ => {}
     }
     let waits = before.map_or(0, |object| object.waiting.most());
-    if waits != object.waiting.most() {
-        changes.push(format!("waiters: {waits} to {}", object.waiting.most()));
+    match (before, object.waiting.most()) {
+        (_, now) if now == waits => {}
+        (None, now) => changes.push(format!("waiters: {now}")),
+        (Some(_), now) => changes.push(format!("waiters: {waits} to {now}")),
     }
     let number = |object: &Object| object.permits.map(|permits| permits.available).or(object.count);
     if before.is_some() && before.and_then(number) != number(object) {

@@ -117,6 +117,8 @@ pub(crate) struct Rights {
     pub(crate) user: String,
     /// Rules in the notation of `ACL SETUSER`.
     pub(crate) missing: Vec<String>,
+    /// Those among them without which locks work as they should.
+    pub(crate) optional: Vec<String>,
 }
 
 /// The servers behind an address.

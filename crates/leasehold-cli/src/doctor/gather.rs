@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold::{Client, CredentialsFile};
-use leasehold_proto::recipe::grants::{Names, Place, Primitive, rules, rules_of_confirmed};
+use leasehold_proto::recipe::grants::{Names, Place, Primitive, rules, rules_of_confirmed, rules_of_locks};
 use leasehold_store::redis::wire::Answer;
 use leasehold_store::redis::{Address, ConnectOptions, Peer, SentinelTls, ServerUrl, Tls, query};
 
@@ -95,6 +95,12 @@ impl Target {
     fn rules(&self, place: Place) -> String {
         let rules = rules(place, std::slice::from_ref(&self.names), &self.primitives);
         format!("{rules} {}", self.confirmed).trim_end().to_owned()
+    }
+
+    /// Returns the rules among them without which locks do not work as they should.
+    fn needed_rules(&self, place: Place) -> String {
+        let rules = rules_of_locks(place, std::slice::from_ref(&self.names), &self.primitives);
+        format!("{rules} {}", self.confirmed)
     }
 
     /// Finds the servers and asks all of them.

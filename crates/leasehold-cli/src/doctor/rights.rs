@@ -70,8 +70,11 @@ pub(crate) fn commands<'a>(user: &'a str, questions: &'a [Question]) -> Vec<Vec<
     commands.map(dry).collect()
 }
 
-/// Reads the answers to [`commands`].
-pub(crate) fn read(user: &str, questions: &[Question], answers: Vec<Answer>) -> Known<Rights> {
+/// The beginning of rules of locks without which every promise still holds.
+const OPTIONAL: &str = "+pubsub|";
+
+/// Reads the answers to [`commands`]. `needed` are the rules without which a lock does not work as it should.
+pub(crate) fn read(user: &str, questions: &[Question], needed: &str, answers: Vec<Answer>) -> Known<Rights> {
     let mut answers = answers.into_iter();
     let mut missing = Vec::new();
     for question in questions {
@@ -88,7 +91,10 @@ pub(crate) fn read(user: &str, questions: &[Question], answers: Vec<Answer>) -> 
             (false, false) => return Known::Missing,
         }
     }
-    Known::Answered(Rights { user: user.to_owned(), missing })
+    let is_needed = |rule: &str| needed.split_whitespace().any(|needed| needed == rule);
+    let is_optional = |rule: &&String| rule.starts_with(OPTIONAL) || !is_needed(rule);
+    let optional = missing.iter().filter(is_optional).cloned().collect();
+    Known::Answered(Rights { user: user.to_owned(), missing, optional })
 }
 
 #[cfg(test)]
@@ -108,15 +114,17 @@ mod tests {
         assert_eq!(asked[0], ["acl", "dryrun", "me", "evalsha", "", "1", "app:doctor"]);
         assert_eq!(asked[2], ["acl", "dryrun", "me", "publish", "c:{app:doctor}", ""]);
         let refused = "User me has no permissions to access the 'app:doctor' key";
-        let rights = read("me", &questions, vec![text("OK"), text(refused), text("OK")]);
-        assert_eq!(rights.answered().unwrap().missing, ["~app:*"]);
+        let answers = || vec![text("OK"), text(refused), text("OK")];
+        let read = |needed| read("me", &questions, needed, answers()).answered().unwrap().clone();
+        assert_eq!((read("~app:*").missing, read("~app:*").optional.len()), (vec!["~app:*".to_owned()], 0));
+        assert_eq!(read("+evalsha").optional, ["~app:*"], "only operators miss it");
     }
 
     #[test]
     fn no_rights_to_ask_and_no_such_command_are_told_apart() {
         let questions = questions("+evalsha");
         let error = |text: &str| vec![Answer::Error(text.to_owned())];
-        assert_eq!(read("me", &questions, error("NOPERM no")), Known::Denied);
-        assert_eq!(read("me", &questions, error("ERR unknown subcommand")), Known::Missing);
+        assert_eq!(read("me", &questions, "", error("NOPERM no")), Known::Denied);
+        assert_eq!(read("me", &questions, "", error("ERR unknown subcommand")), Known::Missing);
     }
 }

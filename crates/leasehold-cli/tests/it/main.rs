@@ -23,5 +23,6 @@ mod lost;
 mod operators;
 mod page;
 mod pty;
+mod schema;
 mod signals;
 mod terminal;

@@ -10,6 +10,7 @@ use leasehold_testkit::wait::eventually;
 use serde_json::Value;
 
 use crate::fixture::{LIMIT, Outcome, Running, leasehold, outcome};
+use crate::schema::Schema;
 
 /// The owner of a hold that a Java client has.
 const JAVA: &str = "7f2a9c1e-0000-4000-8000-000000000001:57";
@@ -31,7 +32,11 @@ fn done(url: &str, words: &[&str], code: i32) -> String {
 #[track_caller]
 fn json(url: &str, words: &[&str], code: i32) -> Value {
     let out = done(url, &[words, &["--json"]].concat(), code);
-    serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
+    let value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"));
+    if words[0] != "release" {
+        Schema::of_listings().check(&value);
+    }
+    value
 }
 
 /// Returns the object of this name in a listing.

@@ -190,10 +190,10 @@ static OPERATOR: Primitive = Primitive {
         Form::Helper("leasehold_sc_queue"),
         Form::Helper("leasehold_sc_seen"),
         Form::Helper(latch::NOTE),
-        Form::Helper(operate::CLIENTS),
+        Form::Behind(operate::CLIENTS),
         Form::AnyBehind(operate::ANSWERS),
     ],
-    channels: &[Form::Helper(operate::CLIENTS)],
+    channels: &[Form::Behind(operate::CLIENTS)],
 };
 
 /// What an operator needs to release holds, besides [`OPERATOR`].
@@ -298,6 +298,13 @@ impl Names {
 pub fn rules(place: Place, names: &[Names], primitives: &[&Primitive]) -> String {
     let primitives: Vec<_> = primitives.iter().copied().chain([&VISIBLE]).collect();
     rules_of(place, names, &primitives, &[])
+}
+
+/// Returns the part of [`rules`] without which a promise of a lock does not hold. The other part is for operators, who see
+/// the clients by it.
+#[must_use]
+pub fn rules_of_locks(place: Place, names: &[Names], primitives: &[&Primitive]) -> String {
+    rules_of(place, names, primitives, &[])
 }
 
 /// Returns the rules for an operator, who sees all objects, and who may release holds too.

@@ -51,7 +51,7 @@ pub(super) fn healthy() -> Facts {
         clock: Known::Answered(Clock { ahead_ms: 2, error_ms: 1 }),
         script: Some(Ok(())),
         behind: Some(Behind::One),
-        rights: Known::Answered(Rights { user: "default".into(), missing: Vec::new() }),
+        rights: Known::Answered(Rights { user: "default".into(), missing: Vec::new(), optional: Vec::new() }),
         acl_line: "ACL SETUSER leasehold reset".into(),
         latency: Some(Ok(Latency { acquire: percentiles, release: percentiles, rounds: 50 })),
     }

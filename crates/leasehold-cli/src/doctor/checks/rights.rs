@@ -8,17 +8,14 @@ const RIGHTS: Check = Check {
     why: "a script that lacks a right fails half-way through, or its waiters are not woken",
     assumption: None,
 };
-/// The beginning of the only rules without which every promise still holds.
-const OPTIONAL: &str = "+pubsub|";
-
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let finding = match &facts.rights {
-        Known::Answered(Rights { user, missing }) if missing.is_empty() => {
+        Known::Answered(Rights { user, missing, .. }) if missing.is_empty() => {
             RIGHTS.pass(format!("the user {user} lacks no right"))
         }
-        Known::Answered(Rights { user, missing }) => {
+        Known::Answered(Rights { user, missing, optional }) => {
             let found = format!("the user {user} lacks {}", missing.join(" "));
-            if missing.iter().all(|rule| rule.starts_with(OPTIONAL)) {
+            if missing == optional {
                 RIGHTS.warn(found, facts.acl_line.clone())
             } else {
                 RIGHTS.fail(found, facts.acl_line.clone())
@@ -38,8 +35,9 @@ mod tests {
     #[test]
     fn missing_rights_are_named_with_the_line_that_gives_them() {
         let lacking = |missing: &[&str]| {
-            let missing = missing.iter().map(|rule| (*rule).to_owned()).collect();
-            let rights = Known::Answered(Rights { user: "me".into(), missing });
+            let missing: Vec<_> = missing.iter().map(|rule| (*rule).to_owned()).collect();
+            let optional = missing.iter().filter(|rule| rule.starts_with('+')).cloned().collect();
+            let rights = Known::Answered(Rights { user: "me".into(), missing, optional });
             check(&Facts { rights, ..healthy() }).remove(0)
         };
         assert_eq!(lacking(&[]).verdict, Verdict::Pass);

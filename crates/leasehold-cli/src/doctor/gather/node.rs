@@ -167,10 +167,11 @@ impl Target {
             Known::Missing => return Known::Missing,
         };
         let questions = rights::questions(&self.rules(place));
+        let needed = self.needed_rules(place);
         let commands = rights::commands(&user, &questions);
         let commands: Vec<&[&str]> = commands.iter().map(Vec::as_slice).collect();
         match self.ask(address, &commands).await {
-            Ok(answers) => rights::read(&user, &questions, answers),
+            Ok(answers) => rights::read(&user, &questions, &needed, answers),
             Err(_) => Known::Missing,
         }
     }

@@ -279,6 +279,8 @@ pub struct HoldInfo {
     pub since: Moment,
     /// The validity that is left, zero if the hold is lost.
     pub remaining: Duration,
+    /// The lease that renewals set.
+    pub lease: Lease,
     /// True if the watchdog renews it.
     pub is_renewed: bool,
     /// The fencing token, if there is one.

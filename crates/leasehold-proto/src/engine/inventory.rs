@@ -21,6 +21,7 @@ impl Engine {
             wire: self.cx.wire(number),
             since: guard.since(),
             remaining: server_hold.remaining(now),
+            lease: server_hold.lease(),
             is_renewed: server_hold.is_watched(),
             token: server_hold.tokens.present(),
         })

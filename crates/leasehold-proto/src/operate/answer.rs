@@ -35,6 +35,8 @@ pub struct Held {
     pub token: Option<u64>,
     /// What the program says about the hold.
     pub note: String,
+    /// The whole lease in milliseconds, or `None` for a hold without an end.
+    pub lease_ms: Option<u64>,
 }
 
 /// The waiting acquires of a client for one name, or one of them.
@@ -127,11 +129,11 @@ impl AnswerText {
     #[must_use]
     pub fn held(&mut self, row: &Held) -> bool {
         let Held { name, kind, owner, held_ms, is_renewed, .. } = row;
-        let (left, token) = (or_dash(row.left_ms), or_dash(row.token));
+        let (left, token, lease) = (or_dash(row.left_ms), or_dash(row.token), or_dash(row.lease_ms));
         let (renewed, note) = (u8::from(*is_renewed), cleaned(&row.note));
         self.row(
             name,
-            &format!("\nheld\t{name}\t{kind}\t{owner}\t{held_ms}\t{left}\t{renewed}\t{token}\t{note}"),
+            &format!("\nheld\t{name}\t{kind}\t{owner}\t{held_ms}\t{left}\t{renewed}\t{token}\t{note}\t{lease}"),
         )
     }
 
@@ -211,7 +213,7 @@ fn read_totals(fields: &[&str]) -> Option<Totals> {
 }
 
 fn read_held(fields: &[&str]) -> Option<Held> {
-    let [name, kind, owner, held_ms, left, renewed, token, note, ..] = fields else { return None };
+    let [name, kind, owner, held_ms, left, renewed, token, note, lease, ..] = fields else { return None };
     Some(Held {
         name: (*name).to_owned(),
         kind: (*kind).to_owned(),
@@ -221,6 +223,7 @@ fn read_held(fields: &[&str]) -> Option<Held> {
         is_renewed: *renewed == "1",
         token: read_or_dash(token)?,
         note: cleaned(note),
+        lease_ms: read_or_dash(lease)?,
     })
 }
 
@@ -256,6 +259,7 @@ mod tests {
             is_renewed: true,
             token: Some(9),
             note: "import of 2026-11-26".to_owned(),
+            lease_ms: Some(30_000),
         }
     }
 

@@ -95,6 +95,7 @@ impl State {
             is_renewed: hold.is_renewed,
             token: hold.token,
             note: self.notes.get(&id).map(ToString::to_string).unwrap_or_default(),
+            lease_ms: has_end.then(|| hold.lease.as_millis()),
         })
     }
 }

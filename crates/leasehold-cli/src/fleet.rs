@@ -5,6 +5,7 @@
 
 mod ask;
 mod build;
+mod chain;
 mod channels;
 mod describe;
 mod nodes;
@@ -75,6 +76,9 @@ impl Fleet {
         self.servers.ask_about(key.as_str(), &mut rows).await?;
         let mut objects = self.servers.describe_all(&rows, [key.as_str()]).await?;
         objects.retain(Object::is_there);
+        for object in &mut objects {
+            object.chain = chain::chain(&object.key, &self.servers.prefix, &rows);
+        }
         warnings::add(&mut objects, &rows);
         Ok(self.listing(rows, objects, 0))
     }

@@ -8,7 +8,7 @@ use crate::arguments::operator::Show;
 use crate::command::fleet;
 use crate::command::list::{holder_name, json, nothing, seen};
 use crate::duration::shown_ms;
-use crate::fleet::object::{Holder, Listing, Object, Process, Waits};
+use crate::fleet::object::{Holder, Listing, Object, Process, Step, Waits};
 use crate::report::write_to_stdout;
 use crate::table::{Style, clean};
 
@@ -73,6 +73,7 @@ pub(crate) fn text(listing: &Listing, object: &Object, style: Style) -> String {
     if !matches!(object.kind, Kind::Text | Kind::Counter) {
         of_waits(&mut text, &object.waiting);
     }
+    of_chain(&mut text, &object.chain);
     for warning in &object.warnings {
         let _ = writeln!(
             text,
@@ -153,6 +154,22 @@ fn of_waits(text: &mut String, waits: &Waits) {
     let more = waits.queued.saturating_sub(SHOWN as u64);
     if more > 0 {
         line(text, "", &format!("and {more} more in the queue"));
+    }
+}
+
+/// Says for what the holder waits itself.
+fn of_chain(text: &mut String, chain: &[Step]) {
+    let name =
+        |process: Option<&Process>, client: &str| process.map_or_else(|| client.to_owned(), Process::short);
+    for (place, step) in chain.iter().enumerate() {
+        let Step { client, process, waits_for, longest_ms, held_by, held_by_process } = step;
+        let holder =
+            held_by.as_ref().map(|holder| format!(", held by {}", name(held_by_process.as_ref(), holder)));
+        let waits = format!("waits for {waits_for:?} for {}", shown_ms(*longest_ms));
+        let who = name(process.as_ref(), client);
+        let indent = "  ".repeat(place);
+        let word = if place == 0 { "blocked" } else { "" };
+        line(text, word, &format!("{indent}{who} {waits}{}", holder.unwrap_or_default()));
     }
 }
 

@@ -168,6 +168,7 @@ mod tests {
             count: None,
             value: None,
             expires_ms: None,
+            chain: Vec::new(),
             warnings: Vec::new(),
         }
     }

@@ -61,6 +61,7 @@ pub(super) fn object(name: &Name, prefix: &str, node: String, found: &Found, row
             Some(Remaining::For(left)) => Some(millis(left)),
             _ => None,
         },
+        chain: Vec::new(),
         warnings: Vec::new(),
     }
 }

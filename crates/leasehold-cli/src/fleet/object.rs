@@ -95,7 +95,22 @@ pub(crate) struct Object {
     pub(crate) value: Option<String>,
     /// The time that the key has left, or `None` without an expiry.
     pub(crate) expires_ms: Option<u64>,
+    /// What the holder waits for itself, and so on. Only `show` looks for it.
+    pub(crate) chain: Vec<Step>,
     pub(crate) warnings: Vec<Warning>,
+}
+
+/// A holder that waits itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Step {
+    pub(crate) client: String,
+    pub(crate) process: Option<Process>,
+    /// The name, without the key prefix.
+    pub(crate) waits_for: String,
+    pub(crate) longest_ms: u64,
+    /// The client that holds it.
+    pub(crate) held_by: Option<String>,
+    pub(crate) held_by_process: Option<Process>,
 }
 
 /// A holder.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use leasehold_proto::operate::Kind;
 
-use super::build::client_of;
+use super::chain::holder;
 use super::object::{Object, Warning};
 use super::rows::Rows;
 use crate::duration::shown_ms;
@@ -153,10 +153,6 @@ fn medians(objects: &[Object]) -> BTreeMap<String, u64> {
 
 /// Returns pairs of names whose holders wait for each other, by key.
 fn cycles(rows: &Rows) -> BTreeMap<String, String> {
-    let holder = |key: &str| {
-        let row = rows.names.get(key)?;
-        row.held.first().and_then(|(client, held)| client_of(&held.owner).or(Some(*client)))
-    };
     let mut awaited: BTreeMap<_, Vec<&str>> = BTreeMap::new();
     for (key, row) in &rows.names {
         for (client, _) in &row.waiting {
@@ -165,9 +161,9 @@ fn cycles(rows: &Rows) -> BTreeMap<String, String> {
     }
     let mut found = BTreeMap::new();
     for key in rows.names.keys() {
-        let Some(here) = holder(key) else { continue };
+        let Some(here) = holder(key, rows) else { continue };
         for other in awaited.get(&here).into_iter().flatten() {
-            let Some(there) = holder(other).filter(|there| *there != here) else { continue };
+            let Some(there) = holder(other, rows).filter(|there| *there != here) else { continue };
             if awaited.get(&there).is_some_and(|keys| keys.contains(&key.as_str())) {
                 found.insert(key.clone(), (*other).to_owned());
             }

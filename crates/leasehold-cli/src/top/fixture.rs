@@ -20,6 +20,7 @@ pub(super) fn object(name: &str, owner: &str, waiting: u64) -> Object {
         count: None,
         value: None,
         expires_ms: None,
+        chain: Vec::new(),
         warnings: Vec::new(),
     }
 }

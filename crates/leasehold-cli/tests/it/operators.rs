@@ -10,6 +10,7 @@ use leasehold_testkit::wait::eventually;
 use serde_json::Value;
 
 use crate::fixture::{LIMIT, Outcome, Running, leasehold, outcome};
+use crate::pty::Session;
 use crate::schema::Schema;
 
 /// The owner of a hold that a Java client has.
@@ -357,6 +358,111 @@ fn a_closed_pipe_ends_a_watch_without_a_word() {
     });
     let output = process.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{output:?}");
+}
+
+#[tokio::test]
+async fn two_processes_that_wait_for_each_other_are_a_possible_cycle() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let (one, other) = (client(&url, |builder| builder).await, client(&url, |builder| builder).await);
+    let _a = one.lock("a").lease(LONG).lock().await.unwrap();
+    let _b = other.lock("b").lease(LONG).lock().await.unwrap();
+    let waits = [
+        tokio::spawn(async move { one.lock("b").lock().await }),
+        tokio::spawn(async move { other.lock("a").lock().await }),
+    ];
+    let seen = aside(move || {
+        eventually(LIMIT, "both wait", || {
+            let listing = json(&url, &["list", "--no-scan", "--match", "*"], 0);
+            let objects = listing["objects"].as_array().unwrap();
+            objects.iter().filter(|object| object["waiting"]["tasks"] == 1).count() == 2
+        });
+        let listing = json(&url, &["list", "--warnings"], 1);
+        assert_eq!(warnings(object(&listing, "a")), ["process-cycle"]);
+        (json(&url, &["show", "a"], 0), done(&url, &["show", "a"], 0))
+    });
+    let (listing, text) = seen.await;
+    let chain: Vec<_> = listing["objects"][0]["chain"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|step| step["waits_for"].clone())
+        .collect();
+    assert_eq!(chain, ["b", "a"]);
+    assert!(text.contains("waits for \"b\"") && text.contains("held by orders@"), "{text}");
+    waits.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+#[test]
+fn a_large_database_is_scanned_on_request_only() {
+    let server = RedisServer::start();
+    java_hold(&server, "java", JAVA);
+    let fill = "for at = 1, 200000 do redis.call('set', 'key:' .. at, '1') end";
+    let _ = server.cli(&["EVAL", fill, "0"]);
+    let listing = json(&server.url(), &["list"], 3);
+    assert_eq!(listing["objects"].as_array().unwrap().len(), 0);
+    assert_eq!(listing["sources"]["scan"]["done"], false);
+    assert!(done(&server.url(), &["list"], 3).contains("200001 keys are scanned only with --scan"));
+    let scanned = json(&server.url(), &["list", "--scan", "--pace", "50%"], 0);
+    assert_eq!(object(&scanned, "java")["kind"], "lock");
+}
+
+#[test]
+fn every_hold_of_many_clients_is_listed_with_all() {
+    let server = RedisServer::start();
+    for number in 0..300 {
+        java_hold(&server, &format!("job:{number:03}"), JAVA);
+    }
+    let few = json(&server.url(), &["list"], 0);
+    assert_eq!((few["objects"].as_array().unwrap().len(), &few["omitted"]), (50, &250.into()));
+    let all = json(&server.url(), &["list", "--all", "--sort", "name"], 0);
+    let names: Vec<_> =
+        all["objects"].as_array().unwrap().iter().map(|object| object["name"].as_str().unwrap()).collect();
+    assert!(names.len() == 300 && names.is_sorted());
+    let some = json(&server.url(), &["list", "--match", "job:00?"], 0);
+    assert_eq!(some["objects"].as_array().unwrap().len(), 10);
+    assert_eq!(
+        json(&server.url(), &["list", "--kind", "fair lock"], 0)["objects"].as_array().unwrap().len(),
+        0
+    );
+}
+
+#[test]
+fn a_release_on_a_terminal_asks_for_the_name() {
+    let server = RedisServer::start();
+    java_hold(&server, "job", JAVA);
+    let url = server.url();
+    let program = env!("CARGO_BIN_EXE_leasehold");
+    let session = |typed: &str| {
+        let script = format!("{program} release job; echo code=$?");
+        let mut session = Session::start(&["sh", "-c", &script], &[("LEASEHOLD_URL", &url)]);
+        session.until("type the name to go on (job): ");
+        session.press(typed);
+        let told = session.until("code=");
+        (told, session.until("\n"))
+    };
+    let (told, code) = session("jobs\n");
+    assert!(told.contains("declined") && code.starts_with('3'), "{told} {code}");
+    assert_eq!(server.cli(&["EXISTS", "job"]), "1");
+    let (told, code) = session("job\n");
+    assert!(told.contains("released") && code.starts_with('0'), "{told} {code}");
+    assert_eq!(server.cli(&["EXISTS", "job"]), "0");
+}
+
+#[test]
+fn a_listing_fits_sixty_columns() {
+    let server = RedisServer::start();
+    for name in ["a:name:that:is:much:longer:than:a:narrow:terminal:has:room:for", "short"] {
+        java_hold(&server, name, JAVA);
+    }
+    let script = format!("stty cols 60; {} list; echo done", env!("CARGO_BIN_EXE_leasehold"));
+    let mut session =
+        Session::start(&["sh", "-c", &script], &[("LEASEHOLD_URL", &server.url()), ("NO_COLOR", "1")]);
+    let screen = session.until("done");
+    let table: Vec<_> = screen.lines().take_while(|line| !line.trim().is_empty()).collect();
+    assert_eq!(table.len(), 3, "{screen}");
+    assert!(table.iter().all(|line| line.trim_end().chars().count() <= 60), "{screen}");
+    assert!(table[1].contains('…') && !screen.contains('\u{1b}'), "{screen}");
 }
 
 #[test]

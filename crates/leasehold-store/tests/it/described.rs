@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_proto::engine::Subject;
-use leasehold_proto::operate::{Content, Described, Kind, Mode, describe, read_described};
+use leasehold_proto::operate::{Content, Described, Kind, Mode, Release, describe, read_described};
 use leasehold_proto::recipe::expirable::{self, EXPIRABLE_SEMAPHORE};
 use leasehold_proto::recipe::fair::FAIR;
 use leasehold_proto::recipe::fenced::{self, Tokens};
@@ -180,4 +180,42 @@ async fn a_large_hash_is_described_without_reading_all_of_it() {
     let Content::Lock { fields, holds, .. } = &large.content else { panic!("{large:?}") };
     assert_eq!((*fields, large.left), (200_000, Some(Remaining::NoExpiry)));
     assert!((50..=100).contains(&holds.len()), "{}", holds.len());
+}
+
+#[tokio::test]
+async fn a_release_frees_the_hold_that_it_names_or_none_in_a_thousand_races() {
+    let server = RedisServer::start();
+    let store = Redis::connect(&server.url().parse().unwrap(), ConnectOptions::default()).await.unwrap();
+    let name = Name::new("raced").unwrap();
+    let subject = Subject::new(&name, &REENTRANT);
+    let (mut released, mut late) = (0, 0);
+    for number in 1..=1000 {
+        let args =
+            |number| CallArgs::new(&subject, owner(number), Lease::new(Duration::from_secs(30)).unwrap());
+        let (old, new) = (args(2 * number), args(2 * number + 1));
+        store.run((REENTRANT.acquire)(&old), LIMIT).await.unwrap();
+        let release = Release::new(&name, Kind::Lock, None, &old.owner.to_string()).unwrap();
+        let changes_hands = async {
+            store.run((REENTRANT.release)(&old.count(0)), LIMIT).await.unwrap();
+            store.run((REENTRANT.acquire)(&new), LIMIT).await.unwrap();
+        };
+        // The operator comes before, between and behind the two calls.
+        let by_operator = async {
+            for _ in 0..number % 4 {
+                tokio::task::yield_now().await;
+            }
+            store.run(release.call(), LIMIT).await.unwrap()
+        };
+        let (reply, ()) = tokio::join!(by_operator, changes_hands);
+        if release.read(&reply).unwrap() {
+            released += 1
+        } else {
+            late += 1
+        }
+        let after = described(&store, "raced").await;
+        assert_eq!(owners(&after), [(&*new.owner.to_string(), 1)], "the new hold is untouched");
+        store.run((REENTRANT.release)(&new.count(0)), LIMIT).await.unwrap();
+    }
+    println!("{released} released, {late} were too late");
+    assert!(released > 0, "some came in time");
 }

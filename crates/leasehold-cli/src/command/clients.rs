@@ -36,14 +36,18 @@ pub(crate) fn run(arguments: &Clients) -> u8 {
 
 fn text(listing: &Listing, style: Style) -> String {
     let clients = &listing.sources.clients;
-    let rows = clients.living.iter().chain(&clients.silent).map(row);
-    let table = table(&COLUMNS, &rows.collect::<Vec<_>>(), style);
+    let says = |rows: &'_ [ClientRow], says: &'static str| {
+        rows.iter().map(move |client| row(client, says)).collect::<Vec<_>>()
+    };
+    let rows =
+        [says(&clients.living, ""), says(&clients.silent, "silent"), says(&clients.ended, "ended")].concat();
+    let table = table(&COLUMNS, &rows, style);
     format!("{table}\n{} of {} clients answered\n", clients.answered, clients.asked)
 }
 
-fn row(client: &ClientRow) -> Vec<String> {
-    let number =
-        |number: Option<u64>| number.map_or_else(|| "silent".to_owned(), |number| number.to_string());
+/// Returns the cells of a client, with a word in place of the numbers that it does not tell.
+fn row(client: &ClientRow, says: &str) -> Vec<String> {
+    let number = |number: Option<u64>| number.map_or_else(|| says.to_owned(), |number| number.to_string());
     vec![
         client.process.short(),
         client.client.clone(),

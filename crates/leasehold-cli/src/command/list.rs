@@ -119,12 +119,13 @@ pub(crate) fn holder_name(holder: &Holder) -> String {
 pub(crate) fn seen(listing: &Listing) -> String {
     let clients = &listing.sources.clients;
     let mut parts = vec![format!("{} of {} clients answered", clients.answered, clients.asked)];
-    let silent: Vec<_> = clients.silent.iter().map(|client| client.process.short()).collect();
-    if !silent.is_empty() {
-        let more = silent.len().saturating_sub(5);
+    for (what, rows) in [("silent", &clients.silent), ("ended without a word", &clients.ended)] {
+        let names: Vec<_> = rows.iter().take(5).map(|client| client.process.short()).collect();
+        let more = rows.len().saturating_sub(5);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        parts
-            .push(format!("silent: {}{more}", silent.iter().take(5).cloned().collect::<Vec<_>>().join(", ")));
+        if !names.is_empty() {
+            parts.push(format!("{what}: {}{more}", names.join(", ")));
+        }
     }
     if listing.sources.channels.is_none() {
         parts.push("a server does not list its channels: waiters of Redisson may be missing".to_owned());

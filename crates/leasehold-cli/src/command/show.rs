@@ -8,10 +8,12 @@ use crate::arguments::operator::Show;
 use crate::command::fleet;
 use crate::command::list::{holder_name, json, nothing, seen};
 use crate::duration::shown_ms;
-use crate::fleet::object::{Holder, Listing, Object, Process, Step, Waits};
+use crate::fleet::object::{ClientRow, Holder, Listing, Object, Process, Step, Waits};
 use crate::report::write_to_stdout;
 use crate::table::{Style, clean};
 
+/// The registration of a card, in milliseconds.
+const CARD_MS: u64 = 3_600_000;
 /// The holders, waiters and places that are shown.
 const SHOWN: usize = 20;
 
@@ -183,23 +185,28 @@ fn counted(count: u64, noun: &str) -> String {
 pub(crate) fn advice(listing: &Listing, object: &Object) -> Vec<String> {
     let mut advice = Vec::new();
     let Some(holder) = object.holders.first() else { return advice };
-    let is_silent = |client: &str| listing.sources.clients.silent.iter().any(|row| row.client == client);
+    let clients = &listing.sources.clients;
+    let of = |rows: &[ClientRow], client: &str| {
+        rows.iter().find(|row| row.client == client).map(|row| row.card_left_ms.unwrap_or(0))
+    };
     let left = holder.lease_ms.map(|left| format!("{} of lease left", shown_ms(left)));
     let left = left.unwrap_or_else(|| "no end of its own".to_owned());
     let client = holder.client.as_deref().unwrap_or_default();
-    let lives = holder.process.is_some() && !is_silent(client);
-    advice.push(match (lives, holder.process.is_some(), holder.renewed) {
-        (true, _, Some(true)) => format!("its process answers and renews it, {left}: ask its owners first"),
-        (true, _, _) => format!("its process answers and does not renew it, {left}"),
-        (_, true, _) => {
-            let card = listing.sources.clients.silent.iter().find(|row| row.client == client);
-            let card = card
-                .and_then(|row| row.card_left_ms)
-                .map(|left| shown_ms(3_600_000_u64.saturating_sub(left)));
-            let card = card.map(|ago| format!(", card of {ago} ago")).unwrap_or_default();
-            format!("no answer{card}, {left}: safe if that process is dead")
+    let (silent, ended) = (of(&clients.silent, client), of(&clients.ended, client));
+    let card = |left: u64| format!("card of {} ago", shown_ms(CARD_MS.saturating_sub(left)));
+    advice.push(match (silent, ended, holder.renewed) {
+        (Some(card_left), ..) => {
+            format!("no answer, {}, {left}: safe if that process is dead", card(card_left))
         }
-        _ => format!("its process is not known, {left}"),
+        (_, Some(card_left), _) => {
+            format!(
+                "its client does not listen any more, {}, {left}: safe if that process is dead",
+                card(card_left)
+            )
+        }
+        _ if holder.process.is_none() => format!("its process is not known, {left}"),
+        (.., Some(true)) => format!("its process answers and renews it, {left}: ask its owners first"),
+        _ => format!("its process answers and does not renew it, {left}"),
     });
     if object.kind == Kind::Fenced {
         advice.push(

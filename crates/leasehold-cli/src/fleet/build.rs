@@ -151,6 +151,7 @@ fn fill(holder: &mut Holder, client: Option<ClientId>, held: Option<&Held>, rows
     holder.age_ms = Some(held.held_ms);
     holder.age_is = Some(AgeIs::Exact);
     holder.renewed = Some(held.is_renewed);
+    holder.whole_lease_ms = held.lease_ms;
     holder.token = held.token.or(holder.token);
     holder.note = Some(held.note.clone()).filter(|note| !note.is_empty());
 }

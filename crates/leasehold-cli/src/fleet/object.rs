@@ -43,8 +43,10 @@ pub(crate) struct Sources {
 pub(crate) struct Clients {
     pub(crate) asked: usize,
     pub(crate) answered: usize,
-    /// The clients that have not answered: they have ended without a word, or stand still.
+    /// The clients that have not answered. Some of them may have ended, if others listen and stand still.
     pub(crate) silent: Vec<ClientRow>,
+    /// The clients that no longer listen: their processes ended without a word, or have lost the server.
+    pub(crate) ended: Vec<ClientRow>,
     /// The clients that have answered.
     pub(crate) living: Vec<ClientRow>,
 }
@@ -129,6 +131,9 @@ pub(crate) struct Holder {
     pub(crate) age_is: Option<AgeIs>,
     /// The time that the hold has left on the server unless it is renewed, or `None` without an end.
     pub(crate) lease_ms: Option<u64>,
+    /// The lease that the client renews, if it says so.
+    #[serde(skip)]
+    pub(crate) whole_lease_ms: Option<u64>,
     /// True if the client renews the hold, or `None` if its client does not say.
     pub(crate) renewed: Option<bool>,
     pub(crate) token: Option<u64>,

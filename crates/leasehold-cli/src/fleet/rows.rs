@@ -201,9 +201,12 @@ impl Rows {
             };
             if known.has_answered { living.push(row) } else { silent.push(row) }
         }
+        // All that listen have answered, so the others do not listen any more.
+        let have_ended = self.listening.is_some_and(|listening| listening <= living.len());
+        let ended = if have_ended { std::mem::take(&mut silent) } else { Vec::new() };
         let asked = self.listening.unwrap_or(0).max(living.len() + silent.len());
         Sources {
-            clients: Clients { asked, answered: living.len(), silent, living },
+            clients: Clients { asked, answered: living.len(), silent, ended, living },
             channels: self.channels,
             scan: self.scan,
         }

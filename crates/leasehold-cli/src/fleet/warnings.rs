@@ -18,8 +18,6 @@ const LONG: u64 = 10;
 const MINUTE_MS: u64 = 60_000;
 /// The part of a lease below which a renewal is late, as a divisor. The watchdog renews after a third of the lease.
 const LATE: u64 = 3;
-/// The default lease, of which most renewed holds have some part left.
-const DEFAULT_LEASE_MS: u64 = 30_000;
 
 /// The names of all warnings.
 const NAMES: [&str; 10] = [
@@ -92,9 +90,8 @@ fn of_holders(object: &Object, rows: &Rows, warnings: &mut Vec<Warning>) {
         }
     }
     let is_late = |holder: &&super::object::Holder| {
-        holder.renewed == Some(true)
-            && holder.age_ms.is_some_and(|age| age > DEFAULT_LEASE_MS)
-            && holder.lease_ms.is_some_and(|left| left < DEFAULT_LEASE_MS / LATE)
+        let left = holder.lease_ms.zip(holder.whole_lease_ms);
+        holder.renewed == Some(true) && left.is_some_and(|(left, whole)| left < whole / LATE)
     };
     if let Some(holder) = object.holders.iter().find(is_late) {
         let left = shown_ms(holder.lease_ms.unwrap_or(0));

@@ -180,7 +180,8 @@ fn draw_clients(frame: &mut Frame<'_>, state: &State, area: Rect) {
         Row::new([process, number(client.holds), number(client.waits), says.to_owned()])
     };
     let silent = clients.silent.iter().map(|client| row(client, "silent").yellow());
-    let rows = silent.chain(clients.living.iter().map(|client| row(client, "answers")));
+    let ended = clients.ended.iter().map(|client| row(client, "ended"));
+    let rows = silent.chain(ended).chain(clients.living.iter().map(|client| row(client, "answers")));
     let widths = [Constraint::Fill(1), Constraint::Length(8), Constraint::Length(8), Constraint::Length(8)];
     let head = Row::new(["CLIENT", "HOLDS", "WAITS", "STATE"]).bold().underlined();
     frame.render_widget(Table::new(rows, widths).header(head), area);

@@ -133,7 +133,9 @@ impl AnswerText {
         let (renewed, note) = (u8::from(*is_renewed), cleaned(&row.note));
         self.row(
             name,
-            &format!("\nheld\t{name}\t{kind}\t{owner}\t{held_ms}\t{left}\t{renewed}\t{token}\t{note}\t{lease}"),
+            &format!(
+                "\nheld\t{name}\t{kind}\t{owner}\t{held_ms}\t{left}\t{renewed}\t{token}\t{note}\t{lease}"
+            ),
         )
     }
 

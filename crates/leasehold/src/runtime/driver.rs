@@ -112,7 +112,6 @@ async fn run<S: Store, A: Alarm>(shared: Arc<Shared>, store: S, mut alarm: A, ti
         }
     }
     if let Some(leave) = shared.leave_call() {
-        // A card that stays names a client that does not answer, until its registration ends.
         drop(store.run(leave, timeout.min(LEAVING)).await);
     }
 }
@@ -159,11 +158,7 @@ fn reply(shared: &Shared, operators: &mut Operators, caller: Caller, result: Res
         Caller::Engine(id) => {
             shared.step_awake(Event::Replied(id, result));
         }
-        Caller::Operators(purpose) => {
-            if operators.visible.ended(shared.now(), purpose, result) {
-                shared.note_registered();
-            }
-        }
+        Caller::Operators(purpose) => operators.visible.ended(shared.now(), purpose, result),
         // The recipient may have dropped its future. Its waker is foreign code, whose panic must not end the client.
         Caller::Query(reply_to) => drop(catch_unwind(AssertUnwindSafe(|| reply_to.send(result)))),
     }

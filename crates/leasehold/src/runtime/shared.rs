@@ -25,7 +25,7 @@ mod queries;
 mod report;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
@@ -83,8 +83,8 @@ pub(crate) struct Shared {
     observers: Option<Arc<Observers>>,
     /// Who the client says that it is, if operators may see it.
     identity: Option<Arc<Identity>>,
-    /// True while its card is on the server.
-    is_registered: AtomicBool,
+    /// Whether its card is on the server.
+    registration: AtomicU8,
 }
 
 /// The most actions for which the buffer keeps its memory.
@@ -170,7 +170,7 @@ impl Shared {
             permits_set: Mutex::new(BTreeMap::new()),
             observers: None,
             identity: None,
-            is_registered: AtomicBool::new(false),
+            registration: AtomicU8::new(0),
         }
     }
 

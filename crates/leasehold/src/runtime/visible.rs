@@ -152,6 +152,10 @@ impl Visible {
         let Some(identity) = self.identity.clone() else { return Vec::new() };
         let mut calls = Vec::new();
         if self.register_at <= now && !self.is_registering {
+            if !shared.begin_registration() {
+                self.end();
+                return Vec::new();
+            }
             self.is_registering = true;
             let register = operate::register(&identity.audience, &identity.card, REGISTERED);
             calls.push((Purpose::Register, register));
@@ -184,43 +188,36 @@ impl Visible {
         self.work = client.map(|client| (asked.request, Work::new(client, asked.question)));
     }
 
-    /// Takes the outcome of a call. Returns true if the client is registered.
-    pub(super) fn ended(
-        &mut self,
-        now: Moment,
-        purpose: Purpose,
-        outcome: Result<Reply, StoreError>,
-    ) -> bool {
+    /// Takes the outcome of a call.
+    pub(super) fn ended(&mut self, now: Moment, purpose: Purpose, outcome: Result<Reply, StoreError>) {
         match purpose {
             Purpose::Register => self.registered(now, outcome),
             Purpose::Answer { request, text, is_last: false } if outcome == Ok(Reply::Int(0)) => {
                 self.again = Some((now + FULL, request, text));
-                false
             }
-            Purpose::Answer { .. } => false,
+            Purpose::Answer { .. } => {}
         }
     }
 
-    fn registered(&mut self, now: Moment, outcome: Result<Reply, StoreError>) -> bool {
+    fn registered(&mut self, now: Moment, outcome: Result<Reply, StoreError>) {
         self.is_registering = false;
-        let allowed = outcome.map(|reply| operate::read_registered(&reply));
-        match allowed {
+        match outcome.map(|reply| operate::read_registered(&reply)) {
             Ok(Some(true)) => {
                 (self.phase, self.register_at) = (Phase::Listening, now + REGISTER_EVERY);
                 self.retry = RETRY[0];
-                true
             }
             Err(error) if error.kind != StoreErrorKind::PermissionDenied => {
                 self.register_at = now + self.retry;
                 self.retry = (self.retry * 2).min(RETRY[1]);
-                false
             }
             // The locks work without it. The doctor reports missing rights.
-            Ok(_) | Err(_) => {
-                (self.phase, self.register_at) = (Phase::Off, Moment::NEVER);
-                false
-            }
+            Ok(_) | Err(_) => self.end(),
         }
+    }
+
+    /// Registers no more.
+    fn end(&mut self) {
+        (self.phase, self.register_at) = (Phase::Off, Moment::NEVER);
     }
 }
 

@@ -161,8 +161,8 @@ function renderLocks() {
 
 function renderClients() {
   const body = document.createDocumentFragment();
-  const { silent = [], living = [] } = sources.clients ?? {};
-  const clients = [...silent, ...living];
+  const { silent = [], ended = [], living = [] } = sources.clients ?? {};
+  const clients = [...silent, ...ended, ...living];
   for (const client of clients) {
     const row = element("tr", null, { tabindex: "-1", "data-key": client.client });
     const { name, host, pid, labels } = client.process;
@@ -174,7 +174,7 @@ function renderClients() {
       cell("Version", version ?? ""),
       cell("Holds", client.holds === null ? "" : String(client.holds), "number"),
       cell("Waits", client.waits === null ? "" : String(client.waits), "number"),
-      cell("State", silent.includes(client) ? "silent" : "answers"),
+      cell("State", silent.includes(client) ? "silent" : ended.includes(client) ? "ended" : "answers"),
     );
     body.append(row);
   }

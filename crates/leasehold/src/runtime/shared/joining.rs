@@ -12,6 +12,10 @@ use leasehold_proto::{Call, Holding, Verb};
 use super::{Command, Shared, State};
 use crate::runtime::identity::Identity;
 
+/// The stages of a registration, in their order. The first is 0.
+const REGISTERED: u8 = 1;
+const LEFT: u8 = 2;
+
 /// The fixed lease from which on a hold is worth a look.
 const LONG: Duration = Duration::from_secs(10);
 
@@ -26,23 +30,23 @@ impl Shared {
         self.identity.as_ref()
     }
 
-    /// Notes that the client's card is on the server.
-    pub(in crate::runtime) fn note_registered(&self) {
-        self.is_registered.store(true, Ordering::Relaxed);
+    /// Begins to register, unless the client leaves. The card counts as registered from then on, because the call may be
+    /// applied whatever its outcome.
+    pub(in crate::runtime) fn begin_registration(&self) -> bool {
+        self.registration.fetch_max(REGISTERED, Ordering::Relaxed) < LEFT
     }
 
-    /// Returns the call that removes the client's card, if the card is on the server.
+    /// Returns the call that removes the client's card, once, if the card may be on the server. The client registers no more.
     pub(in crate::runtime) fn leave_call(&self) -> Option<Call> {
-        let identity = self.identity.as_ref().filter(|_| self.is_registered.load(Ordering::Relaxed))?;
-        Some(identity.leave())
+        let identity = self.identity.as_ref()?;
+        (self.registration.swap(LEFT, Ordering::Relaxed) == REGISTERED).then(|| identity.leave())
     }
 
     /// Removes the client's card.
     pub(crate) async fn leave_operators(&self) {
         let Some(call) = self.leave_call() else { return };
-        if self.query(call, |_| Some(())).await.is_ok() {
-            self.is_registered.store(false, Ordering::Relaxed);
-        }
+        // A card that stays names a client that does not listen, until its registration ends.
+        let _ = self.query(call, |_| Some(())).await;
     }
 }
 

@@ -34,7 +34,7 @@ fn listening() -> Visible {
     visible.join(at(SECOND));
     let calls = visible.turn(at(SECOND), &shared());
     assert!(matches!(calls.as_slice(), [(Purpose::Register, _)]), "{calls:?}");
-    assert!(visible.ended(at(SECOND), Purpose::Register, Ok(Reply::Int(1))));
+    visible.ended(at(SECOND), Purpose::Register, Ok(Reply::Int(1)));
     visible
 }
 
@@ -90,7 +90,7 @@ fn a_registration_is_repeated_in_time_and_after_a_reconnect() {
 fn a_failed_registration_is_tried_again_and_a_missing_right_ends_it() {
     let mut visible = listening();
     let pauses = (0..9).map(|_| {
-        assert!(!visible.ended(at(SECOND), Purpose::Register, error(StoreErrorKind::Timeout)));
+        visible.ended(at(SECOND), Purpose::Register, error(StoreErrorKind::Timeout));
         visible.next().since(at(SECOND)).as_secs()
     });
     assert_eq!(pauses.collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 60, 60, 60]);
@@ -98,11 +98,31 @@ fn a_failed_registration_is_tried_again_and_a_missing_right_ends_it() {
         let mut visible = unseen();
         visible.join(at(SECOND));
         assert_eq!(visible.turn(at(SECOND), &shared()).len(), 1);
-        assert!(!visible.ended(at(SECOND), Purpose::Register, outcome));
+        visible.ended(at(SECOND), Purpose::Register, outcome);
         assert_eq!((visible.next(), visible.channel()), (Moment::NEVER, None));
         visible.join(at(SECOND));
         assert!(visible.turn(at(SECOND), &shared()).is_empty());
     }
+}
+
+#[test]
+fn a_client_that_leaves_removes_its_card_once_and_registers_no_more() {
+    let (shared, mut visible) = (shared(), unseen());
+    let card = Card::new(client(), "orders", ("host", 1), ("orders", "leasehold"));
+    let shared = shared.seen_as(Some(Identity { card, audience: Audience::new("app:", 0) }));
+    assert!(shared.leave_call().is_none() && !shared.begin_registration(), "it was never there");
+    visible.join(at(SECOND));
+    assert!(visible.turn(at(SECOND), &shared).is_empty());
+
+    let card = Card::new(client(), "orders", ("host", 1), ("orders", "leasehold"));
+    let shared = self::shared().seen_as(Some(Identity { card, audience: Audience::new("app:", 0) }));
+    let mut visible = unseen();
+    visible.join(at(SECOND));
+    assert_eq!(visible.turn(at(SECOND), &shared).len(), 1);
+    assert!(shared.leave_call().is_some(), "the call may be applied, though its reply is still to come");
+    visible.ended(at(SECOND), Purpose::Register, Ok(Reply::Int(1)));
+    visible.heard(at(2 * SECOND), Heard::Listening(Channel::new("c")));
+    assert!(visible.turn(at(2 * SECOND), &shared).is_empty() && shared.leave_call().is_none());
 }
 
 #[test]

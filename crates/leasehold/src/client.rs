@@ -352,8 +352,9 @@ impl Client {
     /// # }
     /// ```
     pub async fn close(&self) -> CloseReport {
+        // A closed client sends no query, so the card goes first.
         let left = self.handle.leave_operators();
-        let (closed, ()) = join(Ticket::new(&self.handle, Event::Close), left).await;
+        let ((), closed) = join(left, Ticket::new(&self.handle, Event::Close)).await;
         match closed {
             Ok(Outcome::Closed(report)) => report,
             Err(Forked) => CloseReport::default(),

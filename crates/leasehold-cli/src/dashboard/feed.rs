@@ -56,9 +56,13 @@ impl Feed {
         (self.at_ms, self.sources, self.problem) = (at_ms, listing.sources, None);
         let mut objects = BTreeMap::new();
         let mut changed = Vec::new();
-        for object in listing.objects {
+        for mut object in listing.objects {
             let key = object.key.clone();
-            match self.objects.remove(&key) {
+            let old = self.objects.remove(&key);
+            if let Some(old) = &old {
+                note_renewals((old.0, &old.1), (at_ms, &mut object));
+            }
+            match old {
                 // The old object stays with its time, so that small steps do not add up unnoticed.
                 Some(old) if is_same((old.0, &old.1), (at_ms, &object)) => drop(objects.insert(key, old)),
                 _ => {
@@ -102,6 +106,22 @@ impl Feed {
 /// Returns a message as an event of the stream.
 pub(super) fn event(message: &str) -> Bytes {
     Bytes::from(format!("data: {message}\n\n"))
+}
+
+/// Notes that a hold is renewed whose lease has grown, or that was seen to be renewed before. Clients say so only for their
+/// longest holds, and Redisson never does.
+fn note_renewals((then, old): (i64, &Object), (now, new): (i64, &mut Object)) {
+    let passed = u64::try_from(now - then).unwrap_or(0);
+    for holder in new.holders.iter_mut().filter(|holder| holder.renewed.is_none()) {
+        let Some(before) = old.holders.iter().find(|before| before.owner == holder.owner) else { continue };
+        let has_grown = before
+            .lease_ms
+            .zip(holder.lease_ms)
+            .is_some_and(|(before, now)| now > before.saturating_sub(passed) + JITTER);
+        if before.renewed == Some(true) || has_grown {
+            holder.renewed = Some(true);
+        }
+    }
 }
 
 /// Returns true if the second object is the first one, grown older.
@@ -203,6 +223,24 @@ mod tests {
         let gone = feed.update(listing(18_000, vec![lock("b", "y", 8_100)]));
         assert_eq!(told(&gone), (vec![], vec!["a".to_owned()]));
         assert_eq!(told(&feed.whole()).0, ["b"]);
+    }
+
+    #[test]
+    fn a_lease_that_grows_is_told_once_as_a_renewed_one() {
+        let mut feed = Feed::new("server".to_owned(), false);
+        let of_java = |lease_ms: u64| {
+            let mut object = lock("a", "java", 0);
+            object.holders[0] =
+                Holder { age_ms: None, renewed: None, lease_ms: Some(lease_ms), ..object.holders[0].clone() };
+            object
+        };
+        assert_eq!(told(&feed.update(listing(0, vec![of_java(30_000)]))).0, ["a"]);
+        assert_eq!(told(&feed.update(listing(10_000, vec![of_java(20_000)]))).0, [""; 0]);
+        let grown = feed.update(listing(12_000, vec![of_java(30_000)]));
+        assert!(grown.contains(r#""renewed":true"#), "{grown}");
+        for (at, lease) in [(22_000, 20_000), (24_000, 30_000), (34_000, 20_000)] {
+            assert_eq!(told(&feed.update(listing(at, vec![of_java(lease)]))).0, [""; 0], "{at}");
+        }
     }
 
     #[test]

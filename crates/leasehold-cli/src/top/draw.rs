@@ -102,21 +102,21 @@ fn footer(state: &State) -> String {
 
 fn draw_list(frame: &mut Frame<'_>, state: &State, area: Rect) {
     let rows = state.rows();
-    let is_wide = area.width >= 110;
+    let room = Room::of(area.width);
     let head = ["NAME", "KIND", "HOLDER", "HELD", "LEASE", "WAITING", "LONGEST", "TREND", "CHANGES", "!"];
     let widths = [
-        Constraint::Fill(3),
-        Constraint::Length(if is_wide { 15 } else { 6 }),
-        Constraint::Fill(3),
+        Constraint::Fill(1),
+        Constraint::Length(room.kind),
+        Constraint::Fill(1),
         Constraint::Length(7),
-        Constraint::Length(if is_wide { 8 } else { 0 }),
+        Constraint::Length(room.lease),
         Constraint::Length(7),
         Constraint::Length(7),
-        Constraint::Length(if is_wide { 20 } else { 0 }),
-        Constraint::Length(if is_wide { 8 } else { 0 }),
-        Constraint::Length(if is_wide { 24 } else { 2 }),
+        Constraint::Length(room.trend),
+        Constraint::Length(room.changes),
+        Constraint::Length(room.warnings),
     ];
-    let made = rows.iter().map(|object| row(object, state, is_wide));
+    let made = rows.iter().map(|object| row(object, state, room));
     let table = Table::new(made, widths)
         .header(Row::new(head).style(Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED)))
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
@@ -124,7 +124,27 @@ fn draw_list(frame: &mut Frame<'_>, state: &State, area: Rect) {
     frame.render_stateful_widget(table, area, &mut selection);
 }
 
-fn row(object: &Object, state: &State, is_wide: bool) -> Row<'static> {
+/// The widths of the columns that a narrow terminal has no room for.
+#[derive(Clone, Copy)]
+struct Room {
+    kind: u16,
+    lease: u16,
+    trend: u16,
+    changes: u16,
+    warnings: u16,
+}
+
+impl Room {
+    const fn of(width: u16) -> Self {
+        match width {
+            150.. => Self { kind: 15, lease: 8, trend: 20, changes: 8, warnings: 24 },
+            100.. => Self { kind: 10, lease: 8, trend: 10, changes: 0, warnings: 16 },
+            _ => Self { kind: 6, lease: 0, trend: 0, changes: 0, warnings: 2 },
+        }
+    }
+}
+
+fn row(object: &Object, state: &State, room: Room) -> Row<'static> {
     let holder = object.holders.first();
     let at_least = holder.is_some_and(|holder| holder.age_is == Some(AgeIs::AtLeast));
     let held =
@@ -135,12 +155,12 @@ fn row(object: &Object, state: &State, is_wide: bool) -> Row<'static> {
         (_, None) => "no end".to_owned(),
     });
     let history = state.histories.get(&object.key);
-    let trend = history.map(|history| sparkline(&history.waiters, 20)).unwrap_or_default();
+    let trend = history.map(|history| sparkline(&history.waiters, room.trend.into())).unwrap_or_default();
     let changes = history.map(|history| history.changes.to_string()).unwrap_or_default();
-    let warnings = match (object.warnings.as_slice(), is_wide) {
-        ([], _) => String::new(),
-        (_, false) => "!".to_owned(),
-        (warnings, true) => warnings.iter().map(|warning| warning.name).collect::<Vec<_>>().join(" "),
+    let warnings = match object.warnings.as_slice() {
+        [] => String::new(),
+        _ if room.warnings < 10 => "!".to_owned(),
+        warnings => warnings.iter().map(|warning| warning.name).collect::<Vec<_>>().join(" "),
     };
     let waiting = object.waiting.most();
     let waiting = if waiting == 0 { String::new() } else { waiting.to_string() };

@@ -26,3 +26,4 @@ mod pty;
 mod schema;
 mod signals;
 mod terminal;
+mod top;

@@ -64,6 +64,12 @@ impl Session {
         self.screen.drain(..end).collect()
     }
 
+    /// Returns what has been written since the last look.
+    pub(crate) fn written(&mut self) -> String {
+        self.read();
+        std::mem::take(&mut self.screen)
+    }
+
     /// Reads the available output, without waiting for more.
     fn read(&mut self) {
         let mut ready = [PollFd::new(self.keyboard.as_fd(), PollFlags::POLLIN)];

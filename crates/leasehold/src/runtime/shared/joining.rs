@@ -45,8 +45,11 @@ impl Shared {
     /// Removes the client's card.
     pub(crate) async fn leave_operators(&self) {
         let Some(call) = self.leave_call() else { return };
-        // A card that stays names a client that does not listen, until its registration ends.
-        let _ = self.query(call, |_| Some(())).await;
+        if self.query(call, |_| Some(())).await.is_err() {
+            // The driver tries once more at its end. A card that stays names a client that does not listen, until its
+            // registration ends.
+            self.registration.store(REGISTERED, Ordering::Relaxed);
+        }
     }
 }
 

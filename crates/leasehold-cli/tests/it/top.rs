@@ -1,5 +1,7 @@
 //! `leasehold top` on a terminal.
 
+use std::num::NonZeroU16;
+
 use leasehold::Client;
 use leasehold_testkit::servers::RedisServer;
 use leasehold_testkit::wait::eventually;
@@ -41,7 +43,8 @@ impl Incident {
             self.server.url()
         );
         let session = Session::start(&["sh", "-c", &script], &[("TERM", "xterm-256color")]);
-        Screen { session, screen: vt100::Parser::new(24, 120, 0) }
+        let [rows, columns] = [24, 120].map(|size| NonZeroU16::new(size).unwrap());
+        Screen { session, screen: vt100::Parser::new(rows, columns, 0) }
     }
 }
 

@@ -34,7 +34,7 @@ pub mod wire;
 
 pub use connect::{AddressMap, ConnectOptions};
 pub use credentials_provider::{CredentialsFile, CredentialsProvider, CredentialsSource, ProviderError};
-pub use notices::{MissingNotice, PlainTextNotice};
+pub use notices::{Carried, Change, ConnectionNotice, MissingNotice, PlainTextNotice, Serving};
 pub use peer::Peer;
 pub use query::{Inquiry, query};
 pub use reach::Reach;

@@ -380,7 +380,7 @@ impl State {
                     self.streams.insert(conn, (node, port.nets[node].dial(port.process)));
                 }
                 // The policy of the world fails without its replicas, and says nothing else.
-                Output::Missing { .. } => {}
+                Output::Missing { .. } | Output::Serves(..) => {}
                 Output::Login => unreachable!("the simulator's clients have no provider of credentials"),
                 Output::Write(conn) => self.write(port, now, conn),
                 Output::Reset(conn) => {

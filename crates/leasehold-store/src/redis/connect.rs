@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 
 use super::credentials_provider::{CredentialsProvider, CredentialsSource};
 use super::foreign::guarded_value;
-use super::notices::{MissingNotice, PlainTextNotice};
+use super::notices::{ConnectionNotice, MissingNotice, PlainTextNotice};
 use super::peer::Peer;
 use super::socket::{Dial, RealSockets};
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
@@ -59,6 +59,8 @@ pub struct ConnectOptions {
     pub plain_text_notice: Option<PlainTextNotice>,
     /// The notice that the first replicas are missing, or `None`, the default.
     pub missing_notice: Option<MissingNotice>,
+    /// The notice of connections that open and end, or `None`, the default.
+    pub connection_notice: Option<ConnectionNotice>,
     /// The transport, or `None`, the default, for the sockets of the operating system.
     pub dialer: Option<Arc<dyn Dial>>,
     /// The certificates and rules of encrypted connections, which a URL with `rediss` asks for.
@@ -103,6 +105,7 @@ impl Default for ConnectOptions {
             sentinel_credentials: None,
             plain_text_notice: None,
             missing_notice: None,
+            connection_notice: None,
             dialer: None,
             #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
             tls: Tls::new(),

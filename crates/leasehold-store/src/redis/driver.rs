@@ -37,7 +37,7 @@ use self::state::{Dialed, Recipient, State};
 use super::connect::ConnectOptions;
 use super::credentials_provider::CredentialsSource;
 use super::foreign::guarded;
-use super::notices::{MissingNotice, PlainTextNotice};
+use super::notices::{ConnectionNotice, MissingNotice, PlainTextNotice};
 use super::peer::Peer;
 use super::socket::{Dial, Socket};
 use super::url::{Credentials, ServerUrl};
@@ -127,9 +127,10 @@ impl Link {
         self.state().outcomes = Some(outcomes);
     }
 
-    /// Tells this function of missing replicas.
-    pub(super) fn tell_missing(&self, notice: Option<MissingNotice>) {
-        self.state().missing_notice = notice;
+    /// Tells these functions of missing replicas, and of connections.
+    pub(super) fn tell(&self, (missing, connections): (Option<MissingNotice>, Option<ConnectionNotice>)) {
+        let mut state = self.state();
+        (state.missing_notice, state.connection_notice) = (missing, connections);
     }
 
     /// Listens on a channel. Returns the subscriber, which unsubscribes by it.

@@ -1,5 +1,5 @@
-//! The notices for operators: a password that travels in plain text over a network that strangers may read, and missing
-//! replicas.
+//! The notices for operators: a password that travels in plain text over a network that strangers may read, missing
+//! replicas, and connections that open and end.
 //!
 //! Invariant: a client tells of a password at most once, by the address to which it has connected and not by a name.
 
@@ -60,6 +60,64 @@ impl MissingNotice {
 impl fmt::Debug for MissingNotice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("MissingNotice")
+    }
+}
+
+/// What a connection carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Carried {
+    /// The calls.
+    Commands,
+    /// The calls that replicas confirm.
+    Confirmed,
+    /// The subscriptions.
+    Subscriptions,
+}
+
+/// A connection that serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Serving {
+    /// The address of the server.
+    pub server: Address,
+    /// What it carries.
+    pub carried: Carried,
+    /// True if it is not the first of its kind to this server.
+    pub again: bool,
+    /// True if another server answers for the names of the last one.
+    pub moved: bool,
+}
+
+/// A change of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It serves from now on.
+    Opened,
+    /// The server has ended it.
+    Ended,
+    /// The client has ended it, because it is closed, or because the server was late, refused or broke the protocol.
+    GivenUp,
+}
+
+type TellChange = dyn Fn(&Serving, Change) + Send + Sync;
+
+/// The function that hears of connections that open and end.
+#[derive(Clone)]
+pub struct ConnectionNotice(Arc<TellChange>);
+
+impl ConnectionNotice {
+    /// Creates a notice. The function is called on the thread of the client or of a caller and must not block.
+    pub fn new(tell: impl Fn(&Serving, Change) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(tell))
+    }
+
+    pub(super) fn tell(&self, serving: &Serving, change: Change) {
+        (self.0)(serving, change);
+    }
+}
+
+impl fmt::Debug for ConnectionNotice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ConnectionNotice")
     }
 }
 

@@ -64,10 +64,10 @@ impl Redis {
         let seed = dialer.seed();
         let access = |peer| Access::new(&dialer, url, &options, peer);
         let (servers, sentinels) = (access(Peer::Server), access(Peer::Sentinel));
-        let missing_notice = options.missing_notice.clone();
+        let notices = (options.missing_notice.clone(), options.connection_notice.clone());
         let wire = Wire::new(url.clone(), options, seed);
         let link = Link::new(wire, servers, sentinels, current());
-        link.tell_missing(missing_notice);
+        link.tell(notices);
         let task = spawn(drive(Arc::clone(&link)));
         let carrier = callers.map(|runtime| carry_on(&link, runtime));
         Ok(Self { link, url: url.clone(), _tasks: (task, carrier) })

@@ -9,7 +9,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
 use super::super::foreign::guarded_value;
-use super::super::notices::MissingNotice;
+use super::super::notices::{Change, ConnectionNotice, MissingNotice, Serving};
 use super::super::socket::Socket;
 use super::super::wire::SubscriberId;
 use crate::store::{Heard, Outcomes};
@@ -35,6 +35,8 @@ pub(super) struct Deliveries {
     pub(super) closed: Vec<Socket>,
     /// The replicas that are missing, connected and wanted, and who hears of them.
     pub(super) missing: Vec<(MissingNotice, u32, u32)>,
+    /// The connections that serve or have ended, and who hears of them.
+    pub(super) connections: Vec<(ConnectionNotice, Serving, Change)>,
     pub(super) wakers: Vec<Waker>,
 }
 
@@ -79,6 +81,9 @@ impl Deliveries {
         }
         for (notice, connected, wanted) in self.missing {
             notice.tell(connected, wanted);
+        }
+        for (notice, serving, change) in self.connections {
+            notice.tell(&serving, change);
         }
         self.wakers.into_iter().for_each(Waker::wake);
     }

@@ -19,6 +19,7 @@ use std::time::Duration;
 use leasehold_proto::Moment;
 use tokio::runtime::Handle;
 
+use super::super::notices::Change;
 use super::super::wire::{ConnId, Input};
 use super::carrier::Carrier;
 use super::deliveries::Deliveries;
@@ -143,7 +144,7 @@ impl State {
     fn move_stream(&mut self, now: Moment, id: ConnId, runtime: &Handle, deliveries: &mut Deliveries) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         if stream.socket.move_to(runtime).is_err() {
-            self.drop_stream(id, deliveries);
+            self.drop_stream(id, Change::GivenUp, deliveries);
             self.step(now, Input::Closed(id), deliveries);
         }
     }

@@ -15,7 +15,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
 use super::super::foreign::guarded_poll;
-use super::super::notices::MissingNotice;
+use super::super::notices::{Change, ConnectionNotice, MissingNotice, Serving};
 use super::super::peer::Peer;
 use super::super::socket::Socket;
 use super::super::url::{Address, Credentials};
@@ -67,6 +67,8 @@ pub(super) struct State {
     pub(super) wants_login: bool,
     /// The function that hears of missing replicas.
     pub(super) missing_notice: Option<MissingNotice>,
+    /// The function that hears of connections.
+    pub(super) connection_notice: Option<ConnectionNotice>,
     /// The turns of the link's own task.
     pub(super) own: Turns,
     /// The runtime of the link's own task.
@@ -90,6 +92,14 @@ pub(super) struct Stream {
     pub(super) is_unflushed: bool,
     /// True once the stream has brought a byte.
     is_heard: bool,
+    /// What observers were told of the connection, once it serves.
+    serves: Option<Serving>,
+}
+
+impl Stream {
+    const fn new(socket: Socket) -> Self {
+        Self { socket, is_broken: false, is_unflushed: false, is_heard: false, serves: None }
+    }
 }
 
 impl State {
@@ -108,6 +118,7 @@ impl State {
             resets: Vec::new(),
             wants_login: false,
             missing_notice: None,
+            connection_notice: None,
             own: Turns::new(),
             runtime,
             carrier: None,
@@ -179,6 +190,13 @@ impl State {
                     let notice = self.missing_notice.clone();
                     deliveries.missing.extend(notice.map(|notice| (notice, connected, wanted)));
                 }
+                Output::Serves(id, serving) => {
+                    if let (Some(stream), Some(notice)) = (self.streams.get_mut(&id), &self.connection_notice)
+                    {
+                        stream.serves = Some(serving.clone());
+                        deliveries.connections.push((notice.clone(), serving, Change::Opened));
+                    }
+                }
                 Output::Write(id) => self.write(now, id, deliveries),
                 Output::Reset(id) => self.reset(id, deliveries),
                 Output::Opened(outcome) => deliveries.opened = self.opened.take().map(|tell| (tell, outcome)),
@@ -226,7 +244,7 @@ impl State {
 
     /// Ends a stream or a dial. A stream that has ended already needs no end.
     fn reset(&mut self, id: ConnId, deliveries: &mut Deliveries) {
-        if self.drop_stream(id, deliveries) {
+        if self.drop_stream(id, Change::GivenUp, deliveries) {
             return;
         }
         self.dials.retain(|dial| dial.id != id);
@@ -237,8 +255,11 @@ impl State {
     }
 
     /// Drops a stream outside the lock. Returns true if there was one.
-    pub(super) fn drop_stream(&mut self, id: ConnId, deliveries: &mut Deliveries) -> bool {
+    pub(super) fn drop_stream(&mut self, id: ConnId, change: Change, deliveries: &mut Deliveries) -> bool {
         let Some(stream) = self.streams.remove(&id) else { return false };
+        if let (Some(serving), Some(notice)) = (stream.serves, &self.connection_notice) {
+            deliveries.connections.push((notice.clone(), serving, change));
+        }
         if let Some(carrier) = &mut self.carrier {
             carrier.forget(id);
         }
@@ -260,8 +281,7 @@ impl State {
                 if let Some(login) = login {
                     self.step(now, Input::DialLogin(id, login), deliveries);
                 }
-                self.streams
-                    .insert(id, Stream { socket, is_broken: false, is_unflushed: false, is_heard: false });
+                self.streams.insert(id, Stream::new(socket));
                 self.step(now, Input::Connected(id), deliveries);
             }
             Err(error) => self.step(now, Input::Refused(id, error), deliveries),
@@ -315,7 +335,7 @@ impl State {
                 Poll::Ready(outcome) => {
                     let refusal = outcome.err().filter(|_| !stream.is_heard);
                     let refusal = refusal.and_then(|error| stream.socket.refusal(&error));
-                    self.drop_stream(id, deliveries);
+                    self.drop_stream(id, Change::Ended, deliveries);
                     let ended = refusal.map_or(Input::Closed(id), |error| Input::Refused(id, error));
                     self.step(now, ended, deliveries);
                 }

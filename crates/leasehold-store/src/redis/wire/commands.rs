@@ -35,6 +35,7 @@ use super::server::Step;
 use super::value::Value;
 use crate::redis::connect::ConnectOptions;
 use crate::redis::error::Failure;
+use crate::redis::notices::Carried;
 
 /// The calls of one server and their connections.
 #[derive(Debug)]
@@ -296,6 +297,8 @@ impl Commands {
     fn opened(&mut self, step: &mut Step<'_>, opened: Opened) {
         self.report(step, opened.greeted.greeting.clone());
         let again = std::mem::replace(&mut self.has_opened, true);
+        let part = if self.group.is_some() { Carried::Confirmed } else { Carried::Commands };
+        step.serves(opened.id, part, again);
         step.report(Report::Opened { channels: step.server.facts().map(|facts| facts.channels), again });
         self.connections.set_current(CommandConnection::new(opened));
         self.is_missed = false;

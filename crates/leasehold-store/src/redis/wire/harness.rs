@@ -10,6 +10,7 @@ use leasehold_proto::{
 
 use super::{CallId, ConnId, Input, Output, SubscriberId, Wire};
 use crate::redis::connect::ConnectOptions;
+use crate::redis::notices::Serving;
 use crate::redis::url::{Address, ServerUrl};
 use crate::store::Heard;
 
@@ -49,6 +50,8 @@ pub(super) struct Driver {
     pub(super) replaced: Vec<Scope>,
     /// The replicas that were missing: connected and wanted.
     pub(super) missing: Vec<(u32, u32)>,
+    /// The connections that were told as serving.
+    pub(super) serving: Vec<Serving>,
     /// The number of requests for credentials.
     pub(super) login_requests: usize,
     /// The number of bytes that a stream still takes.
@@ -83,6 +86,7 @@ impl Driver {
             heard: Vec::new(),
             replaced: Vec::new(),
             missing: Vec::new(),
+            serving: Vec::new(),
             login_requests: 0,
             takes: usize::MAX,
             last_call: 0,
@@ -116,6 +120,7 @@ impl Driver {
                     self.dialed.push(id);
                 }
                 Output::Missing { connected, wanted } => self.missing.push((connected, wanted)),
+                Output::Serves(_, serving) => self.serving.push(serving),
                 Output::Login => self.login_requests += 1,
                 Output::Write(id) => self.write(id),
                 Output::Reset(id) => {

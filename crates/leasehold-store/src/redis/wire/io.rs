@@ -6,6 +6,7 @@ use std::time::Duration;
 use leasehold_proto::{Call, Channel, Reply, Scope, StoreError};
 
 use super::ids::{CallId, ConnId, SubscriberId};
+use crate::redis::notices::Serving;
 use crate::redis::url::{Address, Credentials};
 use crate::store::Heard;
 
@@ -69,6 +70,8 @@ pub enum Output {
     Write(ConnId),
     /// Closes the stream of the connection with a reset, or ends the dialing.
     Reset(ConnId),
+    /// The connection serves from now on, until its stream ends.
+    Serves(ConnId, Serving),
     /// The outcome of [`Input::Open`].
     Opened(Result<(), StoreError>),
     /// The outcome of a call. Each submitted call that was not abandoned has one.
@@ -87,7 +90,12 @@ impl Output {
         match self {
             Self::Reply(id, _) => *id == submitted,
             Self::Opened(_) | Self::Heard(..) | Self::Replaced(_) => false,
-            Self::Dial(..) | Self::Login | Self::Missing { .. } | Self::Write(_) | Self::Reset(_) => true,
+            Self::Dial(..)
+            | Self::Login
+            | Self::Missing { .. }
+            | Self::Write(_)
+            | Self::Serves(..)
+            | Self::Reset(_) => true,
         }
     }
 }

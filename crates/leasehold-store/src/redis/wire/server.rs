@@ -14,6 +14,7 @@ use super::part::Part;
 use super::report::Report;
 use crate::redis::channels::Channels;
 use crate::redis::connect::ConnectOptions;
+use crate::redis::notices::{Carried, Serving};
 use crate::redis::url::{Address, ServerUrl};
 
 /// The configuration that all servers of a client share.
@@ -40,6 +41,8 @@ pub(super) struct Server {
     lacks_shards: bool,
     /// The number of replicas for which groups have waited in vain, or zero while none of them is missing.
     lacked_replicas: u32,
+    /// True if the address is another one than that of the last connection for calls.
+    has_moved: bool,
     last_conn: u64,
 }
 
@@ -65,6 +68,7 @@ impl Server {
             facts: None,
             lacks_shards: false,
             lacked_replicas: 0,
+            has_moved: false,
             last_conn: 0,
         }
     }
@@ -81,6 +85,7 @@ impl Server {
 
     /// Moves to another server, of which nothing is known.
     pub(super) fn move_to(&mut self, address: Address) {
+        self.has_moved |= self.address.as_ref().is_some_and(|before| *before != address);
         self.address = Some(address);
         self.facts = None;
     }
@@ -177,6 +182,16 @@ impl Server {
 impl Step<'_> {
     pub(super) fn output(&mut self, output: Output) {
         self.outputs.push(output);
+    }
+
+    /// Tells the client's observers of a connection that serves. `again` is true if it is not the first of its kind to this
+    /// server.
+    pub(super) fn serves(&mut self, id: ConnId, carried: Carried, again: bool) {
+        let Some(server) = self.server.address.clone().filter(|_| self.server.part != Part::Sentinel) else {
+            return;
+        };
+        let moved = carried == Carried::Commands && std::mem::take(&mut self.server.has_moved);
+        self.output(Output::Serves(id, Serving { server, carried, again, moved }));
     }
 
     /// Tells the topology of the server.

@@ -23,6 +23,7 @@ use super::io::Output;
 use super::report::Report;
 use super::server::Step;
 use crate::redis::error::Failure;
+use crate::redis::notices::Carried;
 
 /// The subscriptions of one server.
 #[derive(Debug)]
@@ -30,13 +31,21 @@ pub(super) struct Subscriptions {
     table: SubscriptionTable,
     dialing: Dialing,
     session: Option<Session>,
+    /// True once a session has begun.
+    has_opened: bool,
     is_closed: bool,
 }
 
 impl Subscriptions {
     pub(super) fn new(seed: u64) -> Self {
         let dialing = Dialing::new(seed);
-        Self { table: SubscriptionTable::default(), dialing, session: None, is_closed: false }
+        Self {
+            table: SubscriptionTable::default(),
+            dialing,
+            session: None,
+            has_opened: false,
+            is_closed: false,
+        }
     }
 
     pub(super) fn subscribe(&mut self, step: &mut Step<'_>, id: SubscriberId, channel: Channel) {
@@ -92,6 +101,8 @@ impl Subscriptions {
         match self.dialing.receive(step, id, bytes) {
             Some(Ok(opened)) => {
                 let channels = step.server.channels();
+                let again = std::mem::replace(&mut self.has_opened, true);
+                step.serves(opened.id, Carried::Subscriptions, again);
                 self.session = Some(Session::new(opened, channels, step.now, &mut self.table));
                 self.log_in(step);
                 return self.advance(step);

@@ -165,6 +165,9 @@ fn a_new_master_ends_all_connections_to_the_old_one() {
         [(2, Ok(Reply::Int(2)))],
         "a call that was not sent goes to the new master"
     );
+    let told: Vec<_> =
+        driver.serving.iter().map(|serving| (&serving.server, serving.again, serving.moved)).collect();
+    assert_eq!(told, [(&at("a"), false, false), (&at("b"), true, true)], "no sentinel is told");
 }
 
 const READONLY: &str = "-READONLY You can't write against a read only replica.\r\n";

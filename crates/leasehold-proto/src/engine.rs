@@ -82,7 +82,7 @@ use crate::owner::{ClientId, Owner, WireOwner};
 
 pub use crate::id::{CallId, Id};
 pub use crate::settings::Settings;
-pub use crate::subject::Subject;
+pub use crate::subject::{Group, Subject};
 
 use checks::Checks;
 pub use closing::AFTER_CLOSE;

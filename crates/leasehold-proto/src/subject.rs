@@ -22,13 +22,33 @@ pub struct Subject {
     pub others: Arc<[Name]>,
     /// The primitive's rules.
     pub recipe: &'static Recipe,
+    /// The group of the name for observers, if its user has given one.
+    pub group: Option<&'static Group>,
+}
+
+/// A group of names, for observers. It lives for as long as the process.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct Group(Box<str>);
+
+impl Group {
+    /// Creates a group.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    /// Returns the text of the group.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 impl Subject {
     /// Creates the subject of one name with these rules.
     #[must_use]
     pub fn new(name: &Name, recipe: &'static Recipe) -> Self {
-        Self { name: name.clone(), others: Arc::default(), recipe }
+        Self { name: name.clone(), others: Arc::default(), recipe, group: None }
     }
 
     /// Returns the channels on which a waiter of this wire owner listens.
@@ -87,7 +107,7 @@ impl Call {
     /// call is refused. The script does not see the waiter.
     #[must_use]
     pub fn woken_by(self, subject: &Subject, owner: WireOwner) -> Self {
-        let Subject { name, others, recipe } = subject.clone();
+        let Subject { name, others, recipe, .. } = subject.clone();
         self.with_wakeups(Wakeups { channels: recipe.channels, name, others, owner })
     }
 }

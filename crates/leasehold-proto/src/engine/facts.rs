@@ -12,10 +12,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::interface::{AcquireFailure, Grant, LostReason, Outcome, ReleaseFailure};
+use super::keys::Number;
 use crate::id::{CallId, Id};
 use crate::moment::Moment;
 use crate::outcome::{StoreErrorKind, Verb};
-use crate::subject::Subject;
+use crate::subject::{Group, Subject};
 
 /// The most waiters whose patience one step looks at.
 const PATIENT_PER_STEP: usize = 64;
@@ -192,6 +193,10 @@ pub(super) struct Facts {
     waiting: BTreeSet<(Moment, Id)>,
     /// The waiter of each subject that stands for all of them.
     patient: BTreeMap<Subject, Id>,
+    /// The groups that the users of claimed holds have given.
+    groups: BTreeMap<Id, &'static Group>,
+    /// The releases that were told as not confirmed and go on.
+    unconfirmed: BTreeSet<Number>,
 }
 
 /// What is known of the ticket of an acquire.
@@ -217,6 +222,8 @@ impl Facts {
             calls: BTreeMap::new(),
             waiting: BTreeSet::new(),
             patient: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            unconfirmed: BTreeSet::new(),
         }
     }
 
@@ -237,6 +244,29 @@ impl Facts {
 
     pub(super) fn take(&mut self, into: &mut Vec<Fact>) {
         into.append(&mut self.facts);
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.facts.is_empty()
+    }
+
+    /// Returns the group that the user of a claimed hold has given.
+    pub(super) fn group_of(&self, hold: Id) -> Option<&'static Group> {
+        self.groups.get(&hold).copied()
+    }
+
+    /// Forgets a claimed hold that has ended.
+    pub(super) fn hold_ended(&mut self, hold: Id) {
+        self.groups.remove(&hold);
+    }
+
+    /// Returns true if the release is told as not confirmed for the first time.
+    pub(super) fn is_news(&mut self, number: Number) -> bool {
+        self.unconfirmed.insert(number)
+    }
+
+    pub(super) fn release_ended(&mut self, number: Number) {
+        self.unconfirmed.remove(&number);
     }
 
     pub(super) fn knows(&self, ticket: Id) -> bool {
@@ -321,9 +351,11 @@ impl Facts {
     /// Removes a ticket that has ended, and returns what is known of it.
     fn end(&mut self, ticket: Id) -> Option<(Asked, Duration)> {
         let asked = self.tickets.remove(&ticket)?;
-        self.waiting.remove(&(asked.until, ticket));
-        if self.patient.get(&asked.subject) == Some(&ticket) {
-            self.patient.remove(&asked.subject);
+        if asked.told.waiting {
+            self.waiting.remove(&(asked.until, ticket));
+            if self.patient.get(&asked.subject) == Some(&ticket) {
+                self.patient.remove(&asked.subject);
+            }
         }
         let waited = self.now.since(asked.since);
         Some((asked, waited))
@@ -332,6 +364,9 @@ impl Facts {
     #[inline(never)]
     pub(super) fn acquired(&mut self, hold: Id, grant: Grant) {
         let Some((asked, waited)) = self.end(hold) else { return };
+        if let Some(group) = asked.subject.group.filter(|_| asked.by != GrantedBy::Event) {
+            self.groups.insert(hold, group);
+        }
         if self.detail == Detail::Rare {
             return;
         }

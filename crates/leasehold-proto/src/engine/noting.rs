@@ -27,11 +27,18 @@ impl Engine {
         self.cx.note(|facts| facts.take(into));
     }
 
+    /// Returns true if there are facts to take.
+    #[must_use]
+    pub fn has_facts(&self) -> bool {
+        self.cx.facts.as_ref().is_some_and(|facts| !facts.is_empty())
+    }
+
     /// Notes a request.
     #[inline]
     pub(super) fn note_asked(&mut self, ticket: Id, subject: &Subject) {
         self.cx.note(|facts| {
-            if facts.tells_all() {
+            // A place in the engine is for a name, and knows no group.
+            if facts.tells_all() || subject.group.is_some() {
                 facts.asked(ticket, subject, facts.now());
             }
         });
@@ -79,8 +86,24 @@ impl Engine {
         let told = self.cx.facts.as_ref().filter(|facts| facts.tells_all() || detail == Detail::Rare);
         let Some(now) = told.map(|facts| facts.now()) else { return };
         let Some(hold) = self.holds.get(number) else { return };
-        let fact = fact(hold, self.subject_of(hold), now);
+        let first = hold.guards.iter().next().map(|guard| guard.id);
+        let group = first.and_then(|first| self.cx.facts.as_ref()?.group_of(first));
+        let fact = fact(hold, Subject { group, ..self.subject_of(hold) }, now);
         self.cx.note(|facts| facts.push(fact));
+    }
+
+    /// Notes the end of one claimed hold, if facts of this detail are told. It has the group of its own acquire.
+    #[inline(never)]
+    fn note_end(
+        &mut self,
+        number: Number,
+        guard: Id,
+        detail: Detail,
+        fact: impl FnOnce(&ServerHold, Subject, Moment) -> Fact,
+    ) {
+        let group = self.cx.facts.as_ref().and_then(|facts| facts.group_of(guard));
+        self.note_now(number, detail, |hold, subject, now| fact(hold, Subject { group, ..subject }, now));
+        self.cx.note(|facts| facts.hold_ended(guard));
     }
 
     /// Notes that a waiter waits.
@@ -103,7 +126,10 @@ impl Engine {
     /// Notes the end of a claimed hold that was not lost.
     #[inline]
     pub(super) fn note_released(&mut self, number: Number, guard: &Guard, detached: bool) {
-        self.note(number, Detail::All, |_, subject, now| Fact::Released {
+        if self.cx.facts.is_none() {
+            return;
+        }
+        self.note_end(number, guard.id, Detail::All, |_, subject, now| Fact::Released {
             subject,
             hold: guard.id,
             held: now.since(guard.since()),
@@ -123,7 +149,7 @@ impl Engine {
             return;
         }
         for guard in guards {
-            self.note(number, Detail::Rare, |hold, subject, now| {
+            self.note_end(number, guard.id, Detail::Rare, |hold, subject, now| {
                 let (held, late) = (now.since(guard.since()), now.since(hold.valid_until));
                 Fact::Lost { subject, hold: guard.id, held, reason, late }
             });
@@ -150,9 +176,12 @@ impl Engine {
         });
     }
 
-    /// Notes that a release is not confirmed.
+    /// Notes once that a release is not confirmed.
     #[inline]
     pub(super) fn note_unconfirmed(&mut self, number: Number, failure: &ReleaseFailure) {
+        if !self.cx.facts.as_mut().is_some_and(|facts| facts.is_news(number)) {
+            return;
+        }
         self.note(number, Detail::Rare, |_, subject, _| Fact::Unconfirmed {
             subject,
             failure: failure.clone(),
@@ -171,6 +200,7 @@ impl Engine {
             (_, Some(cause)) => self.note_undone(number, cause, true),
             (_, None) => {}
         }
+        self.cx.note(|facts| facts.release_ended(number));
     }
 
     /// Notes that an undo has begun, or has ended.

@@ -4,7 +4,9 @@
 //! of a read-write lock and its upgrade are one place. At most one hold of a place that excludes others is trusted at
 //! any time.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use super::keys::{Number, PlaceId, QueueId, Side};
@@ -19,7 +21,7 @@ use crate::subject::Subject;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Place {
     /// The names, with the rules of the place's exclusive side.
-    key: Arc<Subject>,
+    key: Arc<Key>,
     /// The hold that excludes all others, trusted or lost, that was granted last.
     exclusive: Option<Number>,
     /// The number of acquires, attempts that waiters make for themselves, and server holds in any phase.
@@ -29,6 +31,46 @@ pub(super) struct Place {
     /// The last hold that excludes others whose release is on its way.
     leaving: Option<Number>,
     rare: Option<Box<Rare>>,
+}
+
+/// A subject without its group, by which the place of a name is found.
+#[derive(Clone, Debug)]
+struct Key {
+    name: Name,
+    others: Arc<[Name]>,
+    recipe: &'static Recipe,
+}
+
+impl Key {
+    fn order(&self) -> (&Name, &'static str, &[Name]) {
+        (&self.name, self.recipe.kind, &self.others)
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.order() == other.order()
+    }
+}
+
+impl Eq for Key {}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.order().hash(state);
+    }
 }
 
 /// The parts of a place that a held lock without waiters does not have.
@@ -53,7 +95,7 @@ impl Rare {
 impl Place {
     /// Returns the subject of these names under a recipe of the place's family.
     pub(super) fn subject(&self, recipe: &'static Recipe) -> Subject {
-        Subject { name: self.key.name.clone(), others: Arc::clone(&self.key.others), recipe }
+        Subject { name: self.key.name.clone(), others: Arc::clone(&self.key.others), recipe, group: None }
     }
 
     pub(super) fn name(&self) -> &Name {
@@ -85,7 +127,7 @@ impl Place {
 /// The places of a client, and the read holds in them by their owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Places {
-    index: BTreeMap<Arc<Subject>, PlaceId>,
+    index: BTreeMap<Arc<Key>, PlaceId>,
     places: Vec<Option<Place>>,
     free: Vec<PlaceId>,
     readers: Table<(u32, u64), Number>,
@@ -267,10 +309,10 @@ impl Places {
     }
 }
 
-/// Returns the subject that stands for all sides of one.
-fn key(subject: &Subject) -> Subject {
-    let Subject { name, others, recipe } = subject;
-    Subject { name: name.clone(), others: Arc::clone(others), recipe: recipe.main() }
+/// Returns the key that stands for all sides of a subject.
+fn key(subject: &Subject) -> Key {
+    let Subject { name, others, recipe, .. } = subject;
+    Key { name: name.clone(), others: Arc::clone(others), recipe: recipe.main() }
 }
 
 impl Recipe {

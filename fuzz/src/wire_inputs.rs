@@ -217,6 +217,7 @@ impl World {
                     assert!(limit > Duration::ZERO && self.dialing.insert(id), "{id:?} is dialed once");
                 }
                 Output::Login | Output::Missing { .. } => panic!("there are neither providers nor replicas"),
+                Output::Serves(..) => {}
                 Output::Write(id) => {
                     assert!(!self.wire.unwritten(id).is_empty(), "{id:?} has nothing to write");
                 }

@@ -7,11 +7,11 @@
 //! The section is made in a block of its own, so that none of its values lives across an await. The body is a future,
 //! or a closure, and not a closure that makes a future, so it can borrow the arguments, and is `Send` when the body is.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Literal, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::visit_mut::{VisitMut, visit_type_mut};
-use syn::{Expr, ReturnType, Type};
+use syn::{Expr, ExprLit, Lit, ReturnType, Type};
 
 use crate::check::check;
 use crate::function::Function;
@@ -185,6 +185,11 @@ impl Expansion {
                 Some(quote_spanned!(Span::mixed_site()=> .#method(#span)))
             })
             .collect();
+        // The text between the values is what the names of this function have in common.
+        if let Some(Expr::Lit(ExprLit { lit: Lit::Str(template), .. })) = value(options.name.as_ref()) {
+            let template = Literal::string(&template.value());
+            terms.extend(quote_spanned!(Span::mixed_site()=> .group(#template)));
+        }
         if let Some(most) = value(options.max_renewals.as_ref()) {
             terms.extend(quote_spanned!(Span::mixed_site()=> .max_renewals(#most)));
         }

@@ -41,7 +41,7 @@ use crate::fenced_writes::FencedWrites;
 use crate::latch::CountDownLatch;
 use crate::lock::{Fair, Fenced, Kind, Lock, Read, Reentrant, RwLock, Spin, Write};
 use crate::name::IntoName;
-use crate::observe::Observer;
+use crate::observe::{Names, Observer};
 use crate::runtime::shared::Handle;
 use crate::runtime::ticket::Ticket;
 use crate::semaphore::{ExpirableSemaphore, Semaphore};
@@ -426,6 +426,26 @@ impl ClientBuilder {
     /// of more than 24 bytes becomes `*`, so `order:42` is in the group `order:*`.
     pub fn group_by(mut self, group: fn(&str) -> Cow<'_, str>) -> Self {
         self.options.observe.group_by = group;
+        self
+    }
+
+    /// Sets what observers, log lines and spans are told of names (default [`Names::Shown`]). With [`Names::Hidden`] they are
+    /// told the group in place of the name, unless the name is one of [`per_name`](Self::per_name). Errors have the names in
+    /// any case, for the code that gave them.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// use leasehold::observe::Names;
+    ///
+    /// let client = leasehold::Client::builder().names(Names::Hidden).connect("memory://").await?;
+    /// let guard = client.lock("user:alice@example.org:2").group("user").lock().await?; // observers are told "user"
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub const fn names(mut self, names: Names) -> Self {
+        self.options.observe.names = names;
         self
     }
 

@@ -39,7 +39,7 @@ use self::checks::{Checked, Sources, source};
 use self::layer::is_within;
 use self::schema::{ENCRYPTIONS, SERVERS, Settings};
 use self::servers::Servers;
-use self::value::{Missing, Sharding, Span, Url, with};
+use self::value::{Missing, Sharding, ShownNames, Span, Url, with};
 #[cfg(feature = "redis")]
 use crate::client::connect::CredentialsFile;
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
@@ -340,6 +340,8 @@ impl Config {
             with(builder, settings.sharded_pubsub, |builder, Sharding(of)| builder.sharded_pubsub(of));
         let builder = with(builder, settings.lazy.filter(|lazy| *lazy), |builder, _| builder.lazy());
         let builder = with(builder, settings.client_name.as_ref(), |builder, name| builder.client_name(name));
+        let builder = with(builder, settings.patience, |builder, Span(wait)| builder.patience(wait));
+        let builder = with(builder, settings.names, |builder, ShownNames(names)| builder.names(names));
         let builder = with(builder, settings.visible, ClientBuilder::visible);
         let builder = with(builder, settings.watchdog, |builder, Span(lease)| builder.watchdog(lease));
         let builder =

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_proto::engine::{AcquireFailure, Event, Outcome, Request, Subject, Wait};
+use leasehold_proto::engine::{AcquireFailure, Event, Group, Outcome, Request, Subject, Wait};
 use leasehold_proto::marker::{Operation, read_flag};
 use leasehold_proto::recipe::latch::{self, LATCH};
 use leasehold_proto::{Call, LEASE_MAX, Lease, Name, Owner, Reply};
@@ -50,11 +50,20 @@ use crate::runtime::ticket::{Ticket, wait_for};
 pub struct CountDownLatch {
     handle: Arc<Handle>,
     name: Named,
+    /// The group of the name for observers, or `None` for that of the client's rule.
+    group: Option<&'static Group>,
 }
 
 impl CountDownLatch {
     pub(crate) fn new(handle: &Arc<Handle>, name: Named) -> Self {
-        Self { handle: Arc::clone(handle), name }
+        Self { handle: Arc::clone(handle), name, group: None }
+    }
+
+    /// Sets the group of the name, which observers are told. See [`Lock::group`](crate::Lock::group).
+    #[must_use]
+    pub fn group(mut self, group: &str) -> Self {
+        self.group = Some(crate::group::group(group));
+        self
     }
 
     /// Returns the object that errors name.
@@ -213,6 +222,7 @@ impl CountDownLatch {
 
     async fn opened(&self, wait: impl FnOnce(&Handle) -> Wait) -> Result<bool, WaitErrorKind> {
         let subject = Subject::new(self.name.as_ref().map_err(Clone::clone)?, &LATCH);
+        let subject = Subject { group: self.group, ..subject };
         // A wait holds nothing, so its lease has no effect.
         let request = Request::new(subject, Owner::unique(), Lease::clamped(LEASE_MAX), wait(&self.handle));
         match Ticket::new(&self.handle, |id| Event::Acquire(id, request)).await? {

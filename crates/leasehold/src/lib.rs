@@ -188,6 +188,7 @@ mod any_error;
 pub mod client;
 mod defaults;
 pub mod fenced_writes;
+mod group;
 #[cfg(all(test, shuttle))]
 mod interleavings;
 mod latch;

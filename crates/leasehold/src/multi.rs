@@ -134,7 +134,7 @@ impl<K: Kind> AnyLock for Lock<K> {
         let is_plain = self.kind.recipe().kind == reentrant::REENTRANT.kind && self.reenters;
         let has_owner = self.owner.is_some() || self.owner_of_body().is_some();
         let name = self.name.as_ref().ok().filter(|_| is_plain && !has_owner)?;
-        Some((name.clone(), self.terms))
+        Some((name.clone(), self.terms.without_group()))
     }
 }
 

@@ -52,7 +52,10 @@ mod observers;
 mod spans;
 
 pub use delivery::QUEUE_MAX;
-pub use fact::{Fact, Observer, Outcome, What};
+pub(crate) use delivery::facts_buffer;
+#[cfg(feature = "redis")]
+pub(crate) use delivery::{ConnectionChange, ConnectionEvent};
+pub use fact::{Connection, Fact, Names, Observer, Outcome, What};
 pub use groups::of_name as group_of;
 pub use leasehold_proto::engine::GrantedBy;
 #[cfg(feature = "metrics")]

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use leasehold_proto::engine::{Request, Subject, Wait};
+use leasehold_proto::engine::{Group, Request, Subject, Wait};
 use leasehold_proto::{Confirm, Lease, Owner};
 pub use leasehold_proto::{LEASE_MAX, LEASE_MIN};
 
@@ -46,6 +46,8 @@ pub struct HoldTerms {
     hand_off: Option<Duration>,
     /// The replicas that confirm, or `None` for those of the client.
     replicas: Option<Confirm>,
+    /// The group of the name for observers, or `None` for that of the client's rule.
+    group: Option<&'static Group>,
 }
 
 /// The renewal of a lease by the watchdog.
@@ -65,6 +67,7 @@ impl HoldTerms {
             max_renewals: None,
             hand_off: None,
             replicas: None,
+            group: None,
         }
     }
 
@@ -187,6 +190,16 @@ impl HoldTerms {
         self
     }
 
+    /// Returns the same terms, for a name of this group.
+    pub(crate) const fn in_group(self, group: &'static Group) -> Self {
+        Self { group: Some(group), ..self }
+    }
+
+    /// Returns the same terms without the group of a name.
+    pub(crate) const fn without_group(self) -> Self {
+        Self { group: None, ..self }
+    }
+
     /// Returns the same terms, with these replicas if they have no policy of their own.
     pub(crate) const fn or_replicas(self, policy: Option<Confirm>) -> Self {
         if self.replicas.is_some() { self } else { Self { replicas: policy, ..self } }
@@ -204,7 +217,8 @@ impl HoldTerms {
 
     /// Returns the same terms without bounds on the hold.
     pub(crate) const fn unbounded(self) -> Self {
-        Self { lease: self.lease, hand_off: self.hand_off, replicas: self.replicas, ..Self::new() }
+        let Self { lease, hand_off, replicas, group, .. } = self;
+        Self { lease, hand_off, replicas, group, ..Self::new() }
     }
 
     /// Returns the same terms without a minimum hold time.
@@ -255,6 +269,7 @@ impl HoldTerms {
         wait: Wait,
     ) -> Result<Request, AcquireErrorKind> {
         self.check()?;
+        let subject = Subject { group: self.group, ..subject };
         Ok(Request {
             watchdog: self.is_watched(),
             max_renewals: self.max_renewals,
@@ -294,6 +309,16 @@ macro_rules! lease_options {
             #[must_use]
             pub fn replicas(self, policy: leasehold_proto::Confirm) -> Self {
                 self.map_terms(|terms| terms.replicas(policy))
+            }
+
+            /// Sets the group of the name, which observers are told and which is the label of metrics (default: by
+            /// [`ClientBuilder::group_by`](crate::ClientBuilder::group_by)).
+            ///
+            /// A process remembers 1,000 groups. Later ones count as `other`, so do not make groups of ids.
+            #[must_use]
+            pub fn group(self, group: &str) -> Self {
+                let group = $crate::group::group(group);
+                self.map_terms(|terms| terms.in_group(group))
             }
         }
     };

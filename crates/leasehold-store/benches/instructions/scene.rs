@@ -123,7 +123,7 @@ impl Scene {
                     let count = self.wire.unwritten(id).len();
                     self.input(Input::Wrote(id, count));
                 }
-                Output::Opened(Ok(())) => {}
+                Output::Opened(Ok(())) | Output::Serves(..) => {}
                 Output::Reply(_, Ok(_)) => self.replies += 1,
                 other => panic!("{other:?}"),
             }

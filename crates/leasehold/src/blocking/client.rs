@@ -194,6 +194,12 @@ impl ClientBuilder {
         Self(self.0.group_by(group))
     }
 
+    /// Sets what observers, log lines and spans are told of names. See
+    /// [`ClientBuilder::names`](crate::ClientBuilder::names).
+    pub fn names(self, names: crate::observe::Names) -> Self {
+        Self(self.0.names(names))
+    }
+
     /// Makes each of these names a group of its own. See [`ClientBuilder::per_name`](crate::ClientBuilder::per_name).
     pub fn per_name<N: Into<String>>(self, names: impl IntoIterator<Item = N>) -> Self {
         Self(self.0.per_name(names))

@@ -27,6 +27,8 @@ pub struct CountDownLatch(pub(super) crate::CountDownLatch);
 
 impl CountDownLatch {
     forward! { CountDownLatch as crate::CountDownLatch;
+        /// Sets the group of the name, which observers are told.
+        set fn group(self, group: &str) -> Self;
         /// Waits until the count is zero, as long as it takes. Returns immediately if the count is not set.
         wait fn wait(&self) -> Result<(), WaitError>;
         /// Waits until the count is zero, for at most `wait`. Returns `false` if the count was not zero until then.

@@ -28,6 +28,8 @@ impl Semaphore {
     forward! { Semaphore as crate::Semaphore;
         /// Serves waiters in order of arrival.
         set fn fifo(self) -> Self;
+        /// Sets the group of the name, which observers are told.
+        set fn group(self, group: &str) -> Self;
         /// Sets the number of permits if it was never set. Returns `false` if it was set before.
         wait fn try_set_permits(&self, permits: u32) -> Result<bool, OperationError>;
         /// Sets the number of permits as [`try_set_permits`](Self::try_set_permits) does, and the server deletes the

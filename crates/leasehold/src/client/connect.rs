@@ -34,6 +34,8 @@ use crate::defaults::Defaults;
 use crate::error::ConnectError;
 #[cfg(feature = "config")]
 use crate::error::UrlError;
+#[cfg(feature = "redis")]
+use crate::observe::{Connection, ConnectionChange, ConnectionEvent};
 use crate::observe::{Observers, Setup};
 use crate::runtime::driver::drive;
 use crate::runtime::identity::Identity;
@@ -186,8 +188,13 @@ async fn to_redis(url: &str, options: ConnectOptions) -> Result<Arc<Handle>, Con
         let told = Arc::clone(&observers);
         redis_options.plain_text_notice =
             Some(redis::PlainTextNotice::new(move |server| told.plain_text(server.to_string())));
-        let tell = move |connected, wanted| observers.missing_replicas(connected, wanted);
-        redis_options.missing_notice = Some(redis::MissingNotice::new(tell));
+        let told = Arc::clone(&observers);
+        redis_options.missing_notice = Some(redis::MissingNotice::new(move |connected, wanted| {
+            told.missing_replicas(connected, wanted);
+        }));
+        redis_options.connection_notice = Some(redis::ConnectionNotice::new(move |serving, change| {
+            observers.connection(connection_change(serving, change));
+        }));
     }
     redis_options.credentials = options.credentials.clone();
     redis_options.sentinel_credentials = options.sentinel_credentials.clone();
@@ -205,6 +212,25 @@ async fn to_redis(url: &str, options: ConnectOptions) -> Result<Arc<Handle>, Con
     };
     let start = Start { client, server, observers, identity };
     start_as(&TokioRuntime, options, start, open).await
+}
+
+#[cfg(feature = "redis")]
+fn connection_change(serving: &redis::Serving, change: redis::Change) -> ConnectionChange {
+    let server = match &serving.server {
+        Address::Tcp { host, port } => (host.clone(), Some(*port)),
+        other => (other.to_string(), None),
+    };
+    let connection = match serving.carried {
+        redis::Carried::Commands => Connection::Commands,
+        redis::Carried::Confirmed => Connection::Confirmed,
+        redis::Carried::Subscriptions => Connection::Subscriptions,
+    };
+    let kind = match change {
+        redis::Change::Opened => ConnectionEvent::Opened { again: serving.again, moved: serving.moved },
+        redis::Change::Ended => ConnectionEvent::Ended { by_server: true },
+        redis::Change::GivenUp => ConnectionEvent::Ended { by_server: false },
+    };
+    ConnectionChange { server, connection, kind }
 }
 
 /// Returns a new store for a URL without a name, or the shared store of the name.

@@ -16,6 +16,7 @@ use super::layer::{self, Layer, is_within};
 use super::read;
 use super::schema::{ENCRYPTIONS, LOGINS, SERVERS, Settings};
 use crate::defaults::Primitive;
+use crate::observe::Names;
 
 /// The sources of a configuration: files, the environment, the program. Made by
 /// [`Config::builder`](super::Config::builder).
@@ -137,6 +138,16 @@ impl ConfigBuilder {
     /// Shows the client to operators, or hides it (default: shown).
     pub fn visible(self, visible: bool) -> Self {
         self.set("visible", visible)
+    }
+
+    /// Sets the wait after which logs and observers name a lock and its holder: 1 ms to 365 days (default 5 s).
+    pub fn patience(self, patience: Duration) -> Self {
+        self.set("patience", patience)
+    }
+
+    /// Sets what logs and observers are told of names (default: the names).
+    pub fn names(self, names: Names) -> Self {
+        self.set("names", if names == Names::Hidden { "hidden" } else { "shown" })
     }
 
     /// Sets a prefix for every name: no control characters, no braces, at most 512 bytes together with the name

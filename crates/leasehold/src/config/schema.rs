@@ -9,11 +9,12 @@ use leasehold_store::ShardedPubsub;
 use serde::Deserialize;
 
 use super::value::{
-    Bound, Lease, Missing, Replicas, Secret, Sharding, Shown, Span, Time, Url, longest_timeout, whole_millis,
-    with,
+    Bound, Lease, Missing, Replicas, Secret, Sharding, Shown, ShownNames, Span, Time, Url, longest_timeout,
+    whole_millis, with,
 };
 
 use crate::defaults::Primitive;
+use crate::observe::Names;
 use crate::terms::HoldTerms;
 
 /// The keys and sections that name the servers.
@@ -68,6 +69,8 @@ section! {
         lazy: Option<bool>,
         client_name: Option<String>,
         visible: Option<bool>,
+        patience: Option<Time>,
+        names: Option<ShownNames>,
         key_prefix: Option<String>,
         watchdog: Option<Lease>,
         tls: Tls,
@@ -206,6 +209,8 @@ impl Settings {
         self.poll_interval.get_or_insert(seconds(1));
         self.hand_off.get_or_insert(Span(Duration::from_millis(2)));
         self.sharded_pubsub.get_or_insert(Sharding(ShardedPubsub::Auto));
+        self.patience.get_or_insert(seconds(5));
+        self.names.get_or_insert(ShownNames(Names::Shown));
         let watchdog = *self.watchdog.get_or_insert(seconds(30));
         inherit(&mut self.lock.watchdog, self.lock.lease, watchdog);
         if self.standalone != Standalone::default() {

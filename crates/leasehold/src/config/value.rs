@@ -10,6 +10,8 @@ use leasehold_proto::{LEASE_MAX, LEASE_MIN, parse_span};
 use leasehold_store::{Confirm, OnMissing, ShardedPubsub};
 use serde::{Deserialize, Deserializer, de};
 
+use crate::observe::Names;
+
 /// A value that a configuration shows.
 pub(super) trait Shown {
     /// Returns the value as TOML, masked if it is a secret.
@@ -196,6 +198,19 @@ enum MissingWords {
     Warn,
 }
 
+/// What observers are told of names.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub(super) struct ShownNames(#[serde(with = "NamesWords")] pub(super) Names);
+
+/// The words for [`Names`].
+#[derive(Deserialize)]
+#[serde(remote = "Names", rename_all = "lowercase")]
+enum NamesWords {
+    Shown,
+    Hidden,
+}
+
 /// The replicas that must acknowledge.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Replicas {
@@ -271,6 +286,7 @@ shown! {
     Secret: |_secret| Secret::masked();
     Url: |url| quoted(&url.masked());
     Sharding: |word| quoted(&format!("{:?}", word.0).to_lowercase());
+    ShownNames: |word| quoted(&format!("{:?}", word.0).to_lowercase());
     Missing: |word| quoted(&format!("{:?}", word.0).to_lowercase());
     Replicas: |replicas| match replicas {
         Replicas::None => quoted("none"),

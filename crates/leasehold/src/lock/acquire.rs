@@ -46,10 +46,10 @@ async fn call(
     kind: SubjectKind,
 ) -> Result<Result<Guard, (AcquireFailure, Name)>, Forked> {
     let name = request.subject.name.clone();
-    let label = request.subject.recipe.kind;
+    let (label, group) = (request.subject.recipe.kind, request.subject.group);
     let ticket = Ticket::new(handle, |id| Event::Acquire(id, request));
     let hold = ticket.hold();
-    let outcome = acquiring((label, handle.defaults().as_written(&name)), ticket).await?;
+    let outcome = acquiring((label, &handle.shown(&name, group)), ticket).await?;
     match outcome {
         Outcome::Acquired(Ok(grant)) => Ok(Ok(Guard::new(handle, hold, (kind, name), grant))),
         Outcome::Acquired(Err(failure)) => Ok(Err((failure, name))),

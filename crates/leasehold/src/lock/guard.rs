@@ -5,6 +5,7 @@
 //! Invariant: a guard decides nothing about its hold. It names a hold and asks the engine, and it reads the validity that
 //! the engine publishes.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -314,6 +315,11 @@ impl Guard {
     #[must_use]
     pub fn name(&self) -> &str {
         self.handle.defaults().as_written(&self.name)
+    }
+
+    /// Returns what spans have in place of the name.
+    pub(crate) fn shown_name(&self) -> Cow<'_, str> {
+        self.handle.shown(&self.name, None)
     }
 
     /// Returns the wire owner of this hold, which is the field of the lock's hash on the server. Two successive guards of

@@ -253,8 +253,8 @@ impl<A: Acquirable> fmt::Debug for SectionGuard<A> {
 impl SectionOptions {
     /// Runs the body for as long as it may run.
     async fn during<T>(self, guard: &Guard, body: impl Future<Output = T>) -> Result<T, RunError> {
-        let body =
-            in_section((guard.subject_kind(), guard.name()), (guard.wire_owner(), guard.token()), body);
+        let name = guard.shown_name();
+        let body = in_section((guard.subject_kind(), &name), (guard.wire_owner(), guard.token()), body);
         match self.on_lost {
             OnLost::Cancel => guard.while_held(body).await.map_err(|reason| guard.lost_in_run(reason)),
             OnLost::Finish => {

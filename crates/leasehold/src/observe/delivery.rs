@@ -3,6 +3,7 @@
 //! Invariant: giving facts to the queue never waits. The thread that gives may be the driver, which renews the locks. A log
 //! pipe that stands still costs facts, and no lock.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
@@ -12,11 +13,14 @@ use leasehold_proto::engine::{self, AcquireFailure, Detail};
 use leasehold_proto::recipe::Holders;
 use leasehold_proto::{ClientId, Moment};
 
-use super::fact::What;
+use super::fact::{Connection, What};
 use super::observers::{Audience, Observers};
 
 /// The facts that may wait for the observers of a process. More of them are dropped and counted.
 pub const QUEUE_MAX: usize = 8192;
+
+/// The most facts for which a thread keeps its memory.
+const BUFFERED: usize = 64;
 
 /// Facts for the observers of one client.
 #[cfg_attr(
@@ -28,13 +32,49 @@ enum Facts {
     Patient { fact: engine::Fact, holders: Holders, own: ClientId },
     PlainText { server: String },
     MissingReplicas { connected: u32, wanted: u32 },
+    Connection(ConnectionChange),
+}
+
+/// A connection that serves from now on, or that has ended.
+#[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a connection changes"))]
+pub(crate) struct ConnectionChange {
+    /// The host and the port, or the path of a socket.
+    pub(crate) server: (String, Option<u16>),
+    pub(crate) connection: Connection,
+    pub(crate) kind: ConnectionEvent,
+}
+
+/// The change of a connection.
+#[derive(Clone, Copy)]
+#[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a connection changes"))]
+pub(crate) enum ConnectionEvent {
+    Opened { again: bool, moved: bool },
+    Ended { by_server: bool },
+}
+
+impl ConnectionChange {
+    fn what(&self) -> What<'_> {
+        let (server, port) = (&*self.server.0, self.server.1);
+        let connection = self.connection;
+        match self.kind {
+            ConnectionEvent::Opened { again, moved } => {
+                What::Connected { server, port, connection, again, moved }
+            }
+            ConnectionEvent::Ended { by_server } => {
+                What::Disconnected { server, port, connection, by_server }
+            }
+        }
+    }
 }
 
 impl Facts {
     fn many(&self) -> usize {
         match self {
             Self::OfEngine(facts) => facts.len(),
-            Self::Patient { .. } | Self::PlainText { .. } | Self::MissingReplicas { .. } => 1,
+            Self::Patient { .. }
+            | Self::PlainText { .. }
+            | Self::MissingReplicas { .. }
+            | Self::Connection(_) => 1,
         }
     }
 }
@@ -50,10 +90,10 @@ impl Observers {
     /// has the facts for the others.
     pub(crate) fn deliver(self: &Arc<Self>, mut facts: Vec<engine::Fact>, (now, by_driver): (Moment, bool)) {
         self.note_time(now);
-        if !by_driver {
-            return self.tell(&facts, Audience::All);
+        self.tell(&facts, if by_driver { Audience::Inline } else { Audience::All });
+        if !by_driver || !self.are_queued() {
+            return keep(facts);
         }
-        self.tell(&facts, Audience::Inline);
         // An observer of ours that counts all is no reason to queue all for one that logs what is rare.
         if self.queued() == Some(Detail::Rare) {
             facts.retain(is_rare);
@@ -78,6 +118,13 @@ impl Observers {
         self.queue(Facts::MissingReplicas { connected, wanted });
     }
 
+    /// Tells that a connection serves from now on, or that it has ended.
+    #[cfg(feature = "redis")]
+    pub(crate) fn connection(self: &Arc<Self>, change: ConnectionChange) {
+        self.about_none(Audience::Inline, change.what());
+        self.queue(Facts::Connection(change));
+    }
+
     fn queue(self: &Arc<Self>, facts: Facts) {
         static QUEUE: OnceLock<Option<Queue>> = OnceLock::new();
         let many = facts.many();
@@ -97,6 +144,24 @@ impl Observers {
             self.drop_facts(many);
         }
     }
+}
+
+thread_local! {
+    /// The memory of the last facts of this thread.
+    static BUFFER: Cell<Vec<engine::Fact>> = const { Cell::new(Vec::new()) };
+}
+
+/// Returns an empty list for facts.
+pub(crate) fn facts_buffer() -> Vec<engine::Fact> {
+    // A guard may be dropped while its thread ends.
+    BUFFER.try_with(Cell::take).unwrap_or_default()
+}
+
+/// Keeps the memory of facts for the next ones.
+fn keep(mut facts: Vec<engine::Fact>) {
+    facts.clear();
+    facts.shrink_to(BUFFERED);
+    let _ = BUFFER.try_with(|buffer| buffer.set(facts));
 }
 
 /// Returns true for a fact that an operator acts on.
@@ -126,6 +191,7 @@ fn tell(queue: &Receiver<(Arc<Observers>, Facts)>, waiting: &AtomicUsize) {
         match &facts {
             Facts::OfEngine(facts) => observers.tell(facts, Audience::Queued),
             Facts::Patient { fact, holders, own } => observers.tell_patient(fact, holders, *own),
+            Facts::Connection(change) => observers.about_none(Audience::Queued, change.what()),
             Facts::PlainText { server } => observers.about_none(Audience::Queued, What::PlainText { server }),
             Facts::MissingReplicas { connected, wanted } => {
                 let what = What::MissingReplicas { connected: *connected, wanted: *wanted };

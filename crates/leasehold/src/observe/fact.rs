@@ -20,16 +20,29 @@ impl<O: Observer + ?Sized> Observer for std::sync::Arc<O> {
     }
 }
 
+/// What observers, logs and spans are told of names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Names {
+    /// The names.
+    #[default]
+    Shown,
+    /// Their groups, for names with what no log may have, such as an address or an account.
+    Hidden,
+}
+
 /// Something that a client has decided.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Fact<'a> {
-    /// The name of the lock as the program writes it, without the client's prefix, or `None` if the fact is about no lock.
+    /// The name of the lock as the program writes it, without the client's prefix, or its group if names are
+    /// [hidden](Names::Hidden), or `None` if the fact is about no lock.
     pub name: Option<&'a str>,
     /// The kind of the lock, such as `fair lock`.
     pub kind: Option<&'static str>,
     /// The group of the name, for labels of metrics: the name itself if it is one of
-    /// [`ClientBuilder::per_name`](crate::ClientBuilder::per_name), else that of
+    /// [`ClientBuilder::per_name`](crate::ClientBuilder::per_name), else that of [`Lock::group`](crate::Lock::group) or of the
+    /// template of a [`locked`](crate::locked) function, else that of
     /// [`ClientBuilder::group_by`](crate::ClientBuilder::group_by).
     pub group: Option<&'a str>,
     /// The number of facts that this client has dropped since it began, because an observer stood still.
@@ -157,6 +170,33 @@ pub enum What<'a> {
         /// The kind of the error, if it has failed.
         error: Option<StoreErrorKind>,
     },
+    /// A connection to a server serves from now on.
+    #[non_exhaustive]
+    Connected {
+        /// The host of the server, or the path of its socket.
+        server: &'a str,
+        /// The port of the server, if it has one.
+        port: Option<u16>,
+        /// What the connection carries.
+        connection: Connection,
+        /// True if it is not the first of its kind to this server.
+        again: bool,
+        /// True if another server answers for the names of the one before, as the sentinels say.
+        moved: bool,
+    },
+    /// A connection that served has ended.
+    #[non_exhaustive]
+    Disconnected {
+        /// The host of the server, or the path of its socket.
+        server: &'a str,
+        /// The port of the server, if it has one.
+        port: Option<u16>,
+        /// What the connection carried.
+        connection: Connection,
+        /// True if the server has ended it. False if the client has, because it is closed, or because the server was late,
+        /// refused or broke the protocol.
+        by_server: bool,
+    },
     /// A password travels in plain text.
     #[non_exhaustive]
     PlainText {
@@ -171,6 +211,30 @@ pub enum What<'a> {
         /// The replicas that the policy wants.
         wanted: u32,
     },
+}
+
+/// What a connection carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Connection {
+    /// The calls.
+    Commands,
+    /// The calls that replicas confirm.
+    Confirmed,
+    /// The subscriptions, by which waiters are woken.
+    Subscriptions,
+}
+
+impl Connection {
+    /// Returns the label of a metric, in lower case.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Commands => "command",
+            Self::Confirmed => "confirmed",
+            Self::Subscriptions => "pubsub",
+        }
+    }
 }
 
 /// The reason why an acquire has no lock.

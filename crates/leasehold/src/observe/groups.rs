@@ -3,13 +3,113 @@
 //! A metric with a label per name would have as many series as there are orders. So labels have the group.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use leasehold_proto::engine::Group;
+
+/// The names whose groups a thread remembers, a power of two.
+const KNOWN_MAX: usize = 64;
 /// The most segments of a group.
 const SEGMENTS: usize = 2;
 /// The longest segment that stands for itself, in bytes.
 const SEGMENT_MAX: usize = 24;
 /// The characters between two segments.
 const SEPARATORS: [char; 5] = [':', '/', '.', '_', '-'];
+
+/// The groups of the names of one client.
+pub(super) struct Groups {
+    /// The number of the client's rule, by which a thread remembers its results.
+    rule: u64,
+    group_by: fn(&str) -> Cow<'_, str>,
+    /// The names that are groups of their own.
+    per_name: Arc<BTreeSet<String>>,
+}
+
+/// The group of a name.
+#[derive(Clone)]
+pub(super) enum OfName {
+    Set(&'static Group),
+    Found(Arc<str>),
+}
+
+impl OfName {
+    pub(super) fn as_str(&self) -> &str {
+        match self {
+            Self::Set(group) => group.as_str(),
+            Self::Found(group) => group,
+        }
+    }
+}
+
+impl std::ops::Deref for OfName {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+/// A group that a thread has found.
+struct Known {
+    rule: u64,
+    name: Box<str>,
+    group: Arc<str>,
+}
+
+thread_local! {
+    /// The groups that this thread has found last. A rule and its texts cost more than all that metrics count of a lock.
+    static KNOWN: RefCell<Vec<Option<Known>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Groups {
+    pub(super) fn new(group_by: fn(&str) -> Cow<'_, str>, per_name: &Arc<BTreeSet<String>>) -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let rule = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+        Self { rule, group_by, per_name: Arc::clone(per_name) }
+    }
+
+    /// Returns the group of a name, for which its user may have set one.
+    pub(super) fn of(&self, name: &str, set: Option<&'static Group>) -> OfName {
+        match set {
+            Some(group) if !self.per_name.contains(name) => OfName::Set(group),
+            _ => OfName::Found(self.found(name)),
+        }
+    }
+
+    fn found(&self, name: &str) -> Arc<str> {
+        let at = place(name);
+        // A guard may be dropped while its thread ends, which then remembers nothing.
+        let known = KNOWN.try_with(|known| {
+            let known = known.borrow();
+            let known = known.get(at)?.as_ref()?;
+            (known.rule == self.rule && *known.name == *name).then(|| Arc::clone(&known.group))
+        });
+        if let Ok(Some(group)) = known {
+            return group;
+        }
+        // The rule is the program's code, and may use locks itself.
+        let is_chosen = self.per_name.contains(name);
+        let group: Arc<str> = if is_chosen { name.into() } else { Arc::from(&*(self.group_by)(name)) };
+        let new = Known { rule: self.rule, name: name.into(), group: Arc::clone(&group) };
+        let _ = KNOWN.try_with(|known| {
+            let mut known = known.borrow_mut();
+            known.resize_with(KNOWN_MAX, || None);
+            known[at] = Some(new);
+        });
+        group
+    }
+}
+
+/// Returns the place of a name among those that a thread remembers.
+fn place(name: &str) -> usize {
+    let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3);
+    let hash = name.as_bytes().iter().fold(0xCBF2_9CE4_8422_2325, mix);
+    // The high bits depend on all bytes.
+    usize::try_from(hash >> 58).unwrap_or_default() % KNOWN_MAX
+}
 
 /// Returns the group of a name: its first segments, with `*` for each one that has a digit or is long, as such segments
 /// tell one order from the next.

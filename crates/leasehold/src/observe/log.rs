@@ -173,6 +173,32 @@ impl Log {
 
     fn log_connection(fact: &Fact<'_>) {
         match fact.what {
+            What::Connected { server, port, connection, moved: true, .. } => event!(
+                target: "leasehold::connection",
+                Level::INFO,
+                server.address = server,
+                server.port = port,
+                connection = connection.label(),
+                "another server answers"
+            ),
+            What::Connected { server, port, connection, again, .. } => event!(
+                target: "leasehold::connection",
+                Level::INFO,
+                server.address = server,
+                server.port = port,
+                connection = connection.label(),
+                again,
+                "connected"
+            ),
+            What::Disconnected { server, port, connection, by_server } => event!(
+                target: "leasehold::connection",
+                Level::INFO,
+                server.address = server,
+                server.port = port,
+                connection = connection.label(),
+                by_server,
+                "disconnected"
+            ),
             What::PlainText { server } => event!(
                 target: "leasehold::connection",
                 Level::WARN,

@@ -102,10 +102,7 @@ impl Metrics {
             What::Patient { again: false, .. } => pair.waiting_long(age, 1),
             What::Acquired { waited, by, was_waiting, was_patient, .. } => {
                 pair.ended(age, was_waiting, was_patient);
-                pair.acquired(age, waited);
-                if by != GrantedBy::Event {
-                    pair.held(age, 1);
-                }
+                pair.acquired(age, waited, by != GrantedBy::Event);
             }
             What::NotAcquired { outcome, was_waiting, was_patient, .. } => {
                 pair.ended(age, was_waiting, was_patient);
@@ -114,12 +111,8 @@ impl Metrics {
                     self.registry.unknown(age);
                 }
             }
-            What::Released { held, .. } => {
-                pair.held(age, -1);
-                pair.hold_ended(age, held);
-            }
+            What::Released { held, .. } => pair.hold_ended(age, held),
             What::Lost { held, reason, .. } => {
-                pair.held(age, -1);
                 pair.hold_ended(age, held);
                 pair.lost(age, reason_label(reason));
             }
@@ -139,6 +132,13 @@ impl Observer for Metrics {
         self.count_dropped(fact.dropped);
         if let What::Called { verb, took, error } = fact.what {
             self.registry.called(age, verb, took, error.is_none());
+        } else if let What::Connected { connection, again, .. } = fact.what {
+            self.registry.connected(age, connection, 1);
+            if again {
+                self.registry.reconnected(age, connection);
+            }
+        } else if let What::Disconnected { connection, .. } = fact.what {
+            self.registry.connected(age, connection, -1);
         } else if let (Some(name), Some(kind), Some(group)) = (fact.name, fact.kind, fact.group) {
             let pair = self.registry.pair(kind, group, self.chosen.contains(name));
             self.count(pair, &fact.what, age);

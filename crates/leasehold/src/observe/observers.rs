@@ -13,8 +13,8 @@ use leasehold_proto::recipe::{Holders, Holding};
 use leasehold_proto::{ClientId, Engine, FreeWithin, Moment};
 use leasehold_store::Confirm;
 
-use super::fact::{Fact, Observer, Outcome, What};
-use super::groups;
+use super::fact::{Fact, Names, Observer, Outcome, What};
+use super::groups::{self, Groups};
 #[cfg(feature = "tracing")]
 use super::log::Log;
 #[cfg(feature = "metrics")]
@@ -32,6 +32,7 @@ pub(crate) struct Setup {
     pub(crate) group_by: fn(&str) -> Cow<'_, str>,
     /// The names that are groups of their own.
     pub(crate) per_name: Arc<BTreeSet<String>>,
+    pub(crate) names: Names,
 }
 
 impl Default for Setup {
@@ -41,6 +42,7 @@ impl Default for Setup {
             patience: PATIENCE,
             group_by: groups::of_name,
             per_name: Arc::default(),
+            names: Names::default(),
         }
     }
 }
@@ -62,8 +64,8 @@ pub(crate) struct Observers {
     /// What the observers behind the queue are told, or `None` without any.
     queued: Option<Detail>,
     patience: Duration,
-    group_by: fn(&str) -> Cow<'_, str>,
-    per_name: Arc<BTreeSet<String>>,
+    groups: Groups,
+    names: Names,
     defaults: Defaults,
     /// The number of facts that were dropped, because an observer stood still.
     dropped: AtomicU64,
@@ -121,8 +123,8 @@ impl Observers {
             queued: most(&mut entries.iter().filter(|entry| !entry.is_inline)),
             entries,
             patience: setup.patience,
-            group_by: setup.group_by,
-            per_name: Arc::clone(&setup.per_name),
+            groups: Groups::new(setup.group_by, &setup.per_name),
+            names: setup.names,
             defaults: defaults.clone(),
             dropped: AtomicU64::new(0),
             now: AtomicU64::new(0),
@@ -253,10 +255,18 @@ impl Observers {
 
     fn about(&self, subject: &Subject, to: Audience, what: What<'_>) {
         let name = self.defaults.as_written(&subject.name);
-        let is_chosen = !self.per_name.is_empty() && self.per_name.contains(name);
-        let group = if is_chosen { Cow::Borrowed(name) } else { (self.group_by)(name) };
-        let (name, kind, group) = (Some(name), Some(subject.recipe.kind), Some(&*group));
+        let group = self.groups.of(name, subject.group);
+        let shown = if self.names == Names::Hidden { &*group } else { name };
+        let (name, kind, group) = (Some(shown), Some(subject.recipe.kind), Some(&*group));
         self.tell_each(to, &Fact { name, kind, group, dropped: self.dropped(), at: self.at(), what });
+    }
+
+    /// Returns what observers are told in place of this name, as the program writes it.
+    pub(crate) fn shown<'a>(&self, name: &'a str, group: Option<&'static engine::Group>) -> Cow<'a, str> {
+        match self.names {
+            Names::Shown => Cow::Borrowed(name),
+            Names::Hidden => Cow::Owned(self.groups.of(name, group).as_str().to_owned()),
+        }
     }
 
     pub(super) fn about_none(&self, to: Audience, what: What<'_>) {

@@ -24,6 +24,7 @@ mod permits_set;
 mod queries;
 mod report;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
@@ -31,7 +32,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use leasehold_proto::engine::{AFTER_CLOSE, Action, CallId, Event, Fact, Id, Outcome};
+use leasehold_proto::engine::{AFTER_CLOSE, Action, CallId, Event, Fact, Group, Id, Outcome};
 use leasehold_proto::{Applied, Call, ClientId, Engine, Moment, Name, Reply, StoreError, StoreErrorKind};
 use leasehold_store::{Submit, Watch};
 use tokio::sync::{Notify, oneshot};
@@ -39,7 +40,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::defaults::Defaults;
 use crate::error::{BadName, Forked, Subject, SubjectKind};
 use crate::name::{IntoName, Named, named};
-use crate::observe::Observers;
+use crate::observe::{Observers, facts_buffer};
 use crate::runtime::identity::Identity;
 use crate::runtime::process::Process;
 use crate::runtime::pulse::Pulse;
@@ -226,6 +227,15 @@ impl Shared {
         match name {
             Ok(name) => Subject::new(kind, self.defaults.as_written(name)),
             Err(bad) => Subject { kind, name: Arc::clone(&bad.text) },
+        }
+    }
+
+    /// Returns what spans have in place of a name.
+    pub(crate) fn shown<'a>(&self, name: &'a Name, group: Option<&'static Group>) -> Cow<'a, str> {
+        let name = self.defaults.as_written(name);
+        match &self.observers {
+            Some(observers) => observers.shown(name, group),
+            None => Cow::Borrowed(name),
         }
     }
 
@@ -500,9 +510,14 @@ impl State {
             self.pulse.ended(now, *call, is_answered);
         }
         self.engine.step_into(now, event, &mut actions);
-        let told = effects.facts.len();
-        self.engine.take_facts(&mut effects.facts);
-        self.ask_holders(&effects.facts[told..]);
+        if self.engine.has_facts() {
+            if effects.facts.capacity() == 0 {
+                effects.facts = facts_buffer();
+            }
+            let told = effects.facts.len();
+            self.engine.take_facts(&mut effects.facts);
+            self.ask_holders(&effects.facts[told..]);
+        }
         for action in actions.drain(..) {
             if let Action::Run(call, ..) = &action {
                 self.pulse.sent(now, *call);

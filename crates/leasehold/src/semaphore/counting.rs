@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_proto::engine::{Request, Subject, Wait};
+use leasehold_proto::engine::{Group, Request, Subject, Wait};
 use leasehold_proto::marker::{Operation, read_flag};
 use leasehold_proto::recipe::Recipe;
 use leasehold_proto::recipe::semaphore::{self, FIFO_SEMAPHORE, read_count};
@@ -52,11 +52,13 @@ pub struct Semaphore {
     handle: Arc<Handle>,
     name: Named,
     fifo: bool,
+    /// The group of the name for observers, or `None` for that of the client's rule.
+    group: Option<&'static Group>,
 }
 
 impl Semaphore {
     pub(crate) fn new(handle: &Arc<Handle>, name: Named) -> Self {
-        Self { handle: Arc::clone(handle), name, fifo: false }
+        Self { handle: Arc::clone(handle), name, fifo: false, group: None }
     }
 
     /// Returns the object that errors name.
@@ -82,6 +84,13 @@ impl Semaphore {
     #[must_use]
     pub fn fifo(mut self) -> Self {
         self.fifo = true;
+        self
+    }
+
+    /// Sets the group of the name, which observers are told. See [`Lock::group`](crate::Lock::group).
+    #[must_use]
+    pub fn group(mut self, group: &str) -> Self {
+        self.group = Some(crate::group::group(group));
         self
     }
 
@@ -341,6 +350,7 @@ impl Semaphore {
     ) -> Result<Option<Guard>, AcquireErrorKind> {
         let recipe: &'static Recipe = if self.fifo { &FIFO_SEMAPHORE } else { &semaphore::SEMAPHORE };
         let subject = Subject::new(self.name.as_ref().map_err(Clone::clone)?, recipe);
+        let subject = Subject { group: self.group, ..subject };
         // The server grants a request for zero permits immediately, so it never waits.
         let wait = if permits == 0 { Wait::Once } else { wait(&self.handle) };
         let request = Request::new(subject, Owner::unique(), Lease::clamped(NOMINAL_LEASE), wait);

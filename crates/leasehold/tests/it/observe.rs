@@ -1,16 +1,36 @@
 //! What observers are told, by clients of a real server.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use leasehold::observe::{Fact, GrantedBy, Observer, Outcome, What};
+use leasehold::observe::{Fact, GrantedBy, Names, Observer, Outcome, What};
 use leasehold::{Client, LostReason};
 use leasehold_testkit::servers::RedisServer;
 
 use crate::support::{eventually, ms, soon};
 
-/// An observer that keeps each fact as a line.
+/// An observer that keeps each fact about a name as a line.
 #[derive(Default)]
 struct Lines(Mutex<Vec<String>>);
+
+/// An observer that keeps each fact about a connection as a line.
+#[derive(Default)]
+struct Connections(Mutex<Vec<String>>);
+
+impl Observer for Connections {
+    fn fact(&self, fact: &Fact<'_>) {
+        let line = match fact.what {
+            What::Connected { port, connection, again, moved, .. } => {
+                format!("{} {port:?} connected again={again} moved={moved}", connection.label())
+            }
+            What::Disconnected { port, connection, by_server, .. } => {
+                format!("{} {port:?} disconnected by_server={by_server}", connection.label())
+            }
+            _ => return,
+        };
+        self.0.lock().unwrap().push(line);
+    }
+}
 
 impl Observer for Lines {
     fn fact(&self, fact: &Fact<'_>) {
@@ -30,7 +50,7 @@ impl Observer for Lines {
             What::Released { detached, .. } => format!("released detached={detached}"),
             What::Lost { reason, .. } => format!("lost: {reason}"),
             What::Renewed { left, .. } => format!("renewed {}", left > 0.5),
-            What::Called { .. } => return,
+            What::Called { .. } | What::Connected { .. } | What::Disconnected { .. } => return,
             other => format!("{other:?}"),
         };
         let line = format!(
@@ -144,4 +164,115 @@ async fn an_observer_that_panics_is_told_nothing_more_and_the_client_goes_on() {
     assert!(client.lock("job").try_lock().await.unwrap().is_some());
     assert_eq!(lines.of("job").len(), 4);
     assert_eq!(Outcome::Busy.label(), "busy");
+}
+
+#[tokio::test]
+async fn connections_that_open_and_end_are_told() {
+    let server = RedisServer::start();
+    let told = Arc::new(Connections::default());
+    let client = Client::builder().observer(Arc::clone(&told)).connect(&server.url()).await.unwrap();
+    let lines = || told.0.lock().unwrap().clone();
+    let line = |what: &str, text: &str| format!("{what} {:?} {text}", Some(server.port()));
+    let opened = line("command", "connected again=false moved=false");
+    eventually("the connection", || lines() == [opened.clone()]).await;
+    let guard = client.lock("job").lock().await.unwrap();
+    let waiting = tokio::spawn({
+        let client = client.clone();
+        async move { client.lock("job").lock().await.map(drop) }
+    });
+    let listening = line("pubsub", "connected again=false moved=false");
+    eventually("the subscription", || lines().contains(&listening)).await;
+    let _ = server.cli(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+    let ended = line("pubsub", "disconnected by_server=true");
+    let again = line("pubsub", "connected again=true moved=false");
+    eventually("the next subscription", || lines().contains(&again)).await;
+    assert!(lines().contains(&ended), "{:#?}", lines());
+    guard.release().await.unwrap();
+    soon("the waiter", waiting).await.unwrap().unwrap();
+    client.close().await;
+    drop(client);
+    let closed = ["command", "pubsub"].map(|what| line(what, "disconnected by_server=false"));
+    eventually("the end", || closed.iter().all(|line| lines().contains(line))).await;
+}
+
+/// An observer that keeps the name and the group of each fact.
+#[derive(Default)]
+struct Groups(Mutex<Vec<(String, String)>>);
+
+impl Observer for Groups {
+    fn fact(&self, fact: &Fact<'_>) {
+        if let (Some(name), Some(group)) = (fact.name, fact.group) {
+            self.0.lock().unwrap().push((name.to_owned(), group.to_owned()));
+        }
+    }
+}
+
+impl Groups {
+    /// Returns the groups that were told of a name, each once.
+    fn of(&self, name: &str) -> Vec<String> {
+        let told = self.0.lock().unwrap();
+        let groups: BTreeSet<_> =
+            told.iter().filter(|(of, _)| of == name).map(|(_, group)| group.clone()).collect();
+        groups.into_iter().collect()
+    }
+}
+
+#[leasehold::locked(name = "order:{id}", client = client)]
+async fn in_section(client: &Client, id: u32) -> Result<(), leasehold::RunError> {
+    let _ = id;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_group_is_that_of_the_lock_and_else_that_of_the_client() {
+    let server = RedisServer::start();
+    let told = Arc::new(Groups::default());
+    let builder = Client::builder().observer(Arc::clone(&told)).group_by(|_| "by rule".into());
+    let client = builder.per_name(["chosen"]).connect(&server.url()).await.unwrap();
+    client.lock("plain").lock().await.unwrap().release().await.unwrap();
+    client.lock("set").group("orders").lock().await.unwrap().release().await.unwrap();
+    client.lock("chosen").group("orders").lock().await.unwrap().release().await.unwrap();
+    in_section(&client, 7).await.unwrap();
+    client.lock("detached").group("orders").lock().await.unwrap().detach();
+    client.rw_lock("shared").group("orders").write_lock().lock().await.unwrap().release().await.unwrap();
+    let semaphore = client.semaphore("permits").group("orders");
+    semaphore.try_set_permits(1).await.unwrap();
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    let permits = client.expirable_semaphore("leases").group("orders");
+    permits.try_set_permits(1).await.unwrap();
+    permits.acquire().await.unwrap().release().await.unwrap();
+    client.count_down_latch("latch").group("orders").wait().await.unwrap();
+    let lost = client.lock("lost").group("orders").watchdog(ms(300)).lock().await.unwrap();
+    assert_eq!(server.cli(&["DEL", "lost"]), "1");
+    assert_eq!(soon("the loss", lost.lost()).await, LostReason::Deleted);
+    eventually("the loss and a renewal", || told.of("lost") == ["orders"]).await;
+    for (name, group) in [
+        ("plain", "by rule"),
+        ("chosen", "chosen"),
+        ("order:7", "order:{id}"),
+        ("set", "orders"),
+        ("detached", "orders"),
+        ("shared", "orders"),
+        ("permits", "orders"),
+        ("leases", "orders"),
+        ("latch", "orders"),
+    ] {
+        assert_eq!(told.of(name), [group], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn hidden_names_are_told_as_their_groups() {
+    let server = RedisServer::start();
+    let told = Arc::new(Groups::default());
+    let builder = Client::builder().observer(Arc::clone(&told)).names(Names::Hidden).patience(ms(20));
+    let client = builder.connect(&server.url()).await.unwrap();
+    let guard = client.lock("user:7:alice").lock().await.unwrap();
+    let set = client.lock("alice").group("users").lock().await.unwrap();
+    assert!(client.lock("user:7:alice").try_lock_for(ms(100)).await.unwrap().is_none());
+    guard.release().await.unwrap();
+    set.release().await.unwrap();
+    eventually("the facts", || told.of("user:*") == ["user:*"] && told.of("users") == ["users"]).await;
+    let told = told.0.lock().unwrap();
+    assert!(told.iter().all(|(name, group)| !name.contains("alice") && name == group), "{told:#?}");
 }

@@ -17,6 +17,8 @@ pub(super) const UNKNOWN: &str = "leasehold_unknown_total";
 pub(super) const UNDONE: &str = "leasehold_undone_total";
 pub(super) const UNCONFIRMED: &str = "leasehold_unconfirmed_total";
 pub(super) const CALL: &str = "leasehold_call_seconds";
+pub(super) const CONNECTED: &str = "leasehold_connected";
+pub(super) const RECONNECTS: &str = "leasehold_reconnects_total";
 pub(super) const INFO: &str = "leasehold_client_info";
 pub(super) const DROPPED: &str = "leasehold_facts_dropped_total";
 
@@ -58,7 +60,7 @@ pub(super) enum Metric {
 }
 
 /// All metrics.
-pub(super) const METRICS: [(&str, Metric); 15] = [
+pub(super) const METRICS: [(&str, Metric); 17] = [
     (ACQUIRES, Metric::Counter("Acquires that have ended, by outcome")),
     (WAIT, Metric::Seconds("Time from the request of a lock to its grant")),
     (HOLD, Metric::Seconds("Time from the grant of a lock to its release or loss")),
@@ -75,6 +77,8 @@ pub(super) const METRICS: [(&str, Metric); 15] = [
     (UNDONE, Metric::Counter("Acquires without a caller that were taken back")),
     (UNCONFIRMED, Metric::Counter("Releases that the server did not confirm at once")),
     (CALL, Metric::Seconds("Time from the send of a call to its answer")),
+    (CONNECTED, Metric::Gauge("Connections that serve")),
+    (RECONNECTS, Metric::Counter("Connections that took the place of an earlier one to the same server")),
     (INFO, Metric::Gauge("The version and the servers of the clients")),
     (DROPPED, Metric::Counter("Facts that no observer was told, because one stood still")),
 ];
@@ -106,6 +110,8 @@ pub(super) const UNPLANNED: [&str; 3] = ["taken_over", "deleted", "unreachable"]
 pub(super) const RENEWAL_OUTCOMES: [&str; 2] = ["confirmed", "failed"];
 /// The values of the label `outcome` of a call.
 pub(super) const CALL_OUTCOMES: [&str; 2] = ["ok", "error"];
+/// The values of the label `connection`, in the order of their type.
+pub(super) const CONNECTIONS: [&str; 3] = ["command", "confirmed", "pubsub"];
 /// The values of the label `verb`.
 pub(super) const VERBS: [&str; 8] =
     [ACQUIRE, "renew", "hand_off", RELEASE, "keep_alive", "force_release", "adjust", OTHER];

@@ -12,7 +12,7 @@ use leasehold_proto::Verb;
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
 use super::names::{self, OTHER, place};
-use crate::observe::fact::Outcome;
+use crate::observe::fact::{Connection, Outcome};
 
 /// The pairs of a kind and a group that have series of their own. With five kinds, their groups `other` make it 24 pairs,
 /// each of at most 53 series, and with those of the calls at most 1,500.
@@ -26,6 +26,8 @@ pub(super) struct Registry {
     grouped: AtomicUsize,
     /// The age of the published values.
     age: AtomicU64,
+    /// The open connections of each kind.
+    connected: [Level; names::CONNECTIONS.len()],
     shared: Cached<OfProcess>,
 }
 
@@ -35,12 +37,24 @@ struct OfProcess {
     calls: [[OnceLock<Histogram>; names::CALL_OUTCOMES.len()]; names::VERBS.len()],
     renewals: [OnceLock<Counter>; names::RENEWAL_OUTCOMES.len()],
     lease_left: OnceLock<Histogram>,
+    connected: [OnceLock<Gauge>; names::CONNECTIONS.len()],
+    reconnects: [OnceLock<Counter>; names::CONNECTIONS.len()],
     unknown: OnceLock<Counter>,
     undone: OnceLock<Counter>,
     unconfirmed: OnceLock<Counter>,
 }
 
 impl OfProcess {
+    fn connected(&self, at: usize) -> &Gauge {
+        let new = || gauge!(names::CONNECTED, "connection" => names::CONNECTIONS[at]);
+        self.connected[at].get_or_init(new)
+    }
+
+    fn reconnects(&self, at: usize) -> &Counter {
+        let new = || counter!(names::RECONNECTS, "connection" => names::CONNECTIONS[at]);
+        self.reconnects[at].get_or_init(new)
+    }
+
     fn unknown(&self) -> &Counter {
         self.unknown.get_or_init(|| counter!(names::UNKNOWN, "verb" => names::ACQUIRE))
     }
@@ -87,6 +101,10 @@ impl Registry {
             shared.unknown().increment(0);
             shared.undone().increment(0);
             shared.unconfirmed().increment(0);
+            for at in 0..names::CONNECTIONS.len() {
+                self.connected[at].change(0, shared.connected(at));
+                shared.reconnects(at).increment(0);
+            }
         });
     }
 
@@ -111,6 +129,18 @@ impl Registry {
                 shared.lease_left.get_or_init(|| histogram!(names::LEASE_LEFT)).record(left);
             }
         });
+    }
+
+    /// Counts a connection that serves, or that has ended.
+    pub(super) fn connected(&self, age: u64, connection: Connection, by: i64) {
+        let at = place(&names::CONNECTIONS, connection.label());
+        self.shared
+            .with(age, OfProcess::default, |shared| self.connected[at].change(by, shared.connected(at)));
+    }
+
+    pub(super) fn reconnected(&self, age: u64, connection: Connection) {
+        let at = place(&names::CONNECTIONS, connection.label());
+        self.shared.with(age, OfProcess::default, |shared| shared.reconnects(at).increment(1));
     }
 
     pub(super) fn unknown(&self, age: u64) {
@@ -195,15 +225,9 @@ impl Pair {
     }
 
     fn publish(&self, age: u64) {
-        self.held(age, 0);
+        self.with(age, |handles| self.held.change(0, self.held_gauge(handles)));
         self.waiting(age, 0);
         self.waiting_long(age, 0);
-    }
-
-    pub(super) fn held(&self, age: u64, by: i64) {
-        self.with(age, |handles| {
-            self.held.change(by, handles.held.get_or_init(|| self.gauge(names::HELD)));
-        });
     }
 
     pub(super) fn waiting(&self, age: u64, by: i64) {
@@ -229,26 +253,36 @@ impl Pair {
         }
     }
 
-    pub(super) fn acquired(&self, age: u64, waited: Duration) {
-        self.acquire_ended(age, 0);
+    /// Counts a grant, which is a hold or an event.
+    pub(super) fn acquired(&self, age: u64, waited: Duration, is_hold: bool) {
         self.with(age, |handles| {
+            self.acquires(handles, 0).increment(1);
             handles.wait.get_or_init(|| self.histogram(names::WAIT)).record(waited);
+            if is_hold {
+                self.held.change(1, self.held_gauge(handles));
+            }
         });
     }
 
     pub(super) fn not_acquired(&self, age: u64, outcome: Outcome) {
-        self.acquire_ended(age, place(&names::OUTCOMES, outcome.label()));
+        let at = place(&names::OUTCOMES, outcome.label());
+        self.with(age, |handles| self.acquires(handles, at).increment(1));
     }
 
-    fn acquire_ended(&self, age: u64, at: usize) {
+    fn acquires<'a>(&self, handles: &'a OfPair, at: usize) -> &'a Counter {
         let outcome = names::OUTCOMES[at];
         let new =
             || counter!(names::ACQUIRES, "kind" => self.kind, "group" => self.group(), "outcome" => outcome);
-        self.with(age, |handles| handles.acquires[at].get_or_init(new).increment(1));
+        handles.acquires[at].get_or_init(new)
+    }
+
+    fn held_gauge<'a>(&self, handles: &'a OfPair) -> &'a Gauge {
+        handles.held.get_or_init(|| self.gauge(names::HELD))
     }
 
     pub(super) fn hold_ended(&self, age: u64, held: Duration) {
         self.with(age, |handles| {
+            self.held.change(-1, self.held_gauge(handles));
             handles.hold.get_or_init(|| self.histogram(names::HOLD)).record(held);
         });
     }

@@ -12,6 +12,7 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
 use super::names::{METRICS, Metric};
 use super::*;
+use crate::observe::fact::Connection;
 use crate::observe::groups;
 
 const KINDS: [&str; 5] = ["lock", "fair lock", "fenced lock", "read lock", "write lock"];
@@ -183,6 +184,12 @@ fn each_fact_of_a_hold_has_its_series() {
         metrics.tell_of_none(What::Called { verb: Verb::HandOff, took: MS, error: None }, 3);
         let error = Some(StoreErrorKind::Timeout);
         metrics.tell_of_none(What::Called { verb: Verb::Renew, took: MS, error }, 5);
+        for again in [false, true] {
+            let (server, port, connection) = ("host", Some(6379), Connection::Commands);
+            metrics.tell_of_none(What::Connected { server, port, connection, again, moved: false }, 5);
+        }
+        let (server, port, connection) = ("host", Some(6379), Connection::Commands);
+        metrics.tell_of_none(What::Disconnected { server, port, connection, by_server: true }, 5);
     });
     let version = env!("CARGO_PKG_VERSION");
     let expected = format!(
@@ -190,6 +197,9 @@ fn each_fact_of_a_hold_has_its_series() {
 leasehold_call_seconds verb=hand_off outcome=ok: [0.001]
 leasehold_call_seconds verb=renew outcome=error: [0.001]
 leasehold_client_info version={version} topology=single tier=unconfirmed: 1
+leasehold_connected connection=command: 1
+leasehold_connected connection=confirmed: 0
+leasehold_connected connection=pubsub: 0
 leasehold_facts_dropped_total : 5
 leasehold_held kind=lock group=job: 0
 leasehold_hold_seconds kind=lock group=job: [0.001, 0.001]
@@ -197,6 +207,9 @@ leasehold_lease_left_ratio : [0.5]
 leasehold_lost_total kind=lock group=job reason=deleted: 1
 leasehold_lost_total kind=lock group=job reason=taken_over: 0
 leasehold_lost_total kind=lock group=job reason=unreachable: 0
+leasehold_reconnects_total connection=command: 1
+leasehold_reconnects_total connection=confirmed: 0
+leasehold_reconnects_total connection=pubsub: 0
 leasehold_renewals_total outcome=confirmed: 1
 leasehold_renewals_total outcome=failed: 1
 leasehold_unconfirmed_total verb=release: 1

@@ -15,8 +15,12 @@ use serde_json::Value;
 use crate::shell::{cargo, root, run as run_command};
 use table::{Counts, Margin, Row};
 
-/// The benchmarks: `benches/instructions` of each package.
-const BENCHES: [&str; 6] = ["-p", "leasehold-proto", "-p", "leasehold-store", "--bench", "instructions"];
+/// The benchmarks: `benches/instructions` of each package, and that of the client once without observers and once with metrics.
+const BENCHES: [&[&str]; 3] = [
+    &["-p", "leasehold-proto", "-p", "leasehold-store"],
+    &["-p", "leasehold", "--features", "unstable-store"],
+    &["-p", "leasehold", "--features", "unstable-store,metrics"],
+];
 /// The file of the table.
 const TABLE: &str = "xtask/counts.txt";
 /// The C library copies memory with other instructions on each kind of processor, up to 14 % of a count. This leaves the
@@ -69,9 +73,11 @@ fn count() -> Result<Counts> {
     if home.exists() {
         fs::remove_dir_all(&home).with_context(|| format!("cannot remove {}", home.display()))?;
     }
-    let mut bench = cargo(&["bench", "--locked"])?;
-    bench.args(BENCHES).env("GUNGRAUN_RUNNER", runner).env("GUNGRAUN_HOME", &home);
-    run_command(bench.env("GUNGRAUN_SAVE_SUMMARY", "json").env("GUNGRAUN_ENVS", ENVIRONMENT))?;
+    for packages in BENCHES {
+        let mut bench = cargo(&["bench", "--locked", "--bench", "instructions"])?;
+        bench.args(packages).env("GUNGRAUN_RUNNER", &runner).env("GUNGRAUN_HOME", &home);
+        run_command(bench.env("GUNGRAUN_SAVE_SUMMARY", "json").env("GUNGRAUN_ENVS", ENVIRONMENT))?;
+    }
     let mut counts = Counts::default();
     for path in summaries(&home)? {
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;

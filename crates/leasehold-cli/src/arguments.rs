@@ -212,6 +212,10 @@ pub(crate) struct Doctor {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = acl::parse_primitive)]
     pub(crate) primitives: Vec<&'static Primitive>,
 
+    /// Also check the rights of this user, who is an operator
+    #[arg(long, value_name = "USER", value_parser = acl::parse_user)]
+    pub(crate) operator: Option<String>,
+
     #[command(flatten)]
     pub(crate) confirmation: Confirmation,
 

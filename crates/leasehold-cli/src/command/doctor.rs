@@ -65,7 +65,7 @@ fn targets(arguments: &Doctor) -> Result<Vec<Target>, Failure> {
         let url: ServerUrl = text.parse().map_err(|error| Failure::usage(Error::new(error)))?;
         let secret: Address = text.parse().unwrap_or_else(|never| match never {});
         let (prefix, names) = (prefix.to_owned(), names.clone());
-        let rights = (primitives.clone(), confirmation);
+        let rights = (primitives.clone(), confirmation, arguments.operator.clone());
         Ok(Target::new((url, secret), access.clone(), (prefix, names), rights))
     };
     config.expose_urls().map(target).collect()

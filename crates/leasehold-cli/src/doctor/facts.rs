@@ -152,6 +152,8 @@ pub(crate) struct Facts {
     /// The servers behind the address. `None` on a replica, and on a node of a cluster, which says itself what it serves.
     pub(crate) behind: Option<Behind>,
     pub(crate) rights: Known<Rights>,
+    /// The rights of the operator, and the line of `ACL SETUSER` that gives them. `None` if none is named.
+    pub(crate) operator: Option<(Known<Rights>, String)>,
     /// The line of `ACL SETUSER` for the examined user.
     pub(crate) acl_line: String,
     /// The times of the scripts, or the reason why there are none. `None` on a replica.

@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold::{Client, CredentialsFile};
-use leasehold_proto::recipe::grants::{Names, Place, Primitive, rules, rules_of_confirmed, rules_of_locks};
+use leasehold_proto::recipe::grants::{
+    Names, Place, Primitive, rules, rules_of_confirmed, rules_of_locks, rules_of_operator,
+};
 use leasehold_store::redis::wire::Answer;
 use leasehold_store::redis::{Address, ConnectOptions, Peer, SentinelTls, ServerUrl, Tls, query};
 
@@ -35,6 +37,8 @@ pub(crate) struct Target {
     primitives: Vec<&'static Primitive>,
     /// The rights that the confirmation needs.
     confirmed: &'static str,
+    /// The user who is an operator.
+    operator: Option<String>,
 }
 
 /// The way to the servers of a URL.
@@ -62,7 +66,7 @@ impl Target {
         (url, secret): (ServerUrl, Secret),
         access: Access,
         (prefix, names): (String, Names),
-        (primitives, confirmation): (Vec<&'static Primitive>, Confirmation),
+        (primitives, confirmation, operator): (Vec<&'static Primitive>, Confirmation, Option<String>),
     ) -> Self {
         let options = ConnectOptions::default().timeout(access.timeout).tls(access.tls.clone());
         let options = options.sentinel_tls(access.sentinel_tls.clone());
@@ -75,7 +79,7 @@ impl Target {
             None => options,
         };
         let confirmed = rules_of_confirmed(confirmation.confirmed, confirmation.fsync);
-        Self { url, secret, access, options, prefix, names, primitives, confirmed }
+        Self { url, secret, access, options, prefix, names, primitives, confirmed, operator }
     }
 
     /// Asks a server. The reason for no answer is in one line.
@@ -95,6 +99,11 @@ impl Target {
     fn rules(&self, place: Place) -> String {
         let rules = rules(place, std::slice::from_ref(&self.names), &self.primitives);
         format!("{rules} {}", self.confirmed).trim_end().to_owned()
+    }
+
+    /// Returns the smallest rights of an operator.
+    fn operator_rules(&self, place: Place) -> String {
+        rules_of_operator(place, std::slice::from_ref(&self.names), false)
     }
 
     /// Returns the rules among them without which locks do not work as they should.

@@ -19,10 +19,13 @@ pub(crate) fn questions(rules: &str) -> Vec<Question> {
     let words: Vec<&str> = rules.split_whitespace().collect();
     let sample = |sign| words.iter().find_map(|word| word.strip_prefix(sign)).map(sampled);
     let (key, channel) = (sample('~').unwrap_or_default(), sample('&').unwrap_or_default());
+    let runs_scripts = words.contains(&"+eval");
     let publish = if words.contains(&"+spublish") { "spublish" } else { "publish" };
     let of_rule = |word: &&str| {
         let commands = match word.split_at_checked(1)? {
             ("+", command) => of_command(command, &key, &channel),
+            // Every user may run scripts, and not every one may delete.
+            ("~", pattern) if runs_scripts => vec![words_of(&["eval", "", "1", &sampled(pattern)])],
             ("~", pattern) => vec![words_of(&["del", &sampled(pattern)])],
             ("&", pattern) => vec![words_of(&[publish, &sampled(pattern), ""])],
             _ => return None,

@@ -4,8 +4,8 @@
 //! source, so a large database is scanned only on request.
 //!
 //! # How it works
-//! After a call of `t` ms at a share of 5 %, the scan sleeps for `19 t`. The time of a call is that of its round trip, less
-//! the shortest round trip of a `PING`. The number of keys of a call adapts to it. A hash is shown one field at a time, and
+//! After calls of `t` ms at a share of 5 %, the scan sleeps for `19 t`: once `t` is a millisecond, because timers are no more
+//! exact than that. The time of a call is that of its round trip, less the shortest round trip of a `PING`. The number of keys of a call adapts to it. A hash is shown one field at a time, and
 //! only one whose field has the form of an owner is described.
 
 use std::time::Duration;
@@ -49,6 +49,8 @@ struct Scanner {
     count: u64,
     /// The time that the server has spent.
     spent: Duration,
+    /// The part of it after which the scan has not slept yet.
+    owed: Duration,
     found: Vec<(String, Kind)>,
     /// The keys of the server's database.
     keys: u64,
@@ -119,6 +121,7 @@ impl Servers {
             pace: 1.0,
             count: COUNT[0],
             spent: Duration::ZERO,
+            owed: Duration::ZERO,
             found: Vec::new(),
             keys,
         })
@@ -204,8 +207,10 @@ impl Scanner {
         let took = (now() - begin).saturating_sub(self.round_trip);
         refused(&answers[..1.min(answers.len())])?;
         self.spent += took;
-        let pause = took.mul_f64((1.0 / self.pace - 1.0).max(0.0));
-        if !pause.is_zero() {
+        self.owed += took;
+        if self.owed >= CALL {
+            let pause = self.owed.mul_f64((1.0 / self.pace - 1.0).max(0.0));
+            self.owed = Duration::ZERO;
             reached(Some(after(pause))).await;
         }
         Ok((answers, took))

@@ -16,7 +16,7 @@ use crate::duration::shown_ms;
 const LONG: u64 = 10;
 /// The shortest long hold or wait.
 const MINUTE_MS: u64 = 60_000;
-/// The part of a lease below which a renewal is late, as a divisor. The watchdog renews after a third of the lease.
+/// The part of a lease below which a renewal is late, as a divisor. The watchdog renews with two thirds left.
 const LATE: u64 = 3;
 
 /// The names of all warnings.
@@ -94,10 +94,10 @@ fn of_holders(object: &Object, rows: &Rows, warnings: &mut Vec<Warning>) {
         holder.renewed == Some(true) && left.is_some_and(|(left, whole)| left < whole / LATE)
     };
     if let Some(holder) = object.holders.iter().find(is_late) {
-        let left = shown_ms(holder.lease_ms.unwrap_or(0));
+        let [left, lease] = [holder.lease_ms, holder.whole_lease_ms].map(|ms| shown_ms(ms.unwrap_or(0)));
         warnings.push(warn(
             "late-renewal",
-            format!("{left} of the lease are left of a hold that its client renews"),
+            format!("{left} are left of a lease of {lease} that the client renews"),
         ));
     }
 }

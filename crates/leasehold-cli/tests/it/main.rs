@@ -23,6 +23,7 @@ mod lost;
 mod operators;
 mod page;
 mod pty;
+mod releases;
 mod schema;
 mod signals;
 mod terminal;

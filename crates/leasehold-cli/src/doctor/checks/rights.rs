@@ -8,6 +8,12 @@ const RIGHTS: Check = Check {
     why: "a script that lacks a right fails half-way through, or its waiters are not woken",
     assumption: None,
 };
+const OPERATOR: Check = Check {
+    name: "operator-rights",
+    why: "an operator who lacks a right does not see all locks, or not who holds them",
+    assumption: None,
+};
+
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let finding = match &facts.rights {
         Known::Answered(Rights { user, missing, .. }) if missing.is_empty() => {
@@ -23,7 +29,20 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         }
         gap => RIGHTS.unknown(gap.gap("ACL WHOAMI and ACL DRYRUN"), facts.acl_line.clone()),
     };
-    vec![finding]
+    [finding].into_iter().chain(operator(facts)).collect()
+}
+
+fn operator(facts: &Facts) -> Option<Finding> {
+    let (rights, line) = facts.operator.as_ref()?;
+    Some(match rights {
+        Known::Answered(Rights { user, missing, .. }) if missing.is_empty() => {
+            OPERATOR.pass(format!("the operator {user} lacks no right"))
+        }
+        Known::Answered(Rights { user, missing, .. }) => {
+            OPERATOR.warn(format!("the operator {user} lacks {}", missing.join(" ")), line.clone())
+        }
+        gap => OPERATOR.unknown(gap.gap("ACL DRYRUN"), line.clone()),
+    })
 }
 
 #[cfg(test)]
@@ -46,5 +65,20 @@ mod tests {
         assert_eq!(failed.verdict, Verdict::Fail);
         assert!(failed.found.contains("~app:*") && failed.run.unwrap().starts_with("ACL SETUSER"));
         assert_eq!(check(&denied())[0].verdict, Verdict::Unknown);
+    }
+
+    #[test]
+    fn an_operator_is_checked_if_one_is_named() {
+        let of = |rights| {
+            let found = check(&Facts { operator: Some((rights, "ACL SETUSER op".into())), ..healthy() });
+            found[1].verdict
+        };
+        let lacking = |missing: &[&str]| {
+            let missing: Vec<_> = missing.iter().map(|rule| (*rule).to_owned()).collect();
+            Known::Answered(Rights { user: "op".into(), missing, optional: Vec::new() })
+        };
+        assert_eq!(check(&healthy()).len(), 1);
+        assert_eq!((of(lacking(&[])), of(lacking(&["+scan"]))), (Verdict::Pass, Verdict::Warn));
+        assert_eq!(of(Known::Denied), Verdict::Unknown);
     }
 }

@@ -78,6 +78,14 @@ impl Target {
             Topology::Sentinel => Place::BehindSentinels,
             Topology::Cluster => Place::Cluster,
         };
+        let operator = match &self.operator {
+            Some(user) => {
+                let rules = self.operator_rules(place);
+                let rights = self.rights_of(&node.address, user, &rules, &rules).await;
+                Some((rights, format!("ACL SETUSER {user} reset on >PASSWORD {rules}")))
+            }
+            None => None,
+        };
         let facts = Facts {
             node: node.address.to_string(),
             topology,
@@ -88,6 +96,7 @@ impl Target {
             clock: self.clock(&node.address).await,
             rights: self.rights(&node.address, place).await,
             acl_line: format!("ACL SETUSER leasehold reset on >PASSWORD {}", self.rules(place)),
+            operator,
             info,
             settings,
             script,
@@ -166,12 +175,16 @@ impl Target {
             Known::Denied => return Known::Denied,
             Known::Missing => return Known::Missing,
         };
-        let questions = rights::questions(&self.rules(place));
-        let needed = self.needed_rules(place);
-        let commands = rights::commands(&user, &questions);
+        self.rights_of(address, &user, &self.rules(place), &self.needed_rules(place)).await
+    }
+
+    /// Asks which of these rules a user lacks. `needed` are the rules without which locks do not work as they should.
+    async fn rights_of(&self, address: &Address, user: &str, rules: &str, needed: &str) -> Known<Rights> {
+        let questions = rights::questions(rules);
+        let commands = rights::commands(user, &questions);
         let commands: Vec<&[&str]> = commands.iter().map(Vec::as_slice).collect();
         match self.ask(address, &commands).await {
-            Ok(answers) => rights::read(&user, &questions, &needed, answers),
+            Ok(answers) => rights::read(user, &questions, needed, answers),
             Err(_) => Known::Missing,
         }
     }

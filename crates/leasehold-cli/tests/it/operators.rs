@@ -1,6 +1,6 @@
 //! The verbs for operators against real servers: list, show, clients, watch, release and repair.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use leasehold::{Client, ClientBuilder};

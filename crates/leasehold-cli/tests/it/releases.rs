@@ -183,4 +183,3 @@ fn a_release_on_a_terminal_asks_for_the_name() {
     assert!(told.contains("released") && code.starts_with('0'), "{told} {code}");
     assert_eq!(server.cli(&["EXISTS", "job"]), "0");
 }
-

@@ -38,6 +38,7 @@ macro_rules! links {
             "[command]: https://github.com/leasehold-rs/leasehold/blob/main/docs/command.md\n",
             "[alerts]: https://github.com/leasehold-rs/leasehold/blob/main/docs/observability/alerts.yml\n",
             "[dashboard]: https://github.com/leasehold-rs/leasehold/blob/main/docs/observability/dashboard.json\n",
+            "[cost]: https://github.com/leasehold-rs/leasehold/blob/main/docs/results/observing.md\n",
             "[opentelemetry]: https://github.com/leasehold-rs/leasehold/blob/main/docs/observability/opentelemetry.md\n",
             "[interop]: https://github.com/leasehold-rs/leasehold/blob/main/docs/interop.md\n",
             "[guarantees]: https://github.com/leasehold-rs/leasehold/blob/main/docs/guarantees.md\n",

@@ -61,6 +61,11 @@ async fn serve(fleet: Fleet, arguments: &Dashboard, report: Report) -> Result<()
         Some(address) => {
             let port = address.port();
             hosts.extend(["127.0.0.1", "localhost", "[::1]"].map(|host| format!("{host}:{port}")));
+            // Browsers leave the port of http out.
+            hosts.extend(
+                ["127.0.0.1", "localhost", "[::1]"].iter().filter(|_| port == 80).map(ToString::to_string),
+            );
+            hosts.push(address.to_string());
             origins.insert(0, format!("http://{address}"));
         }
         None => hosts.push("localhost".to_owned()),

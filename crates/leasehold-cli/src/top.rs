@@ -14,6 +14,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use crossterm::event::{Event, EventStream, KeyEventKind};
 use futures_util::StreamExt;
+use futures_util::future::LocalBoxFuture;
 use ratatui::DefaultTerminal;
 
 use self::state::{State, Wish};
@@ -59,6 +60,7 @@ async fn show(
     let query = Query { limit: Some(OBJECTS), scan: ScanRule::Never, ..Query::default() };
     let mut listing = Box::pin(fleet.list(&query));
     let mut is_reading = true;
+    let mut asked: Option<LocalBoxFuture<'_, Answer>> = None;
     loop {
         terminal.draw(|frame| draw::draw(frame, &state))?;
         tokio::select! {
@@ -82,23 +84,48 @@ async fn show(
                 match state.press(key) {
                     Wish::Quit => return Ok(()),
                     Wish::Nothing => {}
-                    Wish::Show(name) => {
-                        let report = match fleet.show(&name).await {
-                            Ok(listing) => show::report(&name, &listing),
-                            Err(failure) => format!("{:#}", failure.reason),
-                        };
-                        state.show(name, report);
-                    }
-                    Wish::Release { name, owner } => {
-                        let released = fleet.release(&name, &owner).await;
-                        state.message = Some(released.map_or_else(
-                            |failure| format!("{:#}", failure.reason),
-                            |released| format!("{name}: {released}"),
-                        ));
-                    }
+                    Wish::Show(name) => asked = Some(Box::pin(report(fleet, name))),
+                    Wish::Release { name, owner } => asked = Some(Box::pin(release(fleet, name, owner))),
+                }
+            }
+            answer = answered(&mut asked) => {
+                asked = None;
+                match answer {
+                    Answer::Report(name, report) => state.show(name, report),
+                    Answer::Message(message) => state.message = Some(message),
                 }
             }
             _ = signals.next() => return Ok(()),
         }
     }
+}
+
+/// What a key has asked for.
+enum Answer {
+    Report(String, String),
+    Message(String),
+}
+
+/// Completes with the answer, or never when nothing is asked. Keys and signals are served meanwhile.
+async fn answered(asked: &mut Option<LocalBoxFuture<'_, Answer>>) -> Answer {
+    match asked {
+        Some(asked) => asked.await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn report(fleet: &Fleet, name: String) -> Answer {
+    let report = match fleet.show(&name).await {
+        Ok(listing) => show::report(&name, &listing),
+        Err(failure) => format!("{:#}", failure.reason),
+    };
+    Answer::Report(name, report)
+}
+
+async fn release(fleet: &Fleet, name: String, owner: String) -> Answer {
+    let released = fleet.release(&name, &owner).await;
+    Answer::Message(
+        released
+            .map_or_else(|failure| format!("{:#}", failure.reason), |released| format!("{name}: {released}")),
+    )
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use serde::Serialize;
 
-use crate::fleet::object::{Holder, Listing, Object, Sources};
+use crate::fleet::object::{ClientRow, Holder, Listing, Object, Sources};
 
 /// The difference of two times, in milliseconds, from which on they are two times.
 const JITTER: u64 = 1_500;
@@ -34,7 +34,8 @@ struct Message<'a> {
     /// The keys of objects that are gone.
     gone: Vec<&'a str>,
     objects: Vec<&'a Object>,
-    sources: &'a Sources,
+    /// The clients and what was not seen, if that has changed.
+    sources: Option<&'a Sources>,
     problem: Option<&'a str>,
 }
 
@@ -46,13 +47,14 @@ impl Feed {
 
     /// Returns the message for a new viewer.
     pub(super) fn whole(&self) -> String {
-        let objects = self.objects.values().map(|(_, object)| object).collect();
-        self.message(true, Vec::new(), objects)
+        let objects: Vec<_> = self.objects().collect();
+        self.message(true, true, Vec::new(), objects.iter().collect())
     }
 
     /// Takes a new listing. Returns the message for the viewers.
     pub(super) fn update(&mut self, listing: Listing) -> String {
         let at_ms = listing.at_ms;
+        let has_news = !are_same(&self.sources, &listing.sources);
         (self.at_ms, self.sources, self.problem) = (at_ms, listing.sources, None);
         let mut objects = BTreeMap::new();
         let mut changed = Vec::new();
@@ -73,21 +75,26 @@ impl Feed {
         }
         let gone = std::mem::replace(&mut self.objects, objects);
         let changed = changed.iter().map(|key| &self.objects[key].1).collect();
-        self.message(false, gone.keys().map(String::as_str).collect(), changed)
+        self.message(has_news, false, gone.keys().map(String::as_str).collect(), changed)
     }
 
     /// Notes why there is no listing. Returns the message for the viewers.
     pub(super) fn fail(&mut self, at_ms: i64, problem: String) -> String {
         (self.at_ms, self.problem) = (at_ms, Some(problem));
-        self.message(false, Vec::new(), Vec::new())
+        self.message(false, false, Vec::new(), Vec::new())
     }
 
-    /// Returns the objects.
-    pub(super) fn objects(&self) -> impl Iterator<Item = &Object> {
-        self.objects.values().map(|(_, object)| object)
+    /// Returns the objects as they are now.
+    pub(super) fn objects(&self) -> impl Iterator<Item = Object> {
+        self.objects.values().map(|(then, object)| older(object, passed(*then, self.at_ms)))
     }
 
-    fn message(&self, whole: bool, gone: Vec<&str>, objects: Vec<&Object>) -> String {
+    /// Returns why there is no newer listing, if there is none.
+    pub(super) fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
+    }
+
+    fn message(&self, has_news: bool, whole: bool, gone: Vec<&str>, objects: Vec<&Object>) -> String {
         let Self { server, may_release, at_ms, sources, problem, .. } = self;
         let message = Message {
             at_ms: *at_ms,
@@ -96,7 +103,7 @@ impl Feed {
             may_release: *may_release,
             gone,
             objects,
-            sources,
+            sources: has_news.then_some(sources),
             problem: problem.as_deref(),
         };
         serde_json::to_string(&message).expect("texts and numbers have a JSON form")
@@ -111,13 +118,13 @@ pub(super) fn event(message: &str) -> Bytes {
 /// Notes that a hold is renewed whose lease has grown, or that was seen to be renewed before. Clients say so only for their
 /// longest holds, and Redisson never does.
 fn note_renewals((then, old): (i64, &Object), (now, new): (i64, &mut Object)) {
-    let passed = u64::try_from(now - then).unwrap_or(0);
+    let passed = passed(then, now);
     for holder in new.holders.iter_mut().filter(|holder| holder.renewed.is_none()) {
         let Some(before) = old.holders.iter().find(|before| before.owner == holder.owner) else { continue };
         let has_grown = before
             .lease_ms
             .zip(holder.lease_ms)
-            .is_some_and(|(before, now)| now > before.saturating_sub(passed) + JITTER);
+            .is_some_and(|(before, now)| now > before.saturating_sub(passed).saturating_add(JITTER));
         if before.renewed == Some(true) || has_grown {
             holder.renewed = Some(true);
         }
@@ -126,9 +133,9 @@ fn note_renewals((then, old): (i64, &Object), (now, new): (i64, &mut Object)) {
 
 /// Returns true if the second object is the first one, grown older.
 fn is_same((then, old): (i64, &Object), (now, new): (i64, &Object)) -> bool {
-    let passed = u64::try_from(now - then).unwrap_or(0);
+    let passed = passed(then, now);
     let is_older = |old: Option<u64>, new: Option<u64>| match (old, new) {
-        (Some(old), Some(new)) => (old + passed).abs_diff(new) < JITTER,
+        (Some(old), Some(new)) => old.saturating_add(passed).abs_diff(new) < JITTER,
         (old, new) => old == new,
     };
     let is_shorter = |old: Option<u64>, new: Option<u64>| match (old, new) {
@@ -153,6 +160,37 @@ fn is_same((then, old): (i64, &Object), (now, new): (i64, &Object)) -> bool {
             == (new.kind, &new.name, &new.node, new.holders_total)
         && (old.permits, old.count, &old.value, &old.warnings)
             == (new.permits, new.count, &new.value, &new.warnings)
+}
+
+/// Returns true if the same clients say the same of themselves, and as much is seen.
+fn are_same(old: &Sources, new: &Sources) -> bool {
+    let timeless = |rows: &[ClientRow]| -> Vec<_> {
+        rows.iter().map(|row| (row.client.clone(), row.holds, row.waits)).collect()
+    };
+    let clients = |of: &Sources| {
+        let clients = &of.clients;
+        (clients.asked, timeless(&clients.silent), timeless(&clients.ended), timeless(&clients.living))
+    };
+    old.scan == new.scan && old.channels.is_some() == new.channels.is_some() && clients(old) == clients(new)
+}
+
+fn passed(then: i64, now: i64) -> u64 {
+    u64::try_from(now.saturating_sub(then)).unwrap_or(0)
+}
+
+/// Returns an object this many milliseconds later.
+fn older(object: &Object, passed: u64) -> Object {
+    let mut object = object.clone();
+    let add = |age: &mut Option<u64>| *age = age.map(|age| age.saturating_add(passed));
+    add(&mut object.waiting.longest_ms);
+    for holder in &mut object.holders {
+        add(&mut holder.age_ms);
+        // A renewed lease does not get shorter.
+        let is_renewed = holder.renewed == Some(true);
+        holder.lease_ms =
+            holder.lease_ms.map(|left| if is_renewed { left } else { left.saturating_sub(passed) });
+    }
+    object
 }
 
 /// Returns a holder without what changes with time.
@@ -248,6 +286,21 @@ mod tests {
         let mut feed = Feed::new("server".to_owned(), false);
         feed.update(listing(10_000, vec![lock("a", "x", 60_000)]));
         assert_eq!(told(&feed.update(listing(12_000, vec![lock("a", "x", 500)]))).0, ["a"]);
+    }
+
+    #[test]
+    fn a_viewer_that_comes_later_sees_the_ages_of_its_time() {
+        let mut feed = Feed::new("server".to_owned(), false);
+        let mut fixed = lock("b", "y", 5_000);
+        fixed.holders[0].renewed = Some(false);
+        feed.update(listing(10_000, vec![lock("a", "x", 5_000), fixed.clone()]));
+        let mut later = fixed;
+        (later.holders[0].age_ms, later.holders[0].lease_ms) = (Some(15_000), Some(10_000));
+        feed.update(listing(20_000, vec![lock("a", "x", 15_000), later]));
+        let ages: Vec<_> =
+            feed.objects().map(|object| (object.holders[0].age_ms, object.holders[0].lease_ms)).collect();
+        assert_eq!(ages, [(Some(15_000), Some(20_000)), (Some(15_000), Some(10_000))]);
+        assert!(feed.whole().contains(r#""age_ms":15000"#));
     }
 
     #[test]

@@ -21,7 +21,7 @@ struct Sums {
 }
 
 /// Returns the page of metrics.
-pub(super) fn text<'a>(objects: impl Iterator<Item = &'a Object>) -> String {
+pub(super) fn text(objects: impl Iterator<Item = Object>) -> String {
     let mut sums: BTreeMap<(&'static str, String), Sums> = BTreeMap::new();
     for object in objects {
         let kind = object.kind.name();

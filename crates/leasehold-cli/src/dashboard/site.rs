@@ -82,10 +82,18 @@ impl Site {
         }
         let _permit = self.requests.try_acquire().map_err(|_| busy("too many requests at once"))?;
         match (&parts.method, parts.uri.path()) {
-            (&Method::GET, "/api/1/state") => Ok(json(self.reader.whole())),
+            (&Method::GET, "/api/1/state") => {
+                self.reader.refresh().await;
+                Ok(json(self.reader.whole()))
+            }
             (&Method::GET, "/api/1/object") => self.object(&parts).await,
             (&Method::POST, "/api/1/release") if self.may_release => self.release(&parts, body).await,
             (&Method::GET, "/metrics") if self.has_metrics => {
+                self.reader.refresh().await;
+                // Old values would look like a fleet in which nothing changes.
+                if self.reader.with_feed(|feed| feed.problem().is_some()) {
+                    return Err(busy("the servers do not answer"));
+                }
                 let text = self.reader.with_feed(|feed| metrics::text(feed.objects()));
                 Ok(reply(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text))
             }

@@ -15,7 +15,7 @@ use crate::command::list::holder_name;
 use crate::duration::shown_ms;
 use crate::fleet::Sort;
 use crate::fleet::object::{AgeIs, ClientRow, Listing, Object};
-use crate::report::cleaned;
+use crate::table::clean;
 
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const HELP: &str = "\
@@ -40,13 +40,14 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
     match &state.front {
         Front::Help => draw_over(frame, " Keys ", HELP.to_owned()),
         Front::Detail { name, report } => {
-            draw_over(frame, &format!(" {} ", cleaned(name)), cleaned(report));
+            let lines: Vec<_> = report.lines().map(clean).collect();
+            draw_over(frame, &format!(" {} ", clean(name)), lines.join("\n"));
         }
         Front::Release { name, owner, typed } => {
             let text = format!(
                 "This frees the hold of {} and nothing else.\nType the name {} to release it, or Esc: {typed}",
-                cleaned(owner),
-                cleaned(name)
+                clean(owner),
+                clean(name)
             );
             draw_over(frame, " Release ", text);
         }
@@ -67,7 +68,7 @@ fn summary(state: &State) -> Vec<Line<'static>> {
     let frozen = if state.is_frozen { ", frozen" } else { "" };
     let first = format!(
         "{}  every {}.{} s, by {sort}{frozen}",
-        cleaned(&listing.server),
+        clean(&listing.server),
         state.pace / 10,
         state.pace % 10
     );
@@ -81,7 +82,7 @@ fn missing(listing: &Listing) -> String {
         return String::new();
     }
     let names: Vec<_> = clients.silent.iter().map(|client| client.process.short()).collect();
-    cleaned(&format!(
+    clean(&format!(
         "; {} of {} clients answered, silent: {}",
         clients.answered,
         clients.asked,
@@ -91,11 +92,11 @@ fn missing(listing: &Listing) -> String {
 
 fn footer(state: &State) -> String {
     if state.is_filtering {
-        return format!("filter: {}", cleaned(&state.filter));
+        return format!("filter: {}", clean(&state.filter));
     }
     match (&state.message, state.filter.is_empty()) {
-        (Some(message), _) => cleaned(message),
-        (None, false) => format!("filter: {} (Esc clears it)", cleaned(&state.filter)),
+        (Some(message), _) => clean(message),
+        (None, false) => format!("filter: {} (Esc clears it)", clean(&state.filter)),
         (None, true) => "? keys   Enter details   / filter   s sort   q quit".to_owned(),
     }
 }
@@ -166,9 +167,9 @@ fn row(object: &Object, state: &State, room: Room) -> Row<'static> {
     let waiting = if waiting == 0 { String::new() } else { waiting.to_string() };
     let longest = object.waiting.longest_ms.map(shown_ms).unwrap_or_default();
     let cells = [
-        cleaned(&object.name),
+        clean(&object.name),
         object.kind.name().to_owned(),
-        cleaned(&holder.map(holder_name).unwrap_or_default()),
+        clean(&holder.map(holder_name).unwrap_or_default()),
         held.unwrap_or_default(),
         lease.unwrap_or_default(),
         waiting,
@@ -196,7 +197,7 @@ fn draw_clients(frame: &mut Frame<'_>, state: &State, area: Rect) {
     let clients = &listing.sources.clients;
     let row = |client: &ClientRow, says: &'static str| {
         let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
-        let process = cleaned(&client.process.short());
+        let process = clean(&client.process.short());
         Row::new([process, number(client.holds), number(client.waits), says.to_owned()])
     };
     let silent = clients.silent.iter().map(|client| row(client, "silent").yellow());

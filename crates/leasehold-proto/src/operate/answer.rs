@@ -146,6 +146,13 @@ impl AnswerText {
         self.row(name, &format!("\nwaiting\t{name}\t{kind}\t{waited_ms}\t{tasks}"))
     }
 
+    /// Adds a wait, or counts it as omitted if the answer is full.
+    pub fn waiting_or_omitted(&mut self, row: &Waiting) {
+        if !self.waiting(row) {
+            self.omitted += 1;
+        }
+    }
+
     fn row(&mut self, name: &str, line: &str) -> bool {
         if name.len() > NAME_MAX {
             self.omitted += 1;

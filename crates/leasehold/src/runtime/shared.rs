@@ -122,6 +122,8 @@ struct State {
     observers: Option<Arc<Observers>>,
     /// True if the client becomes visible with its first wait, renewal or long lease.
     joins: bool,
+    /// True while a caller waits for the removal of the card, for which the driver stays.
+    is_leaving: bool,
     /// The number of steps of the engine.
     #[cfg(test)]
     steps: usize,
@@ -153,6 +155,7 @@ impl Shared {
             pulse: Pulse::new(),
             observers: None,
             joins: false,
+            is_leaving: false,
             #[cfg(test)]
             steps: 0,
         };
@@ -412,6 +415,7 @@ impl Shared {
         let mut state = self.lock();
         // Remaining commands end with the driver, because no event would wake it for them.
         if state.engine.is_finished()
+            && !state.is_leaving
             && !state.commands.iter().any(|command| matches!(command, Command::Query(..)))
         {
             return None;

@@ -31,6 +31,8 @@ const REGISTER_EVERY: Duration = Duration::from_secs(20 * 60);
 const RETRY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 /// The pause before an answer is pushed again, because too many answers waited for their asker.
 const FULL: Duration = Duration::from_millis(100);
+/// The times that an answer is pushed again. An asker waits for two to four seconds.
+const PUSHES: u8 = 20;
 /// The time that each client adds to the spread of the answers.
 const SPREAD: Duration = Duration::from_micros(200);
 /// The longest pause before an answer.
@@ -44,7 +46,7 @@ const WAITING_MAX: usize = 16;
 #[derive(Debug)]
 pub(super) enum Purpose {
     Register,
-    Answer { request: RequestId, text: String, is_last: bool },
+    Answer { request: RequestId, text: String, pushes: u8 },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,12 +68,14 @@ pub(super) struct Visible {
     /// The time of the next registration.
     register_at: Moment,
     is_registering: bool,
+    /// True if a subscription has begun anew meanwhile, perhaps at another server.
+    is_outdated: bool,
     /// The pause after the next registration that fails.
     retry: Duration,
     /// The questions, each with the time of its answer.
     asked: VecDeque<(Moment, Asked)>,
-    /// Answers that found their list full.
-    again: Option<(Moment, RequestId, String)>,
+    /// The answer that found its list full, and how often.
+    again: Option<(Moment, RequestId, String, u8)>,
     work: Option<(RequestId, Work)>,
     /// The begin of the present second, and its answers.
     second: (Moment, u32),
@@ -85,6 +89,7 @@ impl Visible {
             phase: Phase::Unseen,
             register_at: Moment::NEVER,
             is_registering: false,
+            is_outdated: false,
             retry: RETRY[0],
             asked: VecDeque::new(),
             again: None,
@@ -111,26 +116,29 @@ impl Visible {
     pub(super) fn heard(&mut self, now: Moment, heard: Heard) {
         match heard {
             // The server may be another one than before, without the card.
-            Heard::Listening(_) => self.register_at = now,
+            Heard::Listening(_) => (self.register_at, self.is_outdated) = (now, self.is_registering),
             Heard::Message(_, message) => {
                 if let Some(asked) = Asked::read(&message).filter(|_| self.asked.len() < WAITING_MAX) {
-                    self.asked.push_back((now + self.pause(&asked), asked));
+                    let at = now + self.spread(asked.request, asked.answerers);
+                    self.asked.push_back((at, asked));
                 }
             }
         }
     }
 
-    /// Returns the pause before the answer to a question.
-    fn pause(&self, asked: &Asked) -> Duration {
-        let spread = SPREAD.saturating_mul(asked.answerers).min(SPREAD_MAX);
+    /// Returns this client's part of the time over which so many clients spread their answers.
+    fn spread(&self, request: RequestId, answerers: u32) -> Duration {
+        let spread = SPREAD.saturating_mul(answerers).min(SPREAD_MAX);
         let client = self.identity.as_ref().map_or(0, |identity| identity.card.client.seed());
-        let place = (client ^ asked.request.seed()) >> 32;
+        let place = (client ^ request.seed()) >> 32;
         spread.mul_f64(place as f64 / f64::from(u32::MAX))
     }
 
     /// Returns the time of the next turn.
     pub(super) fn next(&self) -> Moment {
-        let asked = self.asked.iter().map(|(at, _)| self.allowed_at(*at)).min();
+        // While there is work the driver comes back by itself. A time in the past would leave its other tasks no turn.
+        let asked =
+            self.asked.iter().filter(|_| self.work.is_none()).map(|(at, _)| self.allowed_at(*at)).min();
         let again = self.again.as_ref().map(|(at, ..)| *at);
         let register = if self.is_registering { Moment::NEVER } else { self.register_at };
         [asked, again].into_iter().flatten().fold(register, Moment::min)
@@ -160,13 +168,13 @@ impl Visible {
             let register = operate::register(&identity.audience, &identity.card, REGISTERED);
             calls.push((Purpose::Register, register));
         }
-        if let Some((_, request, text)) = self.again.take_if(|(at, ..)| *at <= now) {
-            calls.push(answer(request, text, true));
+        if let Some((_, request, text, pushes)) = self.again.take_if(|(at, ..)| *at <= now) {
+            calls.push(answer(request, text, pushes));
         }
         self.begin(now);
         if let Some((request, work)) = self.work.take() {
             match work.turn(shared, (&identity.card, now.since(self.started))) {
-                Ok(text) => calls.push(answer(request, text, false)),
+                Ok(text) => calls.push(answer(request, text, 0)),
                 Err(work) => self.work = Some((request, work)),
             }
         }
@@ -192,8 +200,9 @@ impl Visible {
     pub(super) fn ended(&mut self, now: Moment, purpose: Purpose, outcome: Result<Reply, StoreError>) {
         match purpose {
             Purpose::Register => self.registered(now, outcome),
-            Purpose::Answer { request, text, is_last: false } if outcome == Ok(Reply::Int(0)) => {
-                self.again = Some((now + FULL, request, text));
+            Purpose::Answer { request, text, pushes } if outcome == Ok(Reply::Int(0)) && pushes < PUSHES => {
+                // The pauses of many clients differ as those before their first answers do.
+                self.again = Some((now + FULL + self.spread(request, 256), request, text, pushes + 1));
             }
             Purpose::Answer { .. } => {}
         }
@@ -203,7 +212,8 @@ impl Visible {
         self.is_registering = false;
         match outcome.map(|reply| operate::read_registered(&reply)) {
             Ok(Some(true)) => {
-                (self.phase, self.register_at) = (Phase::Listening, now + REGISTER_EVERY);
+                let again = if std::mem::take(&mut self.is_outdated) { now } else { now + REGISTER_EVERY };
+                (self.phase, self.register_at) = (Phase::Listening, again);
                 self.retry = RETRY[0];
             }
             Err(error) if error.kind != StoreErrorKind::PermissionDenied => {
@@ -221,9 +231,9 @@ impl Visible {
     }
 }
 
-fn answer(request: RequestId, text: String, is_last: bool) -> (Purpose, Call) {
+fn answer(request: RequestId, text: String, pushes: u8) -> (Purpose, Call) {
     let call = operate::answer(request, &text);
-    (Purpose::Answer { request, text, is_last }, call)
+    (Purpose::Answer { request, text, pushes }, call)
 }
 
 #[cfg(test)]

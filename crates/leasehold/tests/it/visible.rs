@@ -191,6 +191,19 @@ async fn a_client_that_closes_or_is_dropped_takes_its_card_along() {
 }
 
 #[tokio::test]
+async fn a_client_without_a_hold_has_no_card_when_its_close_returns() {
+    let server = RedisServer::start();
+    let operator = Operator::of(&server.url(), "").await;
+    for _ in 0..30 {
+        let client = Client::connect(&server.url()).await.unwrap();
+        client.lock("job").lease(Duration::from_secs(10)).lock().await.unwrap().release().await.unwrap();
+        operator.until_seen(1).await;
+        client.close().await;
+        assert_eq!(server.cli(&["EXISTS", "leasehold_clients:{}"]), "0");
+    }
+}
+
+#[tokio::test]
 async fn a_hidden_client_and_one_of_another_prefix_are_not_seen() {
     let server = RedisServer::start();
     let operator = Operator::of(&server.url(), "shop:").await;

@@ -436,7 +436,7 @@ function take(message) {
   }
   for (const key of message.gone) locks.delete(key);
   for (const object of message.objects) locks.set(object.key, placed(object, at, !message.whole));
-  sources = message.sources;
+  sources = message.sources ?? sources;
   if (!isFrozen) link(message.problem ? "lost" : "live", message.problem ?? "live");
   render();
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use leasehold_proto::engine::{Action, Event};
 use leasehold_proto::{Call, Holding, Verb};
 
-use super::{Command, Shared, State};
+use super::{Command, Effects, Shared, State};
 use crate::runtime::identity::Identity;
 
 /// The stages of a registration, in their order. The first is 0.
@@ -45,11 +45,30 @@ impl Shared {
     /// Removes the client's card.
     pub(crate) async fn leave_operators(&self) {
         let Some(call) = self.leave_call() else { return };
+        let _leaving = Leaving::new(self);
         if self.query(call, |_| Some(())).await.is_err() {
             // The driver tries once more at its end. A card that stays names a client that does not listen, until its
             // registration ends.
             self.registration.store(REGISTERED, Ordering::Relaxed);
         }
+    }
+}
+
+/// Keeps the driver until the card is removed, or nobody waits for that any more.
+struct Leaving<'a>(&'a Shared);
+
+impl<'a> Leaving<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        shared.lock().is_leaving = true;
+        Self(shared)
+    }
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.is_leaving = false;
+        self.0.leave(state, Effects::default());
     }
 }
 

@@ -138,7 +138,7 @@ fn an_answer_names_its_client_after_a_pause_that_grows_with_the_answerers() {
     const STEP: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
     let pauses = (1..=64_u128).map(|number| {
         let request = RequestId::from_random(number.wrapping_mul(STEP).to_be_bytes());
-        visible.pause(&Asked::read(format!("1 {request} 1000 who").as_bytes()).unwrap())
+        visible.spread(request, 1000)
     });
     let pauses: std::collections::BTreeSet<_> = pauses.collect();
     assert!(pauses.len() == 64 && pauses.iter().all(|pause| *pause <= SPREAD * 1000), "{pauses:?}");
@@ -155,18 +155,45 @@ fn a_flood_of_questions_gets_ten_answers_a_second_and_bounded_memory() {
 }
 
 #[test]
-fn an_answer_to_a_full_list_is_pushed_once_more() {
+fn an_answer_to_a_full_list_is_pushed_again_for_as_long_as_an_asker_waits() {
     let mut visible = listening();
     let request = RequestId::from_random([1; 16]);
-    let mut purpose = Purpose::Answer { request, text: "text".to_owned(), is_last: false };
-    let mut pushes = 0;
+    let mut purpose = Purpose::Answer { request, text: "text".to_owned(), pushes: 0 };
+    let (mut pushes, mut now) = (0, at(SECOND));
     loop {
-        visible.ended(at(SECOND), purpose, Ok(Reply::Int(0)));
-        let mut calls = visible.turn(at(SECOND) + FULL, &shared());
-        let Some((next, _)) = calls.pop() else { break };
+        visible.ended(now, purpose, Ok(Reply::Int(0)));
+        now = visible.next();
+        let Some((next, _)) = visible
+            .turn(now, &shared())
+            .into_iter()
+            .find(|(purpose, _)| matches!(purpose, Purpose::Answer { .. }))
+        else {
+            break;
+        };
         (purpose, pushes) = (next, pushes + 1);
     }
-    assert_eq!(pushes, 1);
+    assert_eq!(pushes, PUSHES);
+    assert!(now >= at(SECOND) + FULL * PUSHES.into());
+}
+
+#[test]
+fn work_leaves_the_other_tasks_of_the_driver_their_turns() {
+    let mut visible = listening();
+    visible.heard(at(SECOND), question(1, 0));
+    visible.heard(at(SECOND), question(2, 0));
+    assert!(visible.next() <= at(SECOND));
+    assert!(visible.turn(at(SECOND), &shared()).is_empty() && visible.is_busy(), "one page of the first");
+    assert!(visible.next() > at(2 * SECOND), "a time in the past would come before all others");
+}
+
+#[test]
+fn a_subscription_that_begins_anew_during_a_registration_makes_another_one() {
+    let mut visible = unseen();
+    visible.join(at(SECOND));
+    assert_eq!(visible.turn(at(SECOND), &shared()).len(), 1);
+    visible.heard(at(2 * SECOND), Heard::Listening(Channel::new("c")));
+    visible.ended(at(2 * SECOND), Purpose::Register, Ok(Reply::Int(1)));
+    assert_eq!(visible.turn(at(2 * SECOND), &shared()).len(), 1, "the first may be on the server of before");
 }
 
 #[test]

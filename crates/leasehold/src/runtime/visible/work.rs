@@ -92,7 +92,7 @@ impl Work {
                         Progress::More(next)
                     }
                     next => {
-                        waiting(sums, shared.now()).for_each(|row| _ = text.waiting(&row));
+                        waiting(sums, shared.now()).for_each(|row| text.waiting_or_omitted(&row));
                         Progress::Done(next)
                     }
                 }

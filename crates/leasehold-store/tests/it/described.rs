@@ -208,9 +208,9 @@ async fn a_release_frees_the_hold_that_it_names_or_none_in_a_thousand_races() {
         };
         let (reply, ()) = tokio::join!(by_operator, changes_hands);
         if release.read(&reply).unwrap() {
-            released += 1
+            released += 1;
         } else {
-            late += 1
+            late += 1;
         }
         let after = described(&store, "raced").await;
         assert_eq!(owners(&after), [(&*new.owner.to_string(), 1)], "the new hold is untouched");

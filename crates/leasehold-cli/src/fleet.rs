@@ -10,6 +10,7 @@ mod channels;
 mod describe;
 mod nodes;
 pub(crate) mod object;
+mod pages;
 mod query;
 mod release;
 mod rows;

@@ -8,8 +8,8 @@ use crate::fleet::object::{ClientRow, Listing};
 use crate::report::write_to_stdout;
 use crate::table::{Column, Style, table};
 
-/// The exit code when a client is silent.
-const SILENT: u8 = 3;
+/// The exit code when a client is silent, or may have been missed.
+const INCOMPLETE: u8 = 3;
 
 const COLUMNS: [Column; 7] = [
     Column { title: "PROCESS", least: 16, gives_way: 0, is_right: false },
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &Clients) -> u8 {
             false => text(&listing, Style::of_stdout(arguments.output.color)),
         };
         write_to_stdout(&text);
-        Ok(if listing.sources.clients.silent.is_empty() { 0 } else { SILENT })
+        Ok(if listing.complete { 0 } else { INCOMPLETE })
     })
 }
 
@@ -42,7 +42,9 @@ fn text(listing: &Listing, style: Style) -> String {
     let rows =
         [says(&clients.living, ""), says(&clients.silent, "silent"), says(&clients.ended, "ended")].concat();
     let table = table(&COLUMNS, &rows, style);
-    format!("{table}\n{} of {} clients answered\n", clients.answered, clients.asked)
+    let missing: String =
+        listing.sources.missing.iter().map(|what| format!("; {}", crate::table::clean(what))).collect();
+    format!("{table}\n{} of {} clients answered{missing}\n", clients.answered, clients.asked)
 }
 
 /// Returns the cells of a client, with a word in place of the numbers that it does not tell.

@@ -127,6 +127,7 @@ pub(crate) fn seen(listing: &Listing) -> String {
             parts.push(format!("{what}: {}{more}", names.join(", ")));
         }
     }
+    parts.extend(listing.sources.missing.iter().cloned());
     if listing.sources.channels.is_none() {
         parts.push("a server does not list its channels: waiters of Redisson may be missing".to_owned());
     }

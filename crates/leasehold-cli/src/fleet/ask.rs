@@ -3,21 +3,24 @@
 //! Invariant: a client that does not answer is named. The number of clients that listen is known before they are asked, so the
 //! wait ends when all have answered.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use leasehold_proto::operate::{self, Answer, Question, RequestId};
 use leasehold_proto::{ClientId, Reply};
 use leasehold_store::{Runtime, TokioRuntime};
 
+use super::pages::{Pages, Told};
 use super::query::Query;
 use super::rows::Rows;
 use super::servers::Servers;
 use crate::clock::{after, now, reached};
 use crate::exit::Failure;
 
-/// The time that clients have for an answer.
+/// The time that clients have for an answer, and the longest time over which they spread their answers.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// The time over which clients spread their answers, for each of them.
+const SPREAD: Duration = Duration::from_micros(200);
 /// The shortest and the longest pause between two looks at the answers.
 const PAUSE: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
 /// The most rounds of questions for further pages.
@@ -27,9 +30,9 @@ impl Servers {
     /// Asks who the clients are, with the longest holds and waits of each, and for all of them if the query needs it.
     pub(super) async fn ask_clients(&self, query: &Query, rows: &mut Rows) -> Result<(), Failure> {
         self.ask_who(rows).await?;
-        if query.needs_every_row() && rows.clients.values().any(|known| known.has_answered) {
-            self.ask_pages(rows, |after| Question::Holds { after, name: None }).await?;
-            self.ask_pages(rows, |after| Question::Waits { after, name: None }).await?;
+        if query.needs_every_row() {
+            self.ask_pages(Told::Holds, None, rows).await?;
+            self.ask_pages(Told::Waits, None, rows).await?;
         }
         Ok(())
     }
@@ -37,18 +40,14 @@ impl Servers {
     /// Asks who the clients are, and for all their holds and waits of one key.
     pub(super) async fn ask_about(&self, key: &str, rows: &mut Rows) -> Result<(), Failure> {
         self.ask_who(rows).await?;
-        if rows.clients.values().any(|known| known.has_answered) {
-            let name = || Some(key.to_owned());
-            self.ask_pages(rows, |after| Question::Holds { after, name: name() }).await?;
-            self.ask_pages(rows, |after| Question::Waits { after, name: name() }).await?;
-        }
-        Ok(())
+        self.ask_pages(Told::Holds, Some(key), rows).await?;
+        self.ask_pages(Told::Waits, Some(key), rows).await
     }
 
     /// Reads the cards, and asks who the clients are.
     pub(super) async fn ask_who(&self, rows: &mut Rows) -> Result<(), Failure> {
         self.read_cards(rows).await?;
-        for answer in self.ask(&Question::Who, rows).await? {
+        for answer in self.ask(&Question::Who, None, rows).await? {
             rows.add(&answer, false);
         }
         Ok(())
@@ -68,63 +67,133 @@ impl Servers {
         }
     }
 
-    /// Asks for pages until no client has a further one.
-    ///
-    /// All clients hear each question, and each has cursors of its own. So the question is for the client that is furthest
-    /// behind, and what the others repeat is recognized.
-    async fn ask_pages(&self, rows: &mut Rows, question: impl Fn(u64) -> Question) -> Result<(), Failure> {
-        let mut cursors: BTreeMap<ClientId, u64> = BTreeMap::new();
-        let (mut cursor, mut is_first) = (0, true);
+    /// Asks the clients that have answered for pages, until none has a further one.
+    async fn ask_pages(&self, told: Told, name: Option<&str>, rows: &mut Rows) -> Result<(), Failure> {
+        let mut pages = Pages::new(told, name, rows);
+        let mut after = 0;
         for _ in 0..ROUNDS {
-            let asked = question(cursor);
-            let sums_up = matches!(asked, Question::Waits { .. });
-            for answer in self.ask(&asked, rows).await? {
-                let is_ahead = !is_first && cursors.get(&answer.client) != Some(&cursor);
-                // Waits are sums, in which a repeated page would count twice.
-                if is_ahead && sums_up {
-                    continue;
-                }
-                rows.add(&answer, !is_first);
-                let known = cursors.get(&answer.client).copied();
-                match answer.body.next {
-                    Some(next) if is_ahead && known.is_none_or(|known| next <= known) => {}
-                    Some(next) => _ = cursors.insert(answer.client, next),
-                    None => _ = cursors.remove(&answer.client),
-                }
+            if pages.awaited.is_empty() {
+                return Ok(());
             }
-            // A client that no longer answers is not asked again.
-            let before = if is_first { None } else { Some(cursor) };
-            cursors.retain(|_, next| before.is_none_or(|before| *next > before));
-            match cursors.values().min() {
-                Some(next) => (cursor, is_first) = (*next, false),
-                None => break,
+            let name = name.map(str::to_owned);
+            let question = match told {
+                Told::Holds => Question::Holds { after, name },
+                Told::Waits => Question::Waits { after, name },
+            };
+            let answers = self.ask(&question, Some(&pages.awaited), rows).await?;
+            match pages.take(&answers, rows) {
+                Some(cursor) => after = cursor,
+                None => return Ok(()),
             }
         }
+        rows.miss("some clients have more pages than were asked for".to_owned());
         Ok(())
     }
 
-    /// Asks all clients, and waits until all that listen have answered, for two seconds at most.
-    async fn ask(&self, question: &Question, rows: &mut Rows) -> Result<Vec<Answer>, Failure> {
+    /// Asks all clients, and waits until these, or all that listen, have answered. The wait has an end.
+    async fn ask(
+        &self,
+        question: &Question,
+        awaited: Option<&BTreeSet<ClientId>>,
+        rows: &mut Rows,
+    ) -> Result<Vec<Answer>, Failure> {
         let request = RequestId::from_random(TokioRuntime.random());
         let reply = self.run(operate::ask(&self.audience, request, question)).await?;
         let reached_clients = operate::read_asked(&reply).ok_or_else(|| strange(&reply))?;
-        let wanted = reached_clients.listening.unwrap_or(reached_clients.registered) as usize;
-        rows.listening = Some(wanted);
-        let (end, mut pause) = (after(PATIENCE), PAUSE[0]);
-        let (mut answers, mut texts): (Vec<Answer>, usize) = (Vec::new(), 0);
-        while texts < wanted && now() < end {
+        rows.listening = reached_clients.listening.map(|count| count as usize);
+        if rows.listening.is_none() {
+            rows.miss("the servers do not count the clients, so some may have been missed".to_owned());
+        }
+        let answerers = reached_clients.listening.unwrap_or(reached_clients.registered);
+        let (end, mut pause) = (after(patience(answerers)), PAUSE[0]);
+        let mut heard = Heard::default();
+        while !heard.is_enough(awaited, rows.listening) && now() < end {
             reached(Some(after(pause))).await;
             let reply = self.run(operate::collect(request)).await?;
             let collected = operate::read_collected(&reply).ok_or_else(|| strange(&reply))?;
             pause = if collected.is_empty() { (pause * 2).min(PAUSE[1]) } else { PAUSE[0] };
-            texts += collected.len();
-            answers.extend(collected.into_iter().flatten());
+            collected.into_iter().flatten().for_each(|answer| heard.take(answer));
         }
-        Ok(answers)
+        Ok(heard.answers)
+    }
+}
+
+/// Returns the longest wait for the answers of so many clients.
+fn patience(answerers: u32) -> Duration {
+    PATIENCE + SPREAD.saturating_mul(answerers).min(PATIENCE)
+}
+
+/// The answers to a question: the first of each client, because anybody who hears the question can give more.
+#[derive(Debug, Default)]
+struct Heard {
+    answers: Vec<Answer>,
+    clients: BTreeSet<ClientId>,
+}
+
+impl Heard {
+    fn take(&mut self, answer: Answer) {
+        if self.clients.insert(answer.client) {
+            self.answers.push(answer);
+        }
+    }
+
+    /// Returns true if nobody else is waited for: the awaited clients, or so many if their number is known.
+    fn is_enough(&self, awaited: Option<&BTreeSet<ClientId>>, listening: Option<usize>) -> bool {
+        match awaited {
+            Some(awaited) => awaited.is_subset(&self.clients),
+            None => listening.is_some_and(|listening| self.clients.len() >= listening),
+        }
     }
 }
 
 /// Returns the failure of a reply that no script gives.
 pub(super) fn strange(reply: &Reply) -> Failure {
     Failure::unavailable(anyhow::anyhow!("the server gave a strange reply: {reply:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_proto::operate::AnswerText;
+
+    use super::*;
+
+    fn answer(number: u8) -> Answer {
+        let client = ClientId::from_random([number; 16]);
+        Answer::read(AnswerText::new(client).end(None).as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_repeated_answer_ends_no_wait() {
+        let mut heard = Heard::default();
+        heard.take(answer(1));
+        heard.take(answer(1));
+        assert!(!heard.is_enough(None, Some(2)));
+        heard.take(answer(2));
+        assert!(heard.is_enough(None, Some(2)) && heard.answers.len() == 2);
+    }
+
+    #[test]
+    fn a_wait_of_an_unknown_number_of_clients_lasts_to_its_end() {
+        let mut heard = Heard::default();
+        assert!(!heard.is_enough(None, None));
+        heard.take(answer(1));
+        assert!(!heard.is_enough(None, None));
+    }
+
+    #[test]
+    fn a_page_is_there_when_the_awaited_clients_have_answered() {
+        let mut heard = Heard::default();
+        let awaited = [answer(1).client].into();
+        heard.take(answer(2));
+        assert!(!heard.is_enough(Some(&awaited), Some(1)));
+        heard.take(answer(1));
+        assert!(heard.is_enough(Some(&awaited), None), "whatever number listens");
+    }
+
+    #[test]
+    fn the_patience_covers_the_time_over_which_clients_spread_their_answers() {
+        assert_eq!(patience(0), PATIENCE);
+        assert_eq!(patience(5000), PATIENCE + Duration::from_secs(1));
+        assert_eq!(patience(u32::MAX), PATIENCE * 2);
+    }
 }

@@ -36,6 +36,8 @@ pub(crate) struct Sources {
     pub(crate) channels: Option<usize>,
     /// The scan of all keys, or `None` without one.
     pub(crate) scan: Option<Scan>,
+    /// What could not be seen, in words.
+    pub(crate) missing: Vec<String>,
 }
 
 /// The clients that were asked.
@@ -230,7 +232,8 @@ impl Listing {
         omitted: usize,
     ) -> Self {
         let at = rfc3339(at_ms);
-        let complete = sources.clients.silent.is_empty() && sources.scan.is_none_or(|scan| scan.done);
+        let is_scanned = sources.scan.is_none_or(|scan| scan.done);
+        let complete = sources.clients.silent.is_empty() && is_scanned && sources.missing.is_empty();
         Self { schema: SCHEMA, at, at_ms, server, complete, omitted, sources, objects }
     }
 

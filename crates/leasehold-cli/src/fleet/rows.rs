@@ -21,6 +21,8 @@ pub(super) struct Rows {
     /// The names that are waited for.
     pub(super) channels: Option<usize>,
     pub(super) scan: Option<Scan>,
+    /// What could not be seen, in words.
+    pub(super) missing: BTreeSet<String>,
 }
 
 /// What is known of a name.
@@ -124,7 +126,7 @@ impl Rows {
         known.card = Some(card);
     }
 
-    /// Takes an answer. `is_more` says that its waits are further ones, and not the sums of all.
+    /// Takes an answer. `is_more` says that its waits are further ones, and not all that the client tells of.
     pub(super) fn add(&mut self, answer: &Answer, is_more: bool) {
         let (client, body) = (answer.client, &answer.body);
         let known = self.clients.entry(client).or_default();
@@ -137,6 +139,24 @@ impl Rows {
         for waiting in &body.waiting {
             self.row(&waiting.name).add_waiting(client, waiting.clone(), is_more);
         }
+    }
+
+    /// Notes what could not be seen.
+    pub(super) fn miss(&mut self, what: String) {
+        self.missing.insert(what);
+    }
+
+    /// Notes that a client has stopped in the middle of its answers.
+    pub(super) fn has_stopped(&mut self, client: ClientId) {
+        if let Some(known) = self.clients.get_mut(&client) {
+            known.has_answered = false;
+        }
+    }
+
+    /// Forgets the waits of a client, for one name or for all, before it tells all of them.
+    pub(super) fn forget_waits(&mut self, client: ClientId, name: Option<&str>) {
+        let rows = self.names.iter_mut().filter(|(key, _)| name.is_none_or(|name| name == *key));
+        rows.for_each(|(_, row)| row.waiting.retain(|(of, _)| *of != client));
     }
 
     pub(super) fn process(&self, client: ClientId) -> Option<Process> {
@@ -209,6 +229,38 @@ impl Rows {
             clients: Clients { asked, answered: living.len(), silent, ended, living },
             channels: self.channels,
             scan: self.scan,
+            missing: self.missing.into_iter().collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::object::Listing;
+
+    fn client(number: u8) -> ClientId {
+        ClientId::from_random([number; 16])
+    }
+
+    #[test]
+    fn no_client_has_ended_where_nobody_counts_who_listens() {
+        let silent = |listening| {
+            let mut rows = Rows { listening, ..Rows::default() };
+            rows.add_card(Card::new(client(1), "orders", ("host", 1), ("orders", "leasehold")), 1000);
+            let clients = rows.into_sources().clients;
+            (clients.silent.len(), clients.ended.len())
+        };
+        assert_eq!(silent(Some(0)), (0, 1));
+        assert_eq!(silent(None), (1, 0));
+    }
+
+    #[test]
+    fn a_listing_of_which_something_is_missing_is_not_complete() {
+        let mut rows = Rows::default();
+        let is_complete =
+            |rows: Rows| Listing::new(0, String::new(), rows.into_sources(), Vec::new(), 0).complete;
+        rows.miss("a node".to_owned());
+        assert!(is_complete(Rows::default()) && !is_complete(rows));
     }
 }

@@ -20,6 +20,7 @@ mod warnings;
 
 use std::time::Duration;
 
+use anyhow::anyhow;
 use leasehold::config::Config;
 use leasehold_proto::operate::Kind;
 use leasehold_proto::{Call, Name, Reply};
@@ -29,7 +30,7 @@ use crate::exit::Failure;
 
 pub(crate) use build::Found;
 pub(crate) use query::{Query, ScanRule, Sort};
-pub(crate) use release::Released;
+pub(crate) use release::{Released, Shown};
 
 use object::{Listing, Object};
 use rows::Rows;
@@ -49,22 +50,31 @@ impl Fleet {
         Ok(Self { servers: Servers::connect(config, timeout).await? })
     }
 
-    /// Lists the objects that the query wants.
+    /// Lists the objects that the query wants. Fails only if no source tells anything.
     pub(crate) async fn list(&self, query: &Query) -> Result<Listing, Failure> {
         let mut rows = Rows::default();
-        self.servers.ask_clients(query, &mut rows).await?;
+        self.servers.find_masters().await;
+        let asked = self.servers.ask_clients(query, &mut rows).await;
+        if let Err(failure) = &asked {
+            rows.miss(format!("the clients could not be asked: {:#}", failure.reason));
+        }
         self.servers.add_awaited(&mut rows).await;
-        self.servers.scan(query, &mut rows).await?;
+        self.servers.scan(query, &mut rows).await;
         let found = rows.chosen(query, &self.servers.prefix);
-        let objects = self.servers.describe_all(&rows, found.names.iter().map(String::as_str)).await?;
-        let mut objects: Vec<Object> = objects.into_iter().filter(|object| query.wants(object)).collect();
+        let objects = self.servers.describe_all(&mut rows, found.names.iter().map(String::as_str)).await;
+        if let (Err(failure), true, None) = (asked, objects.is_empty(), rows.channels) {
+            return Err(failure);
+        }
+        let is_wanted = |object: &Object| query.wants(object) && !rows.is_elsewhere(object);
+        let mut objects: Vec<Object> = objects.into_iter().filter(is_wanted).collect();
         query.sort(&mut objects);
         warnings::add(&mut objects, &rows);
         if query.warnings {
             objects.retain(|object| !object.warnings.is_empty());
         }
-        let omitted = found.omitted + objects.len().saturating_sub(query.limit.unwrap_or(usize::MAX));
-        objects.truncate(query.limit.unwrap_or(usize::MAX));
+        let limit = query.limit.unwrap_or(usize::MAX);
+        let omitted = found.omitted.saturating_add(objects.len().saturating_sub(limit));
+        objects.truncate(limit);
         let mut listing = self.listing(rows, objects, omitted);
         listing.complete &= listing.sources.channels.is_some();
         Ok(listing)
@@ -74,8 +84,11 @@ impl Fleet {
     pub(crate) async fn show(&self, name: &str) -> Result<Listing, Failure> {
         let key = self.servers.key(name)?;
         let mut rows = Rows::default();
-        self.servers.ask_about(key.as_str(), &mut rows).await?;
-        let mut objects = self.servers.describe_all(&rows, [key.as_str()]).await?;
+        self.servers.find_masters().await;
+        if let Err(failure) = self.servers.ask_about(key.as_str(), &mut rows).await {
+            rows.miss(format!("the clients could not be asked: {:#}", failure.reason));
+        }
+        let mut objects = vec![self.servers.describe_one(&key, &rows).await?];
         objects.retain(Object::is_there);
         for object in &mut objects {
             object.chain = chain::chain(&object.key, &self.servers.prefix, &rows);
@@ -90,19 +103,42 @@ impl Fleet {
         self.servers.describe(&key, hint).await
     }
 
-    /// Describes names without asking the clients. Holders have the process of their card.
+    /// Describes names without asking the clients. Holders have the process of their card. Fails only if no name can be read.
     pub(crate) async fn sample(&self, names: &[String]) -> Result<Listing, Failure> {
         let mut rows = Rows::default();
-        self.servers.read_cards(&mut rows).await?;
+        self.servers.find_masters().await;
+        let carded = self.servers.read_cards(&mut rows).await;
+        if let Err(failure) = &carded {
+            rows.miss(format!("the clients could not be asked: {:#}", failure.reason));
+        }
         let keys = names.iter().map(|name| self.key(name)).collect::<Result<Vec<_>, _>>()?;
-        let objects = self.servers.describe_all(&rows, keys.iter().map(Name::as_str)).await?;
+        let objects = self.servers.describe_all(&mut rows, keys.iter().map(Name::as_str)).await;
+        if objects.is_empty() {
+            carded?;
+        }
         Ok(self.listing(rows, objects, 0))
     }
 
-    /// Releases the hold of an owner, and no other hold.
-    pub(crate) async fn release(&self, name: &str, owner: &str) -> Result<Released, Failure> {
+    /// Releases the hold of an owner, and no other hold: that which was shown, if the caller knows what was.
+    pub(crate) async fn release(
+        &self,
+        name: &str,
+        owner: &str,
+        shown: Option<Shown>,
+    ) -> Result<Released, Failure> {
+        self.refuse_quorum()?;
         let listing = self.show(name).await?;
-        self.servers.release(&listing, owner).await
+        self.servers.release(&listing, owner, shown.unwrap_or_default()).await
+    }
+
+    /// Fails if the configuration names several servers of a quorum, because a change of one of them changes no lock.
+    pub(crate) fn refuse_quorum(&self) -> Result<(), Failure> {
+        match self.servers.quorum {
+            0 | 1 => Ok(()),
+            count => Err(Failure::usage(anyhow!(
+                "the configuration names {count} servers of a quorum, and this works on one: name each by --url in turn"
+            ))),
+        }
     }
 
     /// Returns the servers, without passwords.
@@ -130,8 +166,9 @@ impl Fleet {
 
     fn listing(&self, rows: Rows, objects: Vec<Object>, omitted: usize) -> Listing {
         let at_ms = wall_ms();
-        let mut listing =
-            Listing::new(at_ms, self.servers.url.to_string(), rows.into_sources(), objects, omitted);
+        let mut sources = rows.into_sources();
+        sources.quorum = self.servers.quorum;
+        let mut listing = Listing::new(at_ms, self.servers.url.to_string(), sources, objects, omitted);
         listing.date();
         listing
     }

@@ -123,7 +123,7 @@ async fn report(fleet: &Fleet, name: String) -> Answer {
 }
 
 async fn release(fleet: &Fleet, name: String, owner: String) -> Answer {
-    let released = fleet.release(&name, &owner).await;
+    let released = fleet.release(&name, &owner, None).await;
     Answer::Message(
         released
             .map_or_else(|failure| format!("{:#}", failure.reason), |released| format!("{name}: {released}")),

@@ -127,12 +127,15 @@ pub(crate) fn seen(listing: &Listing) -> String {
             parts.push(format!("{what}: {}{more}", names.join(", ")));
         }
     }
+    if listing.sources.quorum > 1 {
+        parts.push(format!("{} alone of {} servers of a quorum", listing.server, listing.sources.quorum));
+    }
     parts.extend(listing.sources.missing.iter().cloned());
     if listing.sources.channels.is_none() {
         parts.push("a server does not list its channels: waiters of Redisson may be missing".to_owned());
     }
     match listing.sources.scan {
-        Some(scan) if scan.done => {}
+        Some(scan) if !scan.is_declined => {}
         Some(scan) => parts.push(format!(
             "{} keys are scanned only with --scan: holds of Redisson without waiters are missing",
             scan.keys

@@ -11,8 +11,8 @@ use crate::command::fleet;
 use crate::command::show::{notices, text};
 use crate::exit::Failure;
 use crate::fleet::object::{Holder, Object};
-use crate::fleet::{Fleet, Released};
-use crate::report::write_to_stdout;
+use crate::fleet::{Fleet, Released, Shown};
+use crate::report::{Report, write_to_stdout};
 use crate::table::Style;
 
 /// The exit codes besides 0.
@@ -27,6 +27,7 @@ pub(crate) fn run(arguments: &Release) -> u8 {
 
 async fn release(arguments: &Release, fleet: &Fleet) -> Result<u8, Failure> {
     let name = &arguments.name;
+    fleet.refuse_quorum()?;
     let listing = fleet.show(name).await?;
     let Some(object) = listing.objects.first().filter(|object| !object.holders.is_empty()) else {
         return has_no_holder(arguments, listing.objects.first());
@@ -40,10 +41,18 @@ async fn release(arguments: &Release, fleet: &Fleet) -> Result<u8, Failure> {
     if arguments.dry_run {
         return Ok(if arguments.json { told_dry(object, holder) } else { 0 });
     }
-    if !arguments.yes && !confirmed(name)? {
-        return Ok(DECLINED);
+    let shown = Shown::of(holder);
+    if !arguments.yes {
+        if shown.is_by_owner_alone() {
+            Report::new(false).warn(format_args!(
+                "since when it is held is unknown: a later hold of the same owner would be released in its place"
+            ));
+        }
+        if !confirmed(name)? {
+            return Ok(DECLINED);
+        }
     }
-    let mut released = fleet.release(name, &holder.owner).await?;
+    let mut released = fleet.release(name, &holder.owner, Some(shown)).await?;
     if released == Released::ChangedHands {
         let now = fleet.look(name, Some(object.kind)).await?;
         if !now.is_held() {

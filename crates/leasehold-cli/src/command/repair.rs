@@ -30,6 +30,7 @@ pub(crate) fn run(arguments: &Repair) -> u8 {
 
 async fn repair(arguments: &Repair, fleet: &Fleet) -> Result<u8, Failure> {
     let Repair { name, lease, yes, .. } = arguments;
+    fleet.refuse_quorum()?;
     let listing = fleet.show(name).await?;
     let Some(damage) = damage(&fleet.look(name, None).await?) else {
         write_to_stdout("there is nothing to repair: the name is free, or it expires\n");

@@ -91,7 +91,7 @@ impl Reader {
     /// Releases the hold of this owner, and returns what has become of it.
     pub(super) async fn release(&self, name: &str, owner: &str) -> Result<String, String> {
         let released =
-            self.fleet.release(name, owner).await.map_err(|failure| format!("{:#}", failure.reason))?;
+            self.fleet.release(name, owner, None).await.map_err(|failure| format!("{:#}", failure.reason))?;
         Ok(released.to_string())
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold_proto::operate::{Content, Described, Held, Hold, Kind, Mode, Queue};
 use leasehold_proto::{ClientId, Name, Remaining, WireOwner};
 
-use super::object::{AgeIs, Holder, Object, Permits, Place, Waiter, Waits};
+use super::object::{AgeIs, Holder, Object, Permits, Place, Waiter, Waits, client_of};
 use super::rows::{Row, Rows};
 
 /// What a server has under a name.
@@ -76,7 +76,7 @@ fn holders(kind: Kind, found: &Found, row: &Row, rows: &Rows) -> (Vec<Holder>, u
             };
             let token = described.token.filter(|_| kind == Kind::Fenced);
             let holders = holds.iter().map(|hold| Holder { token, ..of_hold(hold, lease, row, rows) });
-            (holders.collect(), fields - u64::from(mode.is_some()))
+            (holders.collect(), fields.saturating_sub(u64::from(mode.is_some())))
         }
         Content::Number(_) if kind == Kind::Expirable => {
             let permits = &described.permits;
@@ -184,7 +184,8 @@ fn waits(kind: Kind, found: &Found, row: &Row, rows: &Rows) -> Waits {
     let clients = listeners.map(|count| count.max(known)).or(Some(known).filter(|known| *known > 0));
     Waits {
         clients,
-        tasks: (!by.is_empty()).then(|| by.iter().map(|waiter| waiter.tasks).sum()),
+        tasks: (!by.is_empty())
+            .then(|| by.iter().fold(0, |sum: u64, waiter| sum.saturating_add(waiter.tasks))),
         longest_ms: by.iter().map(|waiter| waiter.longest_ms).max(),
         by,
         queue: places,
@@ -201,11 +202,6 @@ fn places(queue: &Queue, rows: &Rows) -> Vec<Place> {
         process: client_of(&waiter.owner).and_then(|client| rows.process(client)),
     };
     (1..).zip(&queue.first).map(place).collect()
-}
-
-/// Returns the client of an owner.
-pub(super) fn client_of(owner: &str) -> Option<ClientId> {
-    owner.split_once(':').and_then(|(client, _)| client.parse().ok())
 }
 
 fn millis(time: Duration) -> u64 {

@@ -4,8 +4,7 @@
 
 use leasehold_proto::ClientId;
 
-use super::build::client_of;
-use super::object::Step;
+use super::object::{Step, client_of};
 use super::rows::Rows;
 
 /// The longest chain.

@@ -21,19 +21,29 @@ const PREFIXES: [(&str, Kind); 3] = [
 const LATCH: &str = "redisson_countdownlatch__channel__";
 
 impl Servers {
-    /// Adds the names that are waited for. A server that does not tell leaves the number unknown.
+    /// Adds the names that are waited for. Channels are those of all databases of a server.
+    /// A server that does not tell leaves the number unknown.
     pub(super) async fn add_awaited(&self, rows: &mut Rows) {
         let is_cluster = self.is_cluster();
         let plain: &[&str] = &["PUBSUB", "CHANNELS", ALL];
         let sharded: &[&str] = &["PUBSUB", "SHARDCHANNELS", ALL];
-        let questions = if is_cluster { vec![plain, sharded] } else { vec![plain] };
-        let asked = self
-            .masters
+        let keyspace: &[&str] = &["INFO", "keyspace"];
+        let questions = if is_cluster { vec![plain, sharded] } else { vec![plain, keyspace] };
+        let database = self.url.database();
+        rows.is_shared = database > 0;
+        let masters = self.masters();
+        let asked = masters
             .iter()
             .map(|master| query(&self.url, (Peer::Server, &master.address), &questions, &self.options));
         let (mut count, mut is_known) = (0, true);
         for answers in join_all(asked).await {
-            let answers = answers.unwrap_or_default();
+            let answers = answers.unwrap_or_else(|_| {
+                self.doubt_masters();
+                Vec::new()
+            });
+            // A user who may not ask is not told of other databases.
+            rows.is_shared |=
+                !is_cluster && answers.get(1).and_then(text).is_some_and(|info| has_others(&info));
             // A user of a cluster needs the right to one of both, because clients use either.
             is_known &= answers.iter().any(|answer| matches!(answer, Answer::List(_)));
             for channel in answers.iter().flat_map(list).filter_map(text) {
@@ -46,6 +56,11 @@ impl Servers {
         }
         rows.channels = is_known.then_some(count);
     }
+}
+
+/// Returns true if a database besides the first has keys.
+fn has_others(info: &str) -> bool {
+    info.lines().any(|line| line.starts_with("db") && !line.starts_with("db0:"))
 }
 
 /// Returns the key and the kind of a channel.

@@ -1,6 +1,6 @@
 //! Descriptions of names by their servers.
 
-use futures_util::{StreamExt, TryStreamExt, stream};
+use futures_util::{StreamExt, stream};
 use leasehold_proto::Name;
 use leasehold_proto::operate::{Kind, describe, read_described};
 
@@ -22,18 +22,40 @@ impl Servers {
         Ok(Found { described, kind })
     }
 
-    /// Describes these keys. A key that is no name of a lock is left out.
+    /// Describes these keys. A key that is no name of a lock is left out, and one that cannot be read is noted as missing.
     pub(super) async fn describe_all<'a>(
         &self,
-        rows: &Rows,
+        rows: &mut Rows,
         keys: impl IntoIterator<Item = &'a str>,
-    ) -> Result<Vec<Object>, Failure> {
+    ) -> Vec<Object> {
         let names = keys.into_iter().filter_map(|key| Name::raw_redisson(key).ok());
+        let known = &*rows;
         let described = names.map(|name| async move {
-            let hint = rows.names.get(name.as_str()).and_then(Row::hint);
-            let found = self.describe(&name, hint).await?;
-            Ok::<_, Failure>(object(&name, &self.prefix, self.node(&name), &found, rows))
+            let described = self.describe_one(&name, known).await;
+            described.map_err(|failure| (name, failure))
         });
-        stream::iter(described).buffered(AT_ONCE).try_collect().await
+        let described: Vec<_> = stream::iter(described).buffered(AT_ONCE).collect().await;
+        let (mut objects, mut failures) = (Vec::new(), Vec::new());
+        for one in described {
+            match one {
+                Ok(object) => objects.push(object),
+                Err(failure) => failures.push(failure),
+            }
+        }
+        if let Some((name, failure)) = failures.first() {
+            let name = name.as_str();
+            let name = name.strip_prefix(&self.prefix).unwrap_or(name);
+            let more =
+                if failures.len() > 1 { format!(" and {} more", failures.len() - 1) } else { String::new() };
+            rows.miss(format!("{name:?}{more} could not be read: {:#}", failure.reason));
+        }
+        objects
+    }
+
+    /// Describes a key by its server and by what the clients say.
+    pub(super) async fn describe_one(&self, name: &Name, rows: &Rows) -> Result<Object, Failure> {
+        let hint = rows.names.get(name.as_str()).and_then(Row::hint);
+        let found = self.describe(name, hint).await?;
+        Ok(object(name, &self.prefix, self.node(name), &found, rows))
     }
 }

@@ -4,6 +4,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use leasehold_proto::ClientId;
 use leasehold_proto::operate::Kind;
 use serde::{Serialize, Serializer};
 
@@ -38,6 +39,9 @@ pub(crate) struct Sources {
     pub(crate) scan: Option<Scan>,
     /// What could not be seen, in words.
     pub(crate) missing: Vec<String>,
+    /// The number of servers of a quorum that the configuration names, of which one was asked.
+    #[serde(skip)]
+    pub(crate) quorum: usize,
 }
 
 /// The clients that were asked.
@@ -75,6 +79,9 @@ pub(crate) struct Scan {
     pub(crate) done: bool,
     /// The part of the servers' time that it took.
     pub(crate) share: f64,
+    /// True if the databases are too large for a scan without a request.
+    #[serde(skip)]
+    pub(crate) is_declined: bool,
 }
 
 /// An object.
@@ -263,6 +270,13 @@ impl Object {
             || self.kind == Kind::Foreign
     }
 
+    /// Returns true if the server has nothing under the name but listeners.
+    pub(crate) fn is_only_heard(&self) -> bool {
+        let mut unheard = self.clone();
+        unheard.waiting.clients = None;
+        self.is_there() && !unheard.is_there()
+    }
+
     /// Returns the same object without holders and waiters.
     pub(crate) fn freed(&self) -> Self {
         let mut freed = self.clone();
@@ -297,4 +311,9 @@ impl Process {
         let Self { name, host, pid, .. } = self;
         format!("{name}@{host}:{pid}")
     }
+}
+
+/// Returns the client of an owner.
+pub(super) fn client_of(owner: &str) -> Option<ClientId> {
+    owner.split_once(':').and_then(|(client, _)| client.parse().ok())
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use anyhow::anyhow;
 use leasehold_proto::operate::{Mode, Release};
 
-use super::object::{Listing, Object};
+use super::object::{AgeIs, Holder, Listing, Object};
 use super::servers::Servers;
 use crate::exit::Failure;
 
@@ -16,8 +16,38 @@ pub(crate) enum Released {
     Done,
     /// The object had no holder.
     WasFree,
-    /// Another owner holds it.
+    /// Another owner holds it, or the same one since a later time.
     ChangedHands,
+}
+
+/// What tells a hold from an earlier one of the same owner, as far as it is known.
+///
+/// An owner is no hold: a thread of Redisson acquires again with the same owner, and the holds that a client of this library
+/// hands to its own waiters have one owner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Shown {
+    age_ms: Option<u64>,
+    token: Option<u64>,
+}
+
+impl Shown {
+    pub(crate) fn of(holder: &Holder) -> Self {
+        let age_ms = holder.age_ms.filter(|_| holder.age_is == Some(AgeIs::Exact));
+        Self { age_ms, token: holder.token }
+    }
+
+    /// Returns true if another hold of the same owner would be taken for this one.
+    pub(crate) const fn is_by_owner_alone(self) -> bool {
+        self.age_ms.is_none() && self.token.is_none()
+    }
+
+    /// Returns false if the holder has certainly acquired again since.
+    fn may_be(self, holder: &Holder) -> bool {
+        let now = Self::of(holder);
+        let is_younger = self.age_ms.zip(now.age_ms).is_some_and(|(shown, now)| now < shown);
+        let has_other_token = self.token.zip(now.token).is_some_and(|(shown, now)| now != shown);
+        !is_younger && !has_other_token
+    }
 }
 
 impl fmt::Display for Released {
@@ -25,18 +55,26 @@ impl fmt::Display for Released {
         f.write_str(match self {
             Self::Done => "released",
             Self::WasFree => "it was free already",
-            Self::ChangedHands => "another owner holds it, which was not released",
+            Self::ChangedHands => {
+                "another owner holds it, or this one since later, and that hold was not released"
+            }
         })
     }
 }
 
 impl Servers {
-    /// Releases the hold of an owner, as a listing has just shown it.
-    pub(super) async fn release(&self, listing: &Listing, owner: &str) -> Result<Released, Failure> {
+    /// Releases the hold of an owner, as a listing has just shown it, unless it is not the one that was shown before.
+    pub(super) async fn release(
+        &self,
+        listing: &Listing,
+        owner: &str,
+        shown: Shown,
+    ) -> Result<Released, Failure> {
         let Some(object) = listing.objects.first().filter(|object| has_holders(object)) else {
             return Ok(Released::WasFree);
         };
-        let Some(holder) = object.holders.iter().find(|holder| holder.owner == owner) else {
+        let is_shown = |holder: &&Holder| holder.owner == owner && shown.may_be(holder);
+        let Some(holder) = object.holders.iter().find(is_shown) else {
             return Ok(Released::ChangedHands);
         };
         let mode = holder.side.map(|side| if side == "write" { Mode::Write } else { Mode::Read });
@@ -51,4 +89,22 @@ impl Servers {
 
 fn has_holders(object: &Object) -> bool {
     !object.holders.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holder(age_ms: Option<u64>, token: Option<u64>) -> Holder {
+        Holder { age_ms, age_is: age_ms.map(|_| AgeIs::Exact), token, ..Holder::default() }
+    }
+
+    #[test]
+    fn a_younger_hold_and_one_with_another_token_are_other_holds_of_the_owner() {
+        let shown = Shown::of(&holder(Some(100), Some(7)));
+        assert!(shown.may_be(&holder(Some(100), Some(7))) && shown.may_be(&holder(None, None)));
+        assert!(!shown.may_be(&holder(Some(99), Some(7))) && !shown.may_be(&holder(Some(100), Some(8))));
+        let of_java = Shown::of(&holder(None, None));
+        assert!(of_java.is_by_owner_alone() && of_java.may_be(&holder(Some(1), Some(1))));
+    }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold_proto::ClientId;
 use leasehold_proto::operate::{Answer, Card, Held, Kind, Totals, Waiting};
 
-use super::object::{ClientRow, Clients, Process, Scan, Sources};
+use super::object::{ClientRow, Clients, Object, Process, Scan, Sources, client_of};
 use super::query::{Query, Sort};
 
 /// What is known of a fleet.
@@ -21,6 +21,8 @@ pub(super) struct Rows {
     /// The names that are waited for.
     pub(super) channels: Option<usize>,
     pub(super) scan: Option<Scan>,
+    /// True if the channels may be those of names in another database.
+    pub(super) is_shared: bool,
     /// What could not be seen, in words.
     pub(super) missing: BTreeSet<String>,
 }
@@ -89,7 +91,7 @@ impl Row {
     }
 
     fn tasks(&self) -> u64 {
-        self.waiting.iter().map(|(_, row)| u64::from(row.tasks)).sum()
+        self.waiting.iter().fold(0, |sum, (_, row)| sum.saturating_add(u64::from(row.tasks)))
     }
 
     fn add_held(&mut self, client: ClientId, held: Held) {
@@ -131,14 +133,24 @@ impl Rows {
         let (client, body) = (answer.client, &answer.body);
         let known = self.clients.entry(client).or_default();
         known.has_answered = true;
-        known.card = body.card.clone().or(known.card.take());
+        let card = body.card.clone().filter(|card| card.client == client);
+        known.card = card.or(known.card.take());
         known.totals = body.totals.or(known.totals);
-        for held in &body.held {
+        // A client must not speak for another one.
+        let own = |held: &&Held| client_of(&held.owner) == Some(client);
+        for held in body.held.iter().filter(own) {
             self.row(&held.name).add_held(client, held.clone());
         }
         for waiting in &body.waiting {
             self.row(&waiting.name).add_waiting(client, waiting.clone(), is_more);
         }
+    }
+
+    /// Returns true for a name that only a channel shows, if the channel may be that of another database.
+    pub(super) fn is_elsewhere(&self, object: &Object) -> bool {
+        let row = self.names.get(&object.key);
+        let is_told = row.is_some_and(|row| !row.held.is_empty() || !row.waiting.is_empty());
+        self.is_shared && !is_told && object.is_only_heard()
     }
 
     /// Notes what could not be seen.
@@ -191,7 +203,7 @@ impl Rows {
             Some(limit) if !query.needs_every_description() => limit.saturating_mul(2),
             _ => usize::MAX,
         };
-        let omitted = rows.len().saturating_sub(limit) + self.untold(query);
+        let omitted = rows.len().saturating_sub(limit).saturating_add(self.untold(query));
         let names = rows.into_iter().take(limit).map(|(key, _)| key.clone()).collect();
         Chosen { names, omitted }
     }
@@ -202,8 +214,8 @@ impl Rows {
             return 0;
         }
         let told: usize = self.names.values().map(|row| row.held.len()).sum();
-        let all: u64 =
-            self.clients.values().filter_map(|known| known.totals).map(|totals| totals.holds).sum();
+        let totals = self.clients.values().filter_map(|known| known.totals);
+        let all = totals.fold(0, |sum: u64, totals| sum.saturating_add(totals.holds));
         usize::try_from(all).unwrap_or(usize::MAX).saturating_sub(told)
     }
 
@@ -230,12 +242,15 @@ impl Rows {
             channels: self.channels,
             scan: self.scan,
             missing: self.missing.into_iter().collect(),
+            quorum: 1,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use leasehold_proto::operate::AnswerText;
+
     use super::*;
     use crate::fleet::object::Listing;
 
@@ -253,6 +268,42 @@ mod tests {
         };
         assert_eq!(silent(Some(0)), (0, 1));
         assert_eq!(silent(None), (1, 0));
+    }
+
+    /// Returns the answer of a client that says that it is this owner's.
+    fn answer(number: u8, owner: &str, huge: u64) -> Answer {
+        let mut text = AnswerText::new(client(number));
+        text.totals(Totals { holds: huge, waits: huge, age_ms: huge });
+        let (name, kind) = ("job".to_owned(), "lock".to_owned());
+        let held = Held {
+            name: name.clone(),
+            kind: kind.clone(),
+            owner: owner.into(),
+            held_ms: huge,
+            ..Held::default()
+        };
+        assert!(text.held(&held));
+        assert!(text.waiting(&Waiting { name, kind, waited_ms: huge, tasks: u32::MAX }));
+        Answer::read(text.end(None).as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_client_does_not_speak_for_another() {
+        let mut rows = Rows::default();
+        rows.add(&answer(1, &format!("{}:7", client(2)), 1), false);
+        assert!(rows.names.get("job").is_none_or(|row| row.held.is_empty()));
+        rows.add(&answer(2, &format!("{}:7", client(2)), 1), false);
+        assert_eq!(rows.names["job"].held.len(), 1);
+    }
+
+    #[test]
+    fn hostile_numbers_overflow_nothing() {
+        let mut rows = Rows::default();
+        for number in 1..4 {
+            rows.add(&answer(number, &format!("{}:7", client(number)), u64::MAX), false);
+        }
+        let chosen = rows.chosen(&Query::default(), "");
+        assert_eq!((chosen.names.as_slice(), chosen.omitted), (&["job".to_owned()][..], usize::MAX - 3));
     }
 
     #[test]

@@ -10,10 +10,10 @@
 
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 use leasehold_proto::operate::{Kind, is_owner};
 use leasehold_store::redis::wire::Answer;
-use leasehold_store::redis::{Inquiry, Peer};
+use leasehold_store::redis::{Address, Inquiry, Peer};
 
 use super::nodes::Master;
 use super::object::Scan;
@@ -54,45 +54,65 @@ struct Scanner {
     found: Vec<(String, Kind)>,
     /// The keys of the server's database.
     keys: u64,
+    /// The first failure of a key that may not be read.
+    unread: Option<Failure>,
 }
 
 impl Servers {
-    /// Scans the databases, if they are small or the query asks for it.
-    pub(super) async fn scan(&self, query: &Query, rows: &mut Rows) -> Result<(), Failure> {
+    /// Scans the databases, if they are small or the query asks for it. A server that cannot be scanned is noted as missing.
+    pub(super) async fn scan(&self, query: &Query, rows: &mut Rows) {
         if query.scan == ScanRule::Never {
-            return Ok(());
+            return;
         }
-        let scanners = self.masters.iter().map(|master| self.scanner(master));
-        let mut scanners = try_join_all(scanners).await?;
-        let keys = scanners.iter().map(|scanner| scanner.keys).sum();
+        let masters = self.masters();
+        let opened = join_all(masters.iter().map(|master| self.scanner(master, query.scan))).await;
+        let mut is_whole = true;
+        let mut miss = |rows: &mut Rows, address: &Address, failure: &Failure| {
+            is_whole = false;
+            rows.miss(format!("{address} was not scanned to the end: {:#}", failure.reason));
+        };
+        let mut scanners = Vec::new();
+        for (scanner, master) in opened.into_iter().zip(masters.iter()) {
+            match scanner {
+                Ok(scanner) => scanners.push((&master.address, scanner)),
+                Err(failure) => {
+                    self.doubt_masters();
+                    miss(rows, &master.address, &failure);
+                }
+            }
+        }
+        let keys = scanners.iter().fold(0, |sum: u64, (_, scanner)| sum.saturating_add(scanner.keys));
         let is_small = keys <= SMALL;
         if query.scan == ScanRule::Small && !is_small {
-            rows.scan = Some(Scan { keys, done: false, share: 0.0 });
-            return Ok(());
+            rows.scan = Some(Scan { keys, done: false, share: 0.0, is_declined: true });
+            return;
         }
         let begin = now();
         let pace = if is_small { query.pace.max(SMALL_PACE) } else { query.pace };
         let mut progress = Progress::new(query.has_progress, "scanning all keys");
         let largest =
-            scanners.iter().enumerate().max_by_key(|(_, scanner)| scanner.keys).map(|(place, _)| place);
-        let scans = scanners.iter_mut().enumerate().map(|(place, scanner)| {
+            scanners.iter().enumerate().max_by_key(|(_, (_, one))| one.keys).map(|(place, _)| place);
+        let scans = scanners.iter_mut().enumerate().map(|(place, (_, scanner))| {
             scanner.pace = pace;
             // The server with most keys is the last to end.
             let progress = (largest == Some(place)).then_some(&progress);
             scanner.run(&self.prefix, progress)
         });
-        try_join_all(scans).await?;
+        let ends = join_all(scans).await;
         progress.end();
         let took = (now() - begin).as_secs_f64().max(f64::MIN_POSITIVE);
-        let spent: f64 = scanners.iter().map(|scanner| scanner.spent.as_secs_f64()).sum();
-        for (key, kind) in scanners.iter_mut().flat_map(|scanner| std::mem::take(&mut scanner.found)) {
-            rows.row(&key).show(kind);
+        let spent: f64 = scanners.iter().map(|(_, scanner)| scanner.spent.as_secs_f64()).sum();
+        let share = spent / took / scanners.len().max(1) as f64;
+        for (end, (address, scanner)) in ends.into_iter().zip(scanners) {
+            if let Some(failure) = end.err().or(scanner.unread) {
+                miss(rows, address, &failure);
+            }
+            scanner.found.into_iter().for_each(|(key, kind)| rows.row(&key).show(kind));
         }
-        rows.scan = Some(Scan { keys, done: true, share: spent / took / scanners.len().max(1) as f64 });
-        Ok(())
+        rows.scan = Some(Scan { keys, done: is_whole, share, is_declined: false });
     }
 
-    async fn scanner(&self, master: &Master) -> Result<Scanner, Failure> {
+    async fn scanner(&self, master: &Master, rule: ScanRule) -> Result<Scanner, Failure> {
         let mut inquiry = Inquiry::open(&self.url, (Peer::Server, &master.address), &self.options)
             .await
             .map_err(Failure::unavailable)?;
@@ -104,7 +124,9 @@ impl Servers {
         }
         setup.push(&["DBSIZE"]);
         let answers = inquiry.ask(&setup).await.map_err(Failure::unavailable)?;
-        refused(&answers)?;
+        // Without its size a database may be large, and is scanned only on request.
+        let size = usize::from(rule == ScanRule::Always);
+        refused(&answers[..answers.len().saturating_sub(size)])?;
         let keys = match answers.last() {
             Some(Answer::Int(keys)) => u64::try_from(*keys).unwrap_or(0),
             _ => 0,
@@ -124,6 +146,7 @@ impl Servers {
             owed: Duration::ZERO,
             found: Vec::new(),
             keys,
+            unread: None,
         })
     }
 }
@@ -138,7 +161,7 @@ impl Scanner {
             for keys in keys.chunks(COUNT[0] as usize) {
                 self.probe(keys).await?;
             }
-            seen += self.count;
+            seen = self.count.saturating_add(seen);
             if let Some(progress) = progress {
                 progress.say(seen.min(self.keys), self.keys);
             }
@@ -175,6 +198,7 @@ impl Scanner {
         let mut words = vec!["SCAN", cursor, "TYPE", kind, "COUNT", &count];
         words.extend(pattern.into_iter().flat_map(|pattern| ["MATCH", pattern]));
         let (answers, took) = self.ask(&[&words]).await?;
+        refused(&answers)?;
         self.count = if took > CALL { self.count / 2 } else { self.count * 5 / 4 }.clamp(COUNT[0], COUNT[1]);
         let [next, keys] = answers.first().map_or(&[][..], list) else {
             return Err(Failure::unavailable(anyhow::anyhow!("SCAN gave {:?}", answers.first())));
@@ -195,6 +219,12 @@ impl Scanner {
                 && (field == "mode" || is_owner(field.strip_suffix(":write").unwrap_or(field)))
             {
                 self.found.push((key.clone(), Kind::Lock));
+            } else if let Answer::Error(error) = answer
+                && !error.starts_with("WRONGTYPE")
+            {
+                // The key may have become one of another type meanwhile, and then it is no lock.
+                let reason = anyhow::anyhow!("{key:?} could not be read ({error})");
+                self.unread.get_or_insert(Failure::unavailable(reason));
             }
         }
         Ok(())
@@ -205,7 +235,6 @@ impl Scanner {
         let begin: Instant = now();
         let answers = self.inquiry.ask(commands).await.map_err(Failure::unavailable)?;
         let took = (now() - begin).saturating_sub(self.round_trip);
-        refused(&answers[..1.min(answers.len())])?;
         self.spent += took;
         self.owed += took;
         if self.owed >= CALL {

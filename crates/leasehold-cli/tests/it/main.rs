@@ -22,6 +22,7 @@ mod kinds;
 mod lost;
 mod operators;
 mod page;
+mod partial;
 mod pty;
 mod releases;
 mod schema;

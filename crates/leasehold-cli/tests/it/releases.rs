@@ -10,6 +10,9 @@ use crate::fixture::{LIMIT, Running, outcome};
 use crate::operators::{JAVA, LONG, aside, client, done, java_hold, json, object, operator, until_visible};
 use crate::pty::Session;
 
+/// The token of the fenced lock `job`.
+const TOKEN: &str = "redisson_lock_token:{job}";
+
 #[tokio::test]
 async fn every_kind_of_hold_is_released_and_its_holder_alone_loses_it() {
     let server = RedisServer::start();
@@ -182,4 +185,35 @@ fn a_release_on_a_terminal_asks_for_the_name() {
     let (told, code) = session("job\n");
     assert!(told.contains("released") && code.starts_with('0'), "{told} {code}");
     assert_eq!(server.cli(&["EXISTS", "job"]), "0");
+}
+
+#[test]
+fn a_later_hold_of_the_same_owner_is_not_the_one_that_was_shown() {
+    let server = RedisServer::start();
+    java_hold(&server, "job", JAVA);
+    assert_eq!(server.cli(&["SET", TOKEN, "7"]), "OK");
+    let release = |meanwhile: &dyn Fn()| {
+        let script = format!("{} release job; echo code=$?", env!("CARGO_BIN_EXE_leasehold"));
+        let mut session = Session::start(&["sh", "-c", &script], &[("LEASEHOLD_URL", &server.url())]);
+        session.until("type the name to go on (job): ");
+        meanwhile();
+        session.press("job\n");
+        session.until("code=");
+        session.until("\n")
+    };
+    // The thread has released, and acquired again.
+    let code = release(&|| assert_eq!(server.cli(&["INCR", TOKEN]), "8"));
+    assert!(code.starts_with('2') && server.cli(&["HGET", "job", JAVA]) == "1", "{code}");
+    let code = release(&|| ());
+    assert!(code.starts_with('0') && server.cli(&["EXISTS", "job"]) == "0", "{code}");
+}
+
+#[test]
+fn before_a_release_an_unknown_age_is_told() {
+    let server = RedisServer::start();
+    java_hold(&server, "job", JAVA);
+    let script = format!("{} release job; echo code=$?", env!("CARGO_BIN_EXE_leasehold"));
+    let mut session = Session::start(&["sh", "-c", &script], &[("LEASEHOLD_URL", &server.url())]);
+    let told = session.until("type the name to go on (job): ");
+    assert!(told.contains("a later hold of the same owner"), "{told}");
 }

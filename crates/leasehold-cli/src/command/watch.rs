@@ -2,7 +2,7 @@
 //!
 //! Invariant: the locks do not notice, because nothing subscribes to their channels.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -19,6 +19,9 @@ use crate::table::clean;
 
 /// The most objects behind a pattern.
 const MOST: usize = 1000;
+
+/// What is known of each name.
+type Rows = BTreeMap<String, Object>;
 
 /// A change, as JSON.
 #[derive(Debug, Serialize)]
@@ -41,7 +44,7 @@ async fn watch(arguments: &Watch, fleet: &Fleet) -> Result<u8, Failure> {
         Report::new(false)
             .warn(format_args!("sampled every {every}: what changes back in between is not seen"));
     }
-    let mut before = BTreeMap::new();
+    let mut before = Rows::new();
     loop {
         let next = after(arguments.every);
         let listing = tokio::select! {
@@ -49,7 +52,13 @@ async fn watch(arguments: &Watch, fleet: &Fleet) -> Result<u8, Failure> {
             _ = signals.next() => return Ok(0),
             listing = look(arguments, fleet) => listing?,
         };
-        let is_read = print(arguments, &mut before, listing);
+        let unseen: Vec<_> = unseen(&before, &listing).cloned().collect();
+        let looked = tokio::select! {
+            biased;
+            _ = signals.next() => return Ok(0),
+            looked = again(fleet, &unseen) => looked,
+        };
+        let is_read = print(arguments, &mut before, listing, looked);
         if !is_read {
             return Ok(0);
         }
@@ -72,22 +81,49 @@ async fn look(arguments: &Watch, fleet: &Fleet) -> Result<Listing, Failure> {
     }
 }
 
-/// Prints what has changed. Returns false if the output is closed.
-fn print(arguments: &Watch, before: &mut BTreeMap<String, Object>, listing: Listing) -> bool {
-    let at = listing.at;
-    let mut after: BTreeMap<_, _> =
-        listing.objects.into_iter().map(|object| (object.name.clone(), object)).collect();
-    // A name that is in no listing any more is free.
-    for (name, object) in before.iter() {
-        after.entry(name.clone()).or_insert_with(|| object.freed());
+/// Returns the names that were in the listing before and are not in this one.
+fn unseen<'a>(before: &'a Rows, listing: &Listing) -> impl Iterator<Item = &'a String> {
+    let listed: BTreeSet<_> = listing.objects.iter().map(|object| object.name.clone()).collect();
+    before.keys().filter(move |name| !listed.contains(*name))
+}
+
+/// Looks at names on the server: a listing has no name beyond its limit, and none that no client and no waiter names.
+async fn again(fleet: &Fleet, names: &[String]) -> Vec<Object> {
+    if names.is_empty() {
+        return Vec::new();
     }
-    let lines = after.values().flat_map(|object| {
-        let changes = changes(before.get(&object.name), object);
-        changes.into_iter().map(|change| line(arguments, &at, object, &change)).collect::<Vec<_>>()
-    });
-    let text: String = lines.collect();
+    // What cannot be read says nothing.
+    fleet.sample(names).await.map(|listing| listing.objects).unwrap_or_default()
+}
+
+/// Prints what has changed. Returns false if the output is closed.
+fn print(arguments: &Watch, before: &mut Rows, listing: Listing, looked: Vec<Object>) -> bool {
+    let (text, after) = compared(arguments, before, listing, looked);
     *before = after;
     try_write_to_stdout(&text)
+}
+
+/// Returns the lines of what has changed, and what to compare with the next time.
+fn compared(arguments: &Watch, before: &mut Rows, listing: Listing, looked: Vec<Object>) -> (String, Rows) {
+    let at = listing.at;
+    let mut after: Rows = listing.objects.into_iter().map(|object| (object.name.clone(), object)).collect();
+    let mut text = String::new();
+    let mut say = |before: Option<&Object>, object: &Object| {
+        changes(before, object)
+            .iter()
+            .for_each(|change| text.push_str(&line(arguments, &at, object, change)));
+    };
+    after.values().for_each(|object| say(before.get(&object.name), object));
+    for object in looked.into_iter().filter(|object| object.holders.is_empty()) {
+        // A free name is told once and not kept, because there may be any number of them.
+        if let Some(known) = before.remove(&object.name) {
+            say(Some(&known), &object);
+        }
+    }
+    for (name, known) in std::mem::take(before) {
+        after.entry(name).or_insert(known);
+    }
+    (text, after)
 }
 
 fn line(arguments: &Watch, at: &str, object: &Object, change: &str) -> String {

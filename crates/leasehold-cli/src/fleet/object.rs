@@ -277,14 +277,6 @@ impl Object {
         self.is_there() && !unheard.is_there()
     }
 
-    /// Returns the same object without holders and waiters.
-    pub(crate) fn freed(&self) -> Self {
-        let mut freed = self.clone();
-        (freed.holders, freed.holders_total, freed.waiting) = (Vec::new(), 0, Waits::default());
-        (freed.permits, freed.count, freed.value, freed.expires_ms) = (None, None, None, None);
-        freed
-    }
-
     /// Returns the age of the oldest hold.
     pub(crate) fn longest_hold_ms(&self) -> Option<u64> {
         self.holders.iter().filter_map(|holder| holder.age_ms).max()

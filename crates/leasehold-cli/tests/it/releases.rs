@@ -217,3 +217,34 @@ fn before_a_release_an_unknown_age_is_told() {
     let told = session.until("type the name to go on (job): ");
     assert!(told.contains("a later hold of the same owner"), "{told}");
 }
+
+#[test]
+fn a_name_that_is_in_no_listing_any_more_is_free_only_if_the_server_says_so() {
+    let server = RedisServer::start();
+    java_hold(&server, "job", JAVA);
+    let listen = |name: &str| {
+        let mut listener = std::process::Command::new("redis-cli");
+        let channel = format!("redisson_lock__channel:{{{name}}}");
+        listener.args(["-p", &server.port().to_string(), "SUBSCRIBE", &channel]);
+        let listener = Running::start(&mut listener);
+        listener.wait_for_output("subscribe");
+        listener
+    };
+    let waiter = listen("job");
+    let watch = ["watch", "--match", "jo*", "--every", "20ms"];
+    let running = Running::start(&mut operator(&server.url(), &watch));
+    running.wait_for_output("job  held by");
+    drop(waiter);
+    eventually(LIMIT, "the end of the waiter", || {
+        server.cli(&["PUBSUB", "NUMSUB", "redisson_lock__channel:{job}"]).ends_with('0')
+    });
+    // Of what comes now, the listing before has shown nothing: the name was missing from it, and has been looked at.
+    for name in ["joy", "joke"] {
+        java_hold(&server, name, JAVA);
+        let _waiter = listen(name);
+        running.wait_for_output(&format!("{name}  held by"));
+    }
+    assert!(!running.out().contains("job  free"), "{}", running.out());
+    assert_eq!(server.cli(&["DEL", "job"]), "1");
+    running.wait_for_output("job  free");
+}

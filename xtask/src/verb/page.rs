@@ -22,7 +22,8 @@ pub(crate) fn run_or_skip(arguments: &[String]) -> Result<Done> {
     if let Err(error) = ensure_installed() {
         return Ok(Done::Skipped(format!("{error:#}")));
     }
-    let mut tests = cargo(&["test", "--locked", "-p", "leasehold-cli", "--test", "page", "--"])?;
+    // As the other tests are built, so that nothing is built twice.
+    let mut tests = cargo(&["test", "--locked", "--workspace", "--all-features", "--test", "page", "--"])?;
     run_command(tests.args(arguments))?;
     Ok(Done::Fully)
 }

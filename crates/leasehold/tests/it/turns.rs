@@ -164,7 +164,8 @@ async fn clients_that_hand_off_take_turns_at_a_plain_lock(server: Fixture) {
 }
 
 async fn a_client_alone_hands_a_hold_off_beyond_the_bound_until_another_one_waits(server: Fixture) {
-    const BOUND: Duration = Duration::from_millis(2);
+    // Long enough for an answer of the server on a machine that does much else.
+    const BOUND: Duration = Duration::from_millis(10);
     let (alone, other) = (connect(&server).await, connect(&server).await);
     let (longest, mut holds) = tokio::sync::watch::channel(Duration::ZERO);
     let last: Arc<Mutex<Option<(WireOwner, Instant)>>> = Arc::default();

@@ -112,9 +112,17 @@ fn list(context: &mut CommandContext, key: &[u8], fields: bool, values: bool) ->
     Ok(Frame::Array(items))
 }
 
+/// Returns true for a cursor as Redis reads it, with `strtoul`: nothing, or a number below 2^64 with or without a sign.
+fn is_cursor(text: &[u8]) -> bool {
+    let digits = text.strip_prefix(b"-").or(text.strip_prefix(b"+")).unwrap_or(text);
+    let is_number = digits.iter().all(u8::is_ascii_digit)
+        && str::from_utf8(digits).is_ok_and(|digits| digits.parse::<u64>().is_ok());
+    text.is_empty() || is_number
+}
+
 /// Returns the whole hash at once, as Redis does with a small one.
 fn scan(context: &mut CommandContext, args: Args<'_>) -> Answer {
-    if str::from_utf8(&args[2]).ok().and_then(|cursor| cursor.parse::<u64>().ok()).is_none() {
+    if !is_cursor(&args[2]) {
         return Err(Fault::new("ERR invalid cursor"));
     }
     let done = |items| Ok(Frame::Array(vec![Frame::bulk(b"0"), items]));

@@ -127,9 +127,9 @@ fn operators_see_the_locks_of_a_copy() {
     let metrics = copy.get("/metrics");
     let has = |series: &str| metrics.body.lines().any(|line| line.starts_with(series));
     for series in [
-        "leasehold_acquires_total{kind=\"fenced lock\",group=\"order:*\",outcome=\"acquired\"} 1",
-        "leasehold_hold_seconds_bucket{kind=\"fenced lock\",group=\"order:*\",le=\"60\"} 1",
-        "leasehold_held{kind=\"fenced lock\",group=\"order:*\"} 0",
+        "leasehold_acquires_total{kind=\"fenced lock\",group=\"order:{id}\",outcome=\"acquired\"} 1",
+        "leasehold_hold_seconds_bucket{kind=\"fenced lock\",group=\"order:{id}\",le=\"60\"} 1",
+        "leasehold_held{kind=\"fenced lock\",group=\"order:{id}\"} 0",
     ] {
         assert!(has(series), "{series}\n{}", metrics.body);
     }

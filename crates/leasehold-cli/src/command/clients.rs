@@ -2,14 +2,11 @@
 
 use crate::arguments::operator::Clients;
 use crate::command::fleet;
-use crate::command::list::json;
+use crate::command::list::{INCOMPLETE, json};
 use crate::duration::shown_ms;
 use crate::fleet::object::{ClientRow, Listing};
 use crate::report::write_to_stdout;
 use crate::table::{Column, Style, table};
-
-/// The exit code when a client is silent, or may have been missed.
-const INCOMPLETE: u8 = 3;
 
 const COLUMNS: [Column; 7] = [
     Column { title: "PROCESS", least: 16, gives_way: 0, is_right: false },

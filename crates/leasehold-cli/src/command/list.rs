@@ -8,8 +8,8 @@ use crate::fleet::object::{Holder, Listing, Object};
 use crate::report::write_to_stdout;
 use crate::table::{Column, Style, table};
 
-/// The exit code of a listing without what could not be seen.
-const INCOMPLETE: u8 = 3;
+/// The exit code of a listing without what could not be seen, such as a silent client.
+pub(crate) const INCOMPLETE: u8 = 3;
 
 const COLUMNS: [Column; 9] = [
     Column { title: "NAME", least: 14, gives_way: 0, is_right: false },

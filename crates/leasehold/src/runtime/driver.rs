@@ -138,6 +138,9 @@ impl Operators {
         {
             self.subscription = Some(store.subscribe(channel, self.hear.clone()));
         }
+        if self.visible.is_idle() {
+            return Vec::new();
+        }
         self.visible.turn(shared.now(), shared)
     }
 }

@@ -150,6 +150,11 @@ impl Visible {
         if answers < A_SECOND { at } else { at.max(begin + Duration::from_secs(1)) }
     }
 
+    /// Returns true if no turn has anything to do, as of a client that is not seen.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.is_busy() && self.next() == Moment::NEVER
+    }
+
     /// Returns true if there is work for another turn at once.
     pub(super) const fn is_busy(&self) -> bool {
         self.work.is_some()

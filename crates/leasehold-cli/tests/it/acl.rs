@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use leasehold_testkit::servers::RedisServer;
+
 fn acl(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_leasehold")).env_clear().arg("acl").args(arguments).output().unwrap()
 }
@@ -42,4 +44,19 @@ fn wrong_primitives_and_prefixes_are_usage_errors() {
 fn the_user_has_the_chosen_name_on_every_server() {
     let printed = String::from_utf8(acl(&["--sentinel", "--user", "orders"]).stdout).unwrap();
     assert_eq!(printed.matches("ACL SETUSER orders reset on >PASSWORD ").count(), 2, "{printed}");
+}
+
+#[test]
+fn a_server_takes_every_line_with_and_without_a_prefix() {
+    let server = RedisServer::start();
+    for prefix in [&[][..], &["--prefix", "app:"]] {
+        for further in
+            [&[][..], &["--primitives", "lock"], &["--operator"], &["--operator", "--release"], &["--doctor"]]
+        {
+            let printed = String::from_utf8(acl(&[prefix, further].concat()).stdout).unwrap();
+            for line in printed.lines() {
+                assert_eq!(server.cli(&line.split(' ').collect::<Vec<_>>()), "OK", "{line}");
+            }
+        }
+    }
 }

@@ -100,11 +100,9 @@ impl Browser {
                 assert!(answer["error"].is_null(), "{method}: {}", answer["error"]);
                 return answer["result"].clone();
             }
-            match answer["method"].as_str() {
-                Some("Runtime.exceptionThrown" | "Runtime.consoleAPICalled" | "Log.entryAdded") => {
-                    self.console.push(answer["params"].to_string());
-                }
-                _ => {}
+            let console = ["Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"];
+            if answer["method"].as_str().is_some_and(|method| console.contains(&method)) {
+                self.console.push(answer["params"].to_string());
             }
         }
     }

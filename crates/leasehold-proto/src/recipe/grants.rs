@@ -341,7 +341,10 @@ fn rules_of(place: Place, names: &[Names], primitives: &[&Primitive], further: &
     let patterns = |sign: char, forms: fn(&Primitive) -> &'static [Form]| {
         let forms = primitives.iter().flat_map(|primitive| forms(primitive));
         let patterns = forms.flat_map(|form| names.iter().map(|names| names.pattern(*form)));
-        patterns.map(|pattern| format!(" {sign}{pattern}")).collect::<BTreeSet<_>>()
+        let patterns: BTreeSet<_> = patterns.collect();
+        // A server refuses a pattern beside the one for everything.
+        let patterns = if patterns.contains("*") { BTreeSet::from(["*".to_owned()]) } else { patterns };
+        patterns.into_iter().map(move |pattern| format!(" {sign}{pattern}"))
     };
     let keys = patterns('~', |primitive| primitive.keys);
     let channels = patterns('&', |primitive| primitive.channels);

@@ -11,6 +11,7 @@ pub(super) const CLIENT_NAME_MAX: usize = 128;
 /// The library, as cards name it.
 const LIBRARY: &str = concat!("leasehold ", env!("CARGO_PKG_VERSION"));
 /// The bytes of a client's id behind the name of a connection, with a separator.
+#[cfg(feature = "redis")]
 const ID_BYTES: usize = 37;
 
 /// The settings of what operators see.
@@ -51,6 +52,7 @@ impl Visibility {
     }
 }
 
+#[cfg(feature = "redis")]
 impl Identity {
     /// Returns the name of the client's connections in `CLIENT LIST`: 1 to 128 bytes of printable ASCII.
     pub(super) fn connection_name(&self) -> String {
@@ -71,6 +73,7 @@ fn program() -> String {
 mod tests {
     use super::*;
 
+    #[cfg(feature = "redis")]
     #[test]
     fn a_connection_has_the_name_and_the_id_of_its_client_in_128_bytes() {
         let client = ClientId::from_random([7; 16]);

@@ -36,7 +36,6 @@ enum Facts {
 }
 
 /// A connection that serves from now on, or that has ended.
-#[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a connection changes"))]
 pub(crate) struct ConnectionChange {
     /// The host and the port, or the path of a socket.
     pub(crate) server: (String, Option<u16>),

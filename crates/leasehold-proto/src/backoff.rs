@@ -34,6 +34,18 @@ pub fn after_failures(failures: u32, seed: u64) -> Duration {
     Backoff { first: FIRST, longest: LONGEST }.after(failures, seed)
 }
 
+/// The first and the longest span in which a waiter polls a holder that sends no message.
+const POLL: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(250));
+
+/// Returns the pause between polls of a holder that sends no message, after this many refusals in a row. It is a part of a
+/// span that grows by half from 20 ms to at most 250 ms, between nothing and all of it.
+#[must_use]
+pub fn between_polls(refusals: u32, seed: u64) -> Duration {
+    let (first, longest) = POLL;
+    let grown = (0..refusals.min(8)).fold(first, |span, _| span * 3 / 2);
+    spread(grown.min(longest), seed.wrapping_add(u64::from(refusals)))
+}
+
 /// Returns a part of `span`, between nothing and all of it, which the seed decides.
 #[must_use]
 pub fn spread(span: Duration, seed: u64) -> Duration {

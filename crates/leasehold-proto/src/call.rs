@@ -303,6 +303,24 @@ impl Call {
         self.inputs.encoded().skip(self.keys_given())
     }
 
+    /// Returns a key as a bulk string of RESP.
+    ///
+    /// # Panics
+    /// Panics if there are fewer keys.
+    #[must_use]
+    pub fn encoded_key(&self, at: usize) -> &[u8] {
+        self.inputs.encoded().nth(at).filter(|_| at < self.keys_given()).expect("the call has the key")
+    }
+
+    /// Returns an argument as a bulk string of RESP.
+    ///
+    /// # Panics
+    /// Panics if there are fewer arguments.
+    #[must_use]
+    pub fn encoded_arg(&self, at: usize) -> &[u8] {
+        self.encoded_args().nth(at).expect("the call has the argument")
+    }
+
     const fn keys_given(&self) -> usize {
         self.keys as usize
     }

@@ -9,10 +9,13 @@ pub mod fair;
 pub mod fence;
 pub mod fenced;
 pub mod foreign;
+pub mod format;
 pub mod grants;
 pub mod latch;
 pub mod multi;
+pub mod native;
 pub mod one_server;
+pub mod plain;
 pub mod read;
 pub mod read_write;
 pub mod redlock;
@@ -43,6 +46,8 @@ pub fn scripts() -> impl Iterator<Item = &'static Script> {
         &fenced::SCRIPTS,
         &multi::SCRIPTS,
         &latch::SCRIPTS,
+        &plain::SCRIPTS,
+        &plain::MULTI_SCRIPTS,
         &read::SCRIPTS,
         &sides::SCRIPTS,
         &redlock::SCRIPTS,
@@ -63,12 +68,15 @@ mod tests {
 
     #[test]
     fn each_primitive_has_its_own_kind() {
-        let recipes: [&Recipe; 13] = [
+        let recipes: [&Recipe; 16] = [
             &expirable::EXPIRABLE_SEMAPHORE,
             &fair::FAIR,
             fenced::with_tokens(fenced::Tokens::Counter),
             &latch::LATCH,
             &multi::MULTI,
+            &plain::MULTI,
+            &plain::PLAIN,
+            &plain::REDLOCK,
             &read_write::READ_LOCK,
             &read_write::WRITE_LOCK,
             &redlock::REDLOCK,

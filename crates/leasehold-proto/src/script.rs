@@ -10,6 +10,7 @@
 use std::sync::OnceLock;
 
 use crate::outcome::Verb;
+use crate::recipe::native::Native;
 
 /// A script, embedded at compile time.
 #[derive(Debug)]
@@ -20,6 +21,7 @@ pub struct Script {
     header: OnceLock<Header>,
     sha1: OnceLock<String>,
     is_alone: bool,
+    native: Option<&'static Native>,
 }
 
 /// The text that begins the function of the first script.
@@ -81,7 +83,7 @@ impl Script {
     /// Creates a script from its text.
     #[must_use]
     pub const fn new(verb: Verb, source: &'static str) -> Self {
-        Self { verb, source, header: OnceLock::new(), sha1: OnceLock::new(), is_alone: false }
+        Self { verb, source, header: OnceLock::new(), sha1: OnceLock::new(), is_alone: false, native: None }
     }
 
     /// Keeps the script out of batches. A script of the application may change what is common to the rows of a batch, and
@@ -90,6 +92,19 @@ impl Script {
     pub const fn alone(mut self) -> Self {
         self.is_alone = true;
         self
+    }
+
+    /// Lets commands of the server stand in for the script.
+    #[must_use]
+    pub const fn or_native(mut self, native: &'static Native) -> Self {
+        self.native = Some(native);
+        self
+    }
+
+    /// Returns the commands that stand in for the script.
+    #[must_use]
+    pub const fn native(&self) -> Option<&'static Native> {
+        self.native
     }
 
     /// Returns the text of the script, as the client sends it.

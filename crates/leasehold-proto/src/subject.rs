@@ -11,6 +11,7 @@ use crate::confirm::Confirm;
 use crate::lease::Lease;
 use crate::name::{Channel, Name};
 use crate::owner::WireOwner;
+use crate::recipe::format::Format;
 use crate::recipe::rules::{CallArgs, CallContext, Recipe};
 
 /// A name with the rules by which it is locked.
@@ -24,6 +25,8 @@ pub struct Subject {
     pub recipe: &'static Recipe,
     /// The group of the name for observers, if its user has given one.
     pub group: Option<&'static Group>,
+    /// What a plain lock has besides its key, or `None` for nothing.
+    pub format: Option<Arc<Format>>,
 }
 
 /// A group of names, for observers. It lives for as long as the process.
@@ -48,7 +51,7 @@ impl Subject {
     /// Creates the subject of one name with these rules.
     #[must_use]
     pub fn new(name: &Name, recipe: &'static Recipe) -> Self {
-        Self { name: name.clone(), others: Arc::default(), recipe, group: None }
+        Self { name: name.clone(), others: Arc::default(), recipe, group: None, format: None }
     }
 
     /// Returns the channels on which a waiter of this wire owner listens.
@@ -65,8 +68,8 @@ impl Subject {
     }
 
     /// Returns the key of equality and order. One name with other rules is another subject.
-    fn order(&self) -> (&Name, &'static str, &[Name]) {
-        (&self.name, self.recipe.kind, &self.others)
+    fn order(&self) -> (&Name, &'static str, &[Name], Option<&Format>) {
+        (&self.name, self.recipe.kind, &self.others, self.format.as_deref())
     }
 }
 
@@ -116,8 +119,9 @@ impl<'a> CallArgs<'a> {
     /// Creates arguments for one unit, for a caller that waits and knows of no grant.
     #[must_use]
     pub fn new(subject: &'a Subject, owner: WireOwner, lease: Lease) -> Self {
-        let Subject { name, others, .. } = subject;
+        let Subject { name, others, format, .. } = subject;
         Self {
+            format: format.as_deref().unwrap_or(&Format::PLAIN),
             name,
             others,
             owner,

@@ -23,6 +23,8 @@ pub enum Primitive {
     FencedLock,
     /// [`Client::spin_lock`](crate::Client::spin_lock).
     SpinLock,
+    /// [`Client::plain_lock`](crate::Client::plain_lock), with fencing tokens or without.
+    PlainLock,
     /// [`Client::rw_lock`](crate::Client::rw_lock), both sides.
     RwLock,
     /// [`Client::expirable_semaphore`](crate::Client::expirable_semaphore).

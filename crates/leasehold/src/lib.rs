@@ -232,7 +232,7 @@ pub use leasehold_proto::{Name, Owner};
 #[doc(inline)]
 pub use leasehold_store::{Confirm, OnMissing};
 #[doc(inline)]
-pub use lock::{FencedGuard, Guard, Lock, OnFinish, OnLost, ReleaseOutcome, RwLock};
+pub use lock::{Endless, FencedGuard, Guard, Lock, OnFinish, OnLost, PlainFormat, ReleaseOutcome, RwLock};
 #[doc(inline)]
 pub use multi::{MultiGuard, MultiLock};
 #[doc(inline)]

@@ -15,8 +15,7 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt, join_all, select_all};
 use leasehold_proto::engine::{LostReason, Subject, Wait};
-use leasehold_proto::recipe::multi::MULTI;
-use leasehold_proto::recipe::{read_write, reentrant};
+use leasehold_proto::recipe::{Recipe, read_write};
 use leasehold_proto::{Name, Owner};
 
 use crate::error::{
@@ -86,8 +85,8 @@ trait AnyLock: Send + Sync {
     fn subject(&self) -> error::Subject;
     /// Refuses a name or terms that no hold can have.
     fn check(&self) -> Result<(), AcquireError>;
-    /// Returns the name and terms if one script can acquire this member together with others.
-    fn plain(&self) -> Option<(Name, HoldTerms)>;
+    /// Returns the name, the terms and the rules of one script if that can acquire this member together with others.
+    fn joint(&self) -> Option<(Name, HoldTerms, &'static Recipe)>;
 }
 
 impl<K: Kind> AnyLock for Lock<K> {
@@ -130,11 +129,11 @@ impl<K: Kind> AnyLock for Lock<K> {
         name.and_then(|()| self.terms.check()).about(|| self.subject())
     }
 
-    fn plain(&self) -> Option<(Name, HoldTerms)> {
-        let is_plain = self.kind.recipe().kind == reentrant::REENTRANT.kind && self.reenters;
+    fn joint(&self) -> Option<(Name, HoldTerms, &'static Recipe)> {
+        let recipe = self.kind.joint_recipe().filter(|_| self.reenters)?;
         let has_owner = self.owner.is_some() || self.owner_of_body().is_some();
-        let name = self.name.as_ref().ok().filter(|_| is_plain && !has_owner)?;
-        Some((name.clone(), self.terms.without_group()))
+        let name = self.name.as_ref().ok().filter(|_| !has_owner)?;
+        Some((name.clone(), self.terms.without_group(), recipe))
     }
 }
 
@@ -321,11 +320,12 @@ impl MultiLock {
     /// ambient owner.
     fn in_one_step(&self) -> Option<(Subject, HoldTerms)> {
         let first = &self.members[0].0;
-        let (name, terms) = first.plain().filter(|_| ambient().is_none())?;
+        let (name, terms, recipe) = first.joint().filter(|_| ambient().is_none())?;
         let mut others = Vec::new();
         for member in &self.members[1..] {
-            let (other, its_terms) = member.0.plain()?;
-            let fits = Arc::ptr_eq(member.0.handle(), first.handle()) && its_terms == terms;
+            let (other, its_terms, its_recipe) = member.0.joint()?;
+            let is_alike = its_terms == terms && std::ptr::eq(its_recipe, recipe);
+            let fits = Arc::ptr_eq(member.0.handle(), first.handle()) && is_alike;
             if !fits || other.slot() != name.slot() {
                 return None;
             }
@@ -333,7 +333,7 @@ impl MultiLock {
         }
         others.retain(|other| *other != name);
         others.dedup();
-        Some((Subject { others: others.into(), ..Subject::new(&name, &MULTI) }, terms))
+        Some((Subject { others: others.into(), ..Subject::new(&name, recipe) }, terms))
     }
 
     /// Returns true if a member would wait for another one, because both are one key that they cannot hold together.

@@ -109,13 +109,39 @@ impl Redlock {
     /// See [`Redlock`].
     #[must_use]
     pub fn lock(&self, name: impl IntoName) -> QuorumLock {
+        self.quorum_lock(name, false)
+    }
+
+    /// Returns the lock of this name as a plain lock on every node, which excludes the holders of go-redsync, node-redlock,
+    /// RedLock.net, pottery, rslock and other libraries over the same servers.
+    ///
+    /// The name is the key, so it has the prefix that the other library adds, such as `redlock:`.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let nodes = ["memory://one", "memory://two", "memory://three"];
+    /// # let redlock = leasehold::Redlock::builder().nodes_persist_every_write().connect(nodes).await?;
+    /// let guard = redlock.plain_lock("order:42").lock().await?;
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn plain_lock(&self, name: impl IntoName) -> QuorumLock {
+        self.quorum_lock(name, true)
+    }
+
+    fn quorum_lock(&self, name: impl IntoName, is_plain: bool) -> QuorumLock {
         let name = named(name);
+        let primitive = if is_plain { Primitive::PlainLock } else { Primitive::Lock };
         let node = |client: &Client| {
             let handle = client.handle();
             // A bound would end the node hold of one node, which its renewal task would then acquire again.
-            let terms = handle.defaults().terms(Primitive::Lock).unbounded();
+            let terms = handle.defaults().terms(primitive).unbounded();
             let name = name.clone().and_then(|name| handle.on_server(name));
-            Lock::new(handle, name, terms, Node::new(self.uptime, terms.first_lease()))
+            Lock::new(handle, name, terms, Node::new(is_plain, self.uptime, terms.first_lease()))
         };
         QuorumLock::new(self.nodes.iter().map(node).collect())
     }

@@ -13,6 +13,7 @@ use super::certain::Certain;
 use super::context::{Attempt, By, Purpose};
 use super::hold::{Cause, ServerHold};
 use super::keys::{Number, PlaceId, QueueId};
+use super::subscriptions::Listener;
 use super::terms::Terms;
 use super::timers::Timer;
 use super::tokens::Tokens;
@@ -140,6 +141,7 @@ impl Engine {
             lease: terms.first_lease(),
             sent_at: now,
             uncertain: tries.unknown_until.is_some(),
+            is_repeated: tries.refusals > 0,
             queues: terms.recipe().waiters.are_known() && !once,
         }
     }
@@ -152,7 +154,9 @@ impl Engine {
         let companion =
             acquire.and_then(|acquire| self.companion(acquire)).map(|number| self.cx.wire(number));
         let wire = self.cx.wire(attempt.number);
-        let context = CallContext { once, expired: false, uncertain: attempt.uncertain };
+        let marks =
+            !once && (attempt.is_repeated || self.subscriptions.hears(Listener::Queue(attempt.queue)));
+        let context = CallContext { once, uncertain: attempt.uncertain, marks, ..CallContext::default() };
         let args = CallArgs::new(&subject, wire, attempt.lease).units(terms.units);
         let args = CallArgs { context, companion, uptime: terms.uptime, tokens: attempt.tokens, ..args };
         let call = (terms.recipe().acquire)(&args).woken_by(&subject, wire);

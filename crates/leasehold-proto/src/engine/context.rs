@@ -50,6 +50,8 @@ pub(super) struct Attempt {
     pub(super) sent_at: Moment,
     /// True if an earlier attempt under the same wire owner has an unknown outcome.
     pub(super) uncertain: bool,
+    /// True if an earlier attempt was refused.
+    pub(super) is_repeated: bool,
     /// True if a refused waiter enters a queue on the server.
     pub(super) queues: bool,
 }

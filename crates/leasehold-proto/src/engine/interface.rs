@@ -90,6 +90,9 @@ pub struct Request {
     pub wait: Wait,
     /// The pauses between attempts of a primitive without wake-ups, or `None` for wake-ups and the polling interval.
     pub backoff: Option<Backoff>,
+    /// The time that the client's waiters leave to clients that poll, or `None` for nothing. They wait for a part of it
+    /// after each wake-up.
+    pub share: Option<Duration>,
     /// The time after a grant of the server for which the hold passes to the client's next waiters without a call, or
     /// `None` for that of the settings.
     pub hand_off: Option<Duration>,
@@ -115,6 +118,7 @@ impl Request {
             uptime: Duration::ZERO,
             wait,
             backoff: None,
+            share: None,
             hand_off: None,
             replicas: None,
         }

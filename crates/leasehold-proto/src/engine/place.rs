@@ -16,6 +16,7 @@ use super::turns::Turns;
 use crate::name::Name;
 use crate::owner::Owner;
 use crate::recipe::Recipe;
+use crate::recipe::format::Format;
 use crate::subject::Subject;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -39,11 +40,12 @@ struct Key {
     name: Name,
     others: Arc<[Name]>,
     recipe: &'static Recipe,
+    format: Option<Arc<Format>>,
 }
 
 impl Key {
-    fn order(&self) -> (&Name, &'static str, &[Name]) {
-        (&self.name, self.recipe.kind, &self.others)
+    fn order(&self) -> (&Name, &'static str, &[Name], Option<&Format>) {
+        (&self.name, self.recipe.kind, &self.others, self.format.as_deref())
     }
 }
 
@@ -95,7 +97,14 @@ impl Rare {
 impl Place {
     /// Returns the subject of these names under a recipe of the place's family.
     pub(super) fn subject(&self, recipe: &'static Recipe) -> Subject {
-        Subject { name: self.key.name.clone(), others: Arc::clone(&self.key.others), recipe, group: None }
+        let Key { name, others, format, .. } = &*self.key;
+        Subject {
+            name: name.clone(),
+            others: Arc::clone(others),
+            recipe,
+            group: None,
+            format: format.clone(),
+        }
     }
 
     pub(super) fn name(&self) -> &Name {
@@ -311,8 +320,8 @@ impl Places {
 
 /// Returns the key that stands for all sides of a subject.
 fn key(subject: &Subject) -> Key {
-    let Subject { name, others, recipe, .. } = subject;
-    Key { name: name.clone(), others: Arc::clone(others), recipe: recipe.main() }
+    let Subject { name, others, recipe, format, .. } = subject;
+    Key { name: name.clone(), others: Arc::clone(others), recipe: recipe.main(), format: format.clone() }
 }
 
 impl Recipe {

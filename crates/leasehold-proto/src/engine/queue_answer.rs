@@ -48,6 +48,12 @@ impl Engine {
             Ok(Answer::Refused { remaining } | Answer::RecentlyRestarted { remaining }) => {
                 self.queue_refused(now, attempt, remaining, outdated);
             }
+            Ok(Answer::Polled { remaining }) => {
+                let pause = self.places.queue(attempt.queue).map_or(Duration::ZERO, |queue| {
+                    backoff::between_polls(queue.tries.refusals, self.cx.seed(attempt.number))
+                });
+                self.queue_refused(now, attempt, remaining.min(pause), outdated);
+            }
             Ok(Answer::NoExpiry) => self.fail_first(now, attempt.queue, first, AcquireFailure::NoExpiry),
             Ok(Answer::Deadlock) => self.fail_first(now, attempt.queue, first, AcquireFailure::Deadlock),
             Ok(Answer::Deleted) => self.fail_first(now, attempt.queue, first, AcquireFailure::Deleted),

@@ -125,13 +125,15 @@ impl Engine {
             return self.end_release(now, number, None);
         }
         let granted = release.cause == Cause::Release;
-        let context = hold.release_context(release, now);
+        let id = hold.queue();
+        let is_first = granted && hold.failures == 0;
+        let quiet = is_first && self.first_waiter(id).is_none() && !self.leaves_turns(id);
+        let context = CallContext { quiet, ..hold.release_context(release, now) };
         let subject = self.subject_of(hold);
         let args = CallArgs::new(&subject, self.cx.wire(number), hold.longest).count(0).units(hold.units);
-        let (id, units) = (hold.queue(), hold.units);
+        let units = hold.units;
         // The release of a reader sends a message only if it was the last one.
         let speaks = subject.recipe.companion.is_none() || id.side == Side::Main;
-        let first = granted && hold.failures == 0;
         let call = (subject.recipe.release)(&CallArgs { context, ..args });
         let call = subject.confirmed(call, hold.replicas);
         let call = self.cx.send(call, Purpose::Change(number));
@@ -142,7 +144,7 @@ impl Engine {
             }
         }
         self.arm(number);
-        if first && self.goes_on_behind_release(now, id, units) && speaks {
+        if is_first && self.goes_on_behind_release(now, id, units) && speaks {
             self.expect_echoes(now, id, number);
         }
     }
@@ -179,7 +181,9 @@ impl Engine {
     /// Returns true if the queue does not need to hear of the release.
     fn goes_on_behind_release(&mut self, now: Moment, id: QueueId, units: u32) -> bool {
         let held_here = self.held_here(now, id.place).is_some();
-        let polls = self.first_waiter(id).is_some_and(|(_, first)| first.terms.backoff.is_some());
+        let pauses =
+            |(_, first): (Id, &Acquire)| first.terms.backoff.is_some() || first.terms.share.is_some();
+        let polls = self.first_waiter(id).is_some_and(pauses);
         if polls || self.places.queue(id).is_none_or(Queue::is_empty) {
             return false;
         }
@@ -240,7 +244,7 @@ impl Engine {
         let answer = result.and_then(|reply| {
             (subject.recipe.read_release)(&reply).ok_or_else(|| subject.malformed(Verb::Release))
         });
-        if !answer.as_ref().is_ok_and(|answer| answer.held) {
+        if !answer.as_ref().is_ok_and(|answer| answer.held && !answer.is_silent) {
             self.unexpect_echoes(now, queue, number);
         }
         match answer {
@@ -272,7 +276,11 @@ impl Engine {
             self.places.turns_mut(id).note_listeners(others);
             if others > 0 && !attempted {
                 self.stand_back(now, id, (sent_at, section), others);
-            } else if !attempted && !leaves_alone && !self.pause_after_release(now, id) {
+            } else if !attempted
+                && !leaves_alone
+                && !self.pause_after_release(now, id)
+                && !self.leaves_share(now, id)
+            {
                 self.advance(now, id);
             }
         }

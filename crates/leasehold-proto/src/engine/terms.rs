@@ -26,6 +26,7 @@ pub(super) struct Terms {
     pub(super) min_hold: Option<Duration>,
     pub(super) uptime: Duration,
     pub(super) backoff: Option<Backoff>,
+    pub(super) share: Option<Duration>,
     pub(super) hand_off: Option<Duration>,
     pub(super) replicas: Option<Confirm>,
 }
@@ -61,7 +62,8 @@ impl Terms {
     /// Splits a request into what it is about and its terms.
     pub(super) fn of(request: Request) -> (Subject, Owner, Wait, Self) {
         let Request { subject, owner, units, reenters, lease, watchdog, max_renewals, .. } = request;
-        let Request { max_hold, min_hold, uptime, wait, backoff, hand_off, replicas, .. } = request;
+        let Request { max_hold, min_hold, uptime, wait, backoff, share, hand_off, .. } = request;
+        let replicas = request.replicas;
         let recipe = ByAddress(subject.recipe);
         let terms = Self {
             recipe,
@@ -74,6 +76,7 @@ impl Terms {
             min_hold,
             uptime,
             backoff,
+            share,
             hand_off,
             replicas,
         };

@@ -50,6 +50,11 @@ impl Engine {
             Ok(Answer::Refused { remaining } | Answer::RecentlyRestarted { remaining }) => {
                 self.waiter_refused(now, attempt, remaining);
             }
+            Ok(Answer::Polled { remaining }) => {
+                let refusals = self.tries_of(id).map_or(0, |tries| tries.refusals);
+                let pause = backoff::between_polls(refusals, self.cx.seed(attempt.number));
+                self.waiter_refused(now, attempt, remaining.min(pause));
+            }
             Ok(Answer::NoExpiry) => self.fail(now, id, AcquireFailure::NoExpiry),
             Ok(Answer::Deadlock) => self.fail(now, id, AcquireFailure::Deadlock),
             Ok(Answer::Deleted) => self.fail(now, id, AcquireFailure::Deleted),

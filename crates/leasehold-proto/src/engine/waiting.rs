@@ -328,10 +328,22 @@ impl Engine {
                 if let Some(queue) = self.places.queue_mut(id) {
                     queue.reopen();
                 }
-                self.advance(now, id);
+                if !self.leaves_share(now, id) {
+                    self.advance(now, id);
+                }
             }
             Listener::Waiter(id) => self.wake_waiter(now, id),
         }
+    }
+
+    /// Lets a queue sleep for a random part of the time that its first waiter leaves to clients that poll. Returns false if
+    /// that waiter leaves none, or if an attempt is on its way.
+    pub(super) fn leaves_share(&mut self, now: Moment, id: QueueId) -> bool {
+        let share = self.first_waiter(id).and_then(|(first, acquire)| Some((first, acquire.terms.share?)));
+        let idle = self.places.queue(id).is_some_and(Queue::makes_no_attempt);
+        let Some((first, share)) = share.filter(|_| idle) else { return false };
+        self.sleep_for(now, id, backoff::spread(share, self.cx.varying_seed(first)));
+        true
     }
 
     /// Handles a message, which says that a holder has released or that the lock was force-released.

@@ -77,7 +77,7 @@ pub(crate) fn token_key(name: &Name) -> impl Text {
     name.prefixed_text("redisson_lock_token")
 }
 
-fn read_acquire(reply: &Reply) -> Option<Answer> {
+pub(super) fn read_acquire(reply: &Reply) -> Option<Answer> {
     let Reply::Array(items) = reply else { return None };
     let [Reply::Int(pttl), Reply::Text(token)] = items.as_slice() else { return None };
     match *pttl {

@@ -27,7 +27,7 @@ fn acquire(args: &CallArgs<'_>) -> Call {
         .arg("uptime_ms", args.uptime.as_millis())
 }
 
-fn read_acquire(reply: &Reply) -> Option<Answer> {
+pub(super) fn read_acquire(reply: &Reply) -> Option<Answer> {
     let Reply::Array(items) = reply else { return reentrant::read_acquire(reply) };
     let [Reply::Int(distrusted_for)] = items.as_slice() else { return None };
     Some(Answer::RecentlyRestarted { remaining: Duration::from_millis((*distrusted_for).try_into().ok()?) })

@@ -112,7 +112,9 @@ fn read_release(reply: &Reply) -> Option<ReleaseAnswer> {
     match *reply {
         Reply::Nil => Some(ReleaseAnswer::unheard(false)),
         Reply::Int(0) => Some(ReleaseAnswer::unheard(true)),
-        Reply::Int(more) => Some(ReleaseAnswer { held: true, listeners: (more - 1).try_into().ok()? }),
+        Reply::Int(more) => {
+            Some(ReleaseAnswer { listeners: (more - 1).try_into().ok()?, ..ReleaseAnswer::unheard(true) })
+        }
         _ => None,
     }
 }
@@ -145,7 +147,10 @@ mod tests {
         assert_eq!(read_release(&Reply::Nil), Some(ReleaseAnswer::unheard(false)));
         assert_eq!(read_release(&Reply::Int(0)), Some(ReleaseAnswer::unheard(true)));
         assert_eq!(read_release(&Reply::Int(1)), Some(ReleaseAnswer::unheard(true)));
-        assert_eq!(read_release(&Reply::Int(3)), Some(ReleaseAnswer { held: true, listeners: 2 }));
+        assert_eq!(
+            read_release(&Reply::Int(3)),
+            Some(ReleaseAnswer { listeners: 2, ..ReleaseAnswer::unheard(true) })
+        );
         assert_eq!(read_release(&Reply::Int(-1)), None);
         assert_eq!(read_release(&Reply::Text(b"OK".to_vec())), None);
     }

@@ -6,6 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::event::EventState;
+use super::format::Format;
 use crate::call::{Call, Effects, Reply};
 use crate::lease::Lease;
 use crate::name::{Channel, Name};
@@ -35,6 +36,8 @@ pub struct CallArgs<'a> {
     pub uptime: Duration,
     /// The wire owner of the same owner's [`companion`](Recipe::companion) hold, if there is such a hold.
     pub companion: Option<WireOwner>,
+    /// What a plain lock has besides its key.
+    pub format: &'a Format,
 }
 
 /// The context of a call: what the client knows about the owner's earlier calls.
@@ -46,6 +49,10 @@ pub struct CallContext {
     pub expired: bool,
     /// True if an earlier call of the same owner has no answer and may still arrive.
     pub uncertain: bool,
+    /// True if the caller of an acquire listens for the end of the hold that refuses it, or was refused before.
+    pub marks: bool,
+    /// True if no one is known to wait for a release.
+    pub quiet: bool,
 }
 
 impl CallArgs<'_> {
@@ -341,6 +348,11 @@ pub enum Answer {
         /// The PTTL, or the time in which another attempt is pointless.
         remaining: Duration,
     },
+    /// A holder that sends no message has the lock, for this long unless it renews its hold.
+    Polled {
+        /// The PTTL.
+        remaining: Duration,
+    },
     /// The key has no expiry and would block forever. No protocol of the family leaves such a key behind.
     NoExpiry,
     /// The wait would never end, because two waiters would have to wait for each other.
@@ -370,13 +382,15 @@ pub struct ReleaseAnswer {
     /// connection counts, too. In a cluster without sharded channels the number covers only the connections of the
     /// lock's node.
     pub listeners: u32,
+    /// True if the release sent no message, although the primitive has wake-ups.
+    pub is_silent: bool,
 }
 
 impl ReleaseAnswer {
     /// The answer of a primitive that does not report its listeners.
     #[must_use]
     pub const fn unheard(held: bool) -> Self {
-        Self { held, listeners: 0 }
+        Self { held, listeners: 0, is_silent: false }
     }
 }
 

@@ -134,7 +134,9 @@ fn release(args: &CallArgs<'_>) -> Call {
 pub(super) fn read_release(reply: &Reply) -> Option<ReleaseAnswer> {
     match *reply {
         Reply::Int(0) => Some(ReleaseAnswer::unheard(false)),
-        Reply::Int(more) => Some(ReleaseAnswer { held: true, listeners: (more - 1).try_into().ok()? }),
+        Reply::Int(more) => {
+            Some(ReleaseAnswer { listeners: (more - 1).try_into().ok()?, ..ReleaseAnswer::unheard(true) })
+        }
         _ => None,
     }
 }

@@ -17,7 +17,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use super::{Admin, Harness, next};
 
 /// The first attempt of a caller that waits.
-pub(super) const FRESH: CallContext = CallContext { once: false, expired: false, uncertain: false };
+pub(super) const FRESH: CallContext =
+    CallContext { once: false, expired: false, uncertain: false, marks: false, quiet: false };
 /// The only attempt of a caller that does not wait.
 pub(super) const ONCE: CallContext = CallContext { once: true, ..FRESH };
 /// A release whose marker can have expired.

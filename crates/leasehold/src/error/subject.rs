@@ -33,6 +33,8 @@ pub enum SubjectKind {
     FencedLock,
     /// [`Client::spin_lock`](crate::Client::spin_lock).
     SpinLock,
+    /// [`Client::plain_lock`](crate::Client::plain_lock).
+    PlainLock,
     /// The read side of [`Client::rw_lock`](crate::Client::rw_lock).
     ReadLock,
     /// The write side of [`Client::rw_lock`](crate::Client::rw_lock).
@@ -58,6 +60,7 @@ impl fmt::Display for SubjectKind {
             Self::FairLock => "fair lock",
             Self::FencedLock => "fenced lock",
             Self::SpinLock => "spin lock",
+            Self::PlainLock => "plain lock",
             Self::ReadLock => "read lock",
             Self::WriteLock => "write lock",
             Self::MultiLock => "multi-lock",

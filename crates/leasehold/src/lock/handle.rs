@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_proto::Owner;
-use leasehold_proto::engine::{Request, Subject, Wait};
+use leasehold_proto::engine::{Request, Wait};
 
 use super::acquire::acquire;
 use super::kind::{Claimed, Kind};
@@ -270,11 +270,11 @@ impl<K: Kind> Lock<K> {
     /// Creates the request of an acquire.
     pub(crate) fn request(&self, wait: impl FnOnce(&Handle) -> Wait) -> Result<Request, AcquireErrorKind> {
         let name = self.name.as_ref().map_err(Clone::clone)?;
-        let subject = Subject::new(name, self.kind.recipe());
+        let subject = self.kind.subject(name);
         let owner = self.owner.unwrap_or_else(|| of_caller(self.handle.client(), name));
         let request = self.terms.request(subject, owner, wait(&self.handle))?;
         let (reenters, backoff, uptime) = (self.reenters, self.kind.backoff(), self.kind.uptime());
-        Ok(Request { reenters, backoff, uptime, ..request })
+        Ok(Request { reenters, backoff, uptime, share: self.kind.share(), ..request })
     }
 }
 

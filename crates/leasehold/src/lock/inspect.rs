@@ -4,9 +4,7 @@
 
 use std::time::Duration;
 
-use leasehold_proto::engine::Subject;
-use leasehold_proto::recipe::reentrant::holders;
-use leasehold_proto::recipe::{Holder, Holders, Inspection, LockCalls, Remaining};
+use leasehold_proto::recipe::{Holder, Inspection, LockCalls, Remaining};
 use leasehold_proto::{Owner, Verb};
 
 use super::handle::Lock;
@@ -50,7 +48,7 @@ impl<K: Kind> Lock<K> {
 
     async fn force_release(&self) -> Result<bool, InspectErrorKind> {
         let name = self.name.as_ref().map_err(Clone::clone)?;
-        let call = (self.kind.lock_calls().force_release)(name).confirmed_by(self.terms.confirmed_by());
+        let call = self.kind.force_release(name).confirmed_by(self.terms.confirmed_by());
         self.handle.query(call, LockCalls::read_force_release).await
     }
 
@@ -110,7 +108,7 @@ impl<K: Kind> Lock<K> {
     /// Returns who holds the lock, as the server reports it, or `None` if it is free. Of several readers it is one.
     ///
     /// The owner begins with the [client id](crate::Client::id), for Redisson the id of the connection manager. Redisson puts
-    /// a thread id behind the colon.
+    /// a thread id behind the colon. Of a plain lock it is the value of the key, unless this client holds it.
     ///
     /// # Errors
     /// [`InspectError`] if the server does not answer.
@@ -138,9 +136,9 @@ impl<K: Kind> Lock<K> {
 
     async fn first_holder(&self) -> Result<Option<Holder>, InspectErrorKind> {
         let name = self.name.as_ref().map_err(Clone::clone)?;
-        let call = holders(name).confirmed_by(self.terms.confirmed_by());
-        let holders = self.handle.query(call, Holders::read).await?;
-        Ok(holders.holders.into_iter().next())
+        let call = self.kind.holder(name).confirmed_by(self.terms.confirmed_by());
+        let client = self.handle.client();
+        self.handle.query(call, |reply| self.kind.read_holder(reply, client)).await
     }
 
     /// Returns true if this owner holds the lock, as the server reports it.
@@ -205,12 +203,12 @@ impl<K: Kind> Lock<K> {
         let name = self.name.as_ref().map_err(Clone::clone)?;
         let wire = match owner {
             Some(owner) => {
-                let subject = Subject::new(name, self.kind.recipe());
+                let subject = self.kind.subject(name);
                 self.handle.read(|engine, _| engine.wire_owner_of(&subject, owner))?
             }
             None => None,
         };
-        let call = (self.kind.lock_calls().inspect)(name, wire).confirmed_by(self.terms.confirmed_by());
+        let call = self.kind.inspect(name, wire).confirmed_by(self.terms.confirmed_by());
         self.handle.query(call, LockCalls::read_inspect).await
     }
 }

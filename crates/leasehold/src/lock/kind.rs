@@ -6,7 +6,10 @@ use std::fmt;
 use std::time::Duration;
 
 use leasehold_proto::backoff::Backoff;
-use leasehold_proto::recipe::{LockCalls, Recipe};
+use leasehold_proto::engine::Subject;
+use leasehold_proto::recipe::reentrant::holders;
+use leasehold_proto::recipe::{Holder, Holders, LockCalls, Recipe};
+use leasehold_proto::{Call, ClientId, Name, Reply, WireOwner};
 
 use crate::error::SubjectKind;
 use crate::lock::guard::Guard;
@@ -43,6 +46,48 @@ pub trait Sealed {
     /// Returns the kind as errors name it.
     #[doc(hidden)]
     fn subject_kind(&self) -> SubjectKind;
+
+    /// Returns the rules by which one script acquires several locks of the kind, if there is one.
+    #[doc(hidden)]
+    fn joint_recipe(&self) -> Option<&'static Recipe> {
+        None
+    }
+
+    /// Returns a name with the rules of the kind.
+    #[doc(hidden)]
+    fn subject(&self, name: &Name) -> Subject {
+        Subject::new(name, self.recipe())
+    }
+
+    /// Creates the call that frees a lock of any holder.
+    #[doc(hidden)]
+    fn force_release(&self, name: &Name) -> Call {
+        (self.lock_calls().force_release)(name)
+    }
+
+    /// Creates the call that inspects a lock.
+    #[doc(hidden)]
+    fn inspect(&self, name: &Name, owner: Option<WireOwner>) -> Call {
+        (self.lock_calls().inspect)(name, owner)
+    }
+
+    /// Creates the call that reads who holds a lock.
+    #[doc(hidden)]
+    fn holder(&self, name: &Name) -> Call {
+        holders(name)
+    }
+
+    /// Reads the reply of `holder`, of a client with this id.
+    #[doc(hidden)]
+    fn read_holder(&self, reply: &Reply, _: ClientId) -> Option<Option<Holder>> {
+        Holders::read(reply).map(|holders| holders.holders.into_iter().next())
+    }
+
+    /// Returns the time that waiters leave to clients that poll.
+    #[doc(hidden)]
+    fn share(&self) -> Option<Duration> {
+        None
+    }
 
     /// Returns the uptime that a server needs before its answer counts.
     #[doc(hidden)]

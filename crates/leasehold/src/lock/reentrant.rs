@@ -1,6 +1,6 @@
 //! The reentrant lock, Redisson's `RLock`.
 
-use leasehold_proto::recipe::{LockCalls, Recipe, reentrant};
+use leasehold_proto::recipe::{LockCalls, Recipe, multi, reentrant};
 
 use super::kind::{Claimed, Kind, Sealed};
 use crate::error::SubjectKind;
@@ -19,6 +19,10 @@ impl Sealed for Reentrant {
 
     fn recipe(&self) -> &'static Recipe {
         &reentrant::REENTRANT
+    }
+
+    fn joint_recipe(&self) -> Option<&'static Recipe> {
+        Some(&multi::MULTI)
     }
 
     fn lock_calls(&self) -> &'static LockCalls {

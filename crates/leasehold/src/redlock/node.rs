@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, FutureExt};
 use leasehold_proto::engine::Wait;
 use leasehold_proto::quorum;
-use leasehold_proto::recipe::{LockCalls, Recipe, redlock, reentrant};
+use leasehold_proto::recipe::{LockCalls, Recipe, plain, redlock, reentrant};
 
 use crate::error::{AcquireErrorKind, NodeError, SubjectKind};
 use crate::lock::acquire::acquire_at_node;
@@ -19,6 +19,8 @@ use crate::runtime::shared::Handle;
 /// The kind of one node's part of a quorum lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Node {
+    /// True for a plain lock, false for Redisson's.
+    is_plain: bool,
     /// The longest lease in the fleet, or zero if the nodes keep all data across a restart.
     fleet: Duration,
     /// The lease of this lock.
@@ -26,8 +28,8 @@ pub struct Node {
 }
 
 impl Node {
-    pub(super) const fn new(fleet: Duration, lease: Duration) -> Self {
-        Self { fleet, lease }
+    pub(super) const fn new(is_plain: bool, fleet: Duration, lease: Duration) -> Self {
+        Self { is_plain, fleet, lease }
     }
 
     /// Returns the kind for locks with this lease.
@@ -42,11 +44,11 @@ impl Sealed for Node {
     }
 
     fn recipe(&self) -> &'static Recipe {
-        &redlock::REDLOCK
+        if self.is_plain { &plain::REDLOCK } else { &redlock::REDLOCK }
     }
 
     fn lock_calls(&self) -> &'static LockCalls {
-        &reentrant::LOCK_CALLS
+        if self.is_plain { &plain::LOCK_CALLS } else { &reentrant::LOCK_CALLS }
     }
 
     fn uptime(&self) -> Duration {

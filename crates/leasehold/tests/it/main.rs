@@ -43,6 +43,7 @@ mod multi_lock;
 mod observe;
 mod on_disk;
 mod permits_unknown;
+mod plain_lock;
 mod promised_times;
 mod proxies;
 mod redlock;

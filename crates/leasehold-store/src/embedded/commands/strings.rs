@@ -17,6 +17,8 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::data("getrange", 4, 0, part),
     Command::data("set", -3, WRITE | GROWS, set),
     Command::data("setnx", 3, WRITE | GROWS, set_new),
+    Command::data("setrange", 4, WRITE | GROWS, set_part),
+    Command::data("delifeq", 3, WRITE, delete_if_equal),
     Command::data("incr", 2, WRITE | GROWS, |context, args| add(context, &args[1], 1)),
     Command::data("decr", 2, WRITE | GROWS, |context, args| add(context, &args[1], -1)),
     Command::data("incrby", 3, WRITE | GROWS, |context, args| add(context, &args[1], integer(&args[2])?)),
@@ -51,6 +53,42 @@ fn part(context: &mut CommandContext, args: Args<'_>) -> Answer {
     }
     let range = usize::try_from(from).unwrap_or(0)..=usize::try_from(to).unwrap_or(0);
     Ok(Frame::bulk(&text[range]))
+}
+
+/// The longest string of Redis, in bytes.
+const LENGTH_MAX: usize = 512 << 20;
+
+/// Writes a part of a string, which grows by zero bytes as far as it must, and keeps its expiry.
+fn set_part(context: &mut CommandContext, args: Args<'_>) -> Answer {
+    let start = usize::try_from(integer(&args[2])?).map_err(|_| Fault::new("ERR offset is out of range"))?;
+    let part = &args[3];
+    let found = context.keyspace.get::<Vec<u8>>(&args[1])?;
+    if part.is_empty() {
+        return Ok(count(found.map_or(0, |text| text.len())));
+    }
+    let end = start.checked_add(part.len()).filter(|end| *end <= LENGTH_MAX);
+    let end = end.ok_or(Fault::new("ERR string exceeds maximum allowed size (proto-max-bulk-len)"))?;
+    let write = |text: &mut Vec<u8>| {
+        text.resize(text.len().max(end), 0);
+        text[start..end].copy_from_slice(part);
+        count(text.len())
+    };
+    if let Some(text) = found {
+        return Ok(write(text));
+    }
+    let mut text = Vec::new();
+    let length = write(&mut text);
+    context.keyspace.set(&args[1], Value::String(text), None);
+    Ok(length)
+}
+
+/// Deletes a string that is equal to a value, as Valkey does from 9.0 on.
+fn delete_if_equal(context: &mut CommandContext, args: Args<'_>) -> Answer {
+    let is_equal = context.keyspace.get::<Vec<u8>>(&args[1])?.is_some_and(|text| *text == args[2]);
+    if is_equal {
+        context.keyspace.remove(&args[1]);
+    }
+    Ok(Frame::Int(i64::from(is_equal)))
 }
 
 fn set_new(context: &mut CommandContext, args: Args<'_>) -> Answer {

@@ -317,7 +317,7 @@ impl Commands {
     fn receive_replies(&mut self, step: &mut Step<'_>, id: ConnId, bytes: &[u8]) {
         let Some(connection) = self.connections.get_mut(id) else { return };
         let mut outcomes = Vec::new();
-        let received = connection.receive(step.now, bytes, &mut outcomes);
+        let received = connection.receive(step.now, step.server.facts(), bytes, &mut outcomes);
         connection.outgoing.announce(step, id);
         let was_silent = connection.pipeline.ends_silence();
         let (answers, refused) = (connection.take_own_answers(), connection.take_refused());

@@ -1,8 +1,9 @@
 //! One command connection, from its opening to its end.
 //!
-//! Invariant: commands are written in the order in which they were given to [`CommandConnection::send`]. There are two
-//! exceptions. A command whose script the server has forgotten (`SCRIPT FLUSH`) was not executed, and is written again
-//! behind the commands that came after it, once. A batch that the server refused for its slots was not executed either,
+//! Invariant: commands are written in the order in which they were given to [`CommandConnection::send`]. There are three
+//! exceptions. A command whose script the server has forgotten (`SCRIPT FLUSH`), or that the server does not have, was not
+//! executed, and is written again behind the commands that came after it. So is a native command that has deleted nothing,
+//! as its script. A batch that the server refused for its slots was not executed either,
 //! and its calls go out again, each alone.
 
 use std::time::Duration;
@@ -20,7 +21,7 @@ use super::opening::Opened;
 use super::outgoing::Outgoing;
 use super::pipeline::{Pipeline, Sent};
 use super::round_trip::RoundTrip;
-use super::scripts::{Form, Scripts, is_unknown_script};
+use super::scripts::{Form, Scripts, Settled, is_unknown_script};
 use super::server::Server;
 use super::value::{Value, server_error};
 use crate::redis::breach::Breach;
@@ -134,7 +135,8 @@ impl CommandConnection {
     ) -> bool {
         let is_certain = |call: &PendingCall| {
             let is_known = |facts| !self.scripts.doubts(call.call.script().sha1(), facts);
-            !call.asks && !call.goes_alone && facts.is_some_and(is_known)
+            let is_native = self.scripts.native(call.call.script()).is_some();
+            !call.asks && !call.goes_alone && !is_native && facts.is_some_and(is_known)
         };
         is_certain(one) && is_certain(other)
     }
@@ -193,6 +195,7 @@ impl CommandConnection {
     pub(super) fn receive(
         &mut self,
         now: Moment,
+        facts: Option<ServerFacts>,
         mut bytes: &[u8],
         outcomes: &mut Vec<Outcome>,
     ) -> Result<(), Breach> {
@@ -203,7 +206,7 @@ impl CommandConnection {
                 Some(value) => {
                     let sent = self.pipeline.answered(now, self.outgoing.written()).ok_or(Breach::Unasked)?;
                     self.round_trip.answered(now, sent.end);
-                    self.answer(now, sent, value, outcomes);
+                    self.answer((now, facts), sent, value, outcomes);
                 }
                 None if self.pipeline.is_empty() && self.decoder.is_within_reply() => {
                     return Err(Breach::Unasked);
@@ -213,9 +216,33 @@ impl CommandConnection {
         }
     }
 
-    fn answer(&mut self, now: Moment, sent: Sent, value: Value, outcomes: &mut Vec<Outcome>) {
+    fn answer(
+        &mut self,
+        (now, facts): (Moment, Option<ServerFacts>),
+        sent: Sent,
+        value: Value,
+        outcomes: &mut Vec<Outcome>,
+    ) {
         let Sent { rows, form, .. } = sent;
         match form {
+            Form::Native(index) => match self.scripts.read_native(&rows, index, &value) {
+                Some(Settled::AsIs) => {}
+                Some(Settled::Reply(reply)) => {
+                    let calls = rows.into_calls().into_iter();
+                    return outcomes.extend(calls.map(|call| (call, Ok(reply.clone()))));
+                }
+                None => {
+                    self.ask_for(&rows);
+                    let is_refused = matches!(value, Value::Error(_));
+                    let out = self.outgoing.buffer();
+                    let form = if is_refused {
+                        self.scripts.encode(&rows, facts, out)
+                    } else {
+                        self.scripts.encode_script(&rows, facts, out)
+                    };
+                    return self.pipeline.push(rows, form, self.outgoing.end());
+                }
+            },
             Form::Hash if is_unknown_script(&value) => {
                 self.ask_for(&rows);
                 self.scripts.encode_text(&rows, self.outgoing.buffer());

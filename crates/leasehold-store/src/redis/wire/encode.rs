@@ -3,6 +3,7 @@
 //! Invariant: names and owners travel as KEYS and ARGV only.
 
 use leasehold_proto::Call;
+use leasehold_proto::recipe::native::Command;
 
 /// Appends a command of these words.
 pub(super) fn command(out: &mut Vec<u8>, words: &[&str]) {
@@ -18,6 +19,17 @@ pub(super) fn call(out: &mut Vec<u8>, (name, script): (&str, &str), call: &Call)
     begin_script(out, (name, script), call.key_count(), call.arg_count());
     out.extend_from_slice(keys);
     out.extend_from_slice(args);
+}
+
+/// Appends a native command for a call.
+pub(super) fn native(out: &mut Vec<u8>, command: &Command, call: &Call) {
+    begin(out, command.words.len());
+    for word in command.words(call) {
+        match word {
+            Ok(input) => out.extend_from_slice(input),
+            Err(text) => bulk(out, text.as_bytes()),
+        }
+    }
 }
 
 /// Appends a call with other arguments.

@@ -101,6 +101,7 @@ refused beside another kind if the state of the server shows it. The others excl
   (none)        exclusive, no order among the waiters
   --fair        exclusive, in the order of arrival
   --fenced      exclusive, each grant has a number that only grows: LEASEHOLD_TOKEN
+  --plain       exclusive, shared with redis-py, redsync, node-redlock and others: NAME is the key
   -s, -x        the two sides of a read-write lock: any number of -s at once, or one -x alone
   --slots N     a semaphore: at most N commands at once
 
@@ -402,6 +403,10 @@ pub(crate) struct KindOptions {
     /// Give the command a number that only grows from grant to grant
     #[arg(long)]
     pub(crate) fenced: bool,
+
+    /// Take the lock that libraries of every language share: SET NAME VALUE NX PX
+    #[arg(long)]
+    pub(crate) plain: bool,
 
     /// Let at most N commands run at once; another N replaces it for all, with a warning
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

@@ -16,9 +16,10 @@ use crate::report::Report;
 /// A kind of lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    Plain,
+    Reentrant,
     Fair,
     Fenced,
+    Plain,
     Shared,
     Exclusive,
     Slots(u32),
@@ -51,16 +52,18 @@ impl Kind {
             KindOptions { exclusive: true, .. } => Self::Exclusive,
             KindOptions { fair: true, .. } => Self::Fair,
             KindOptions { fenced: true, .. } => Self::Fenced,
-            _ => Self::Plain,
+            KindOptions { plain: true, .. } => Self::Plain,
+            _ => Self::Reentrant,
         }
     }
 
     /// Returns the section of the configuration with the terms of its holds.
     pub(crate) const fn section(self) -> &'static str {
         match self {
-            Self::Plain => "lock",
+            Self::Reentrant => "lock",
             Self::Fair => "fair_lock",
             Self::Fenced => "fenced_lock",
+            Self::Plain => "plain_lock",
             Self::Shared | Self::Exclusive => "rw_lock",
             Self::Slots(_) => "expirable_semaphore",
         }
@@ -75,7 +78,8 @@ impl Kind {
         report: Report,
     ) -> Result<Option<Acquired>, Failure> {
         match self {
-            Self::Plain => lock(&client.lock(name), wait).await,
+            Self::Reentrant => lock(&client.lock(name), wait).await,
+            Self::Plain => lock(&client.plain_lock(name), wait).await,
             Self::Fair => lock(&client.fair_lock(name), wait).await,
             Self::Shared => lock(&client.rw_lock(name).read_lock(), wait).await,
             Self::Exclusive => lock(&client.rw_lock(name).write_lock(), wait).await,
@@ -196,9 +200,10 @@ mod tests {
     #[test]
     fn each_option_maps_to_a_kind_and_its_own_section() {
         for (options, expected, section) in [
-            (&[][..], Kind::Plain, "lock"),
+            (&[][..], Kind::Reentrant, "lock"),
             (&["--fair"], Kind::Fair, "fair_lock"),
             (&["--fenced"], Kind::Fenced, "fenced_lock"),
+            (&["--plain"], Kind::Plain, "plain_lock"),
             (&["-s"], Kind::Shared, "rw_lock"),
             (&["--shared"], Kind::Shared, "rw_lock"),
             (&["-x"], Kind::Exclusive, "rw_lock"),
@@ -212,7 +217,8 @@ mod tests {
 
     #[test]
     fn two_kinds_at_once_are_rejected() {
-        let all: [&[&str]; 5] = [&["-s"], &["-x"], &["--fair"], &["--fenced"], &["--slots", "2"]];
+        let all: [&[&str]; 6] =
+            [&["-s"], &["-x"], &["--fair"], &["--fenced"], &["--plain"], &["--slots", "2"]];
         for one in all {
             for other in all.into_iter().filter(|other| *other != one) {
                 let refused = kind(&[one, other].concat());

@@ -163,6 +163,7 @@ impl Expansion {
             Kind::Reentrant => quote_spanned!(Span::mixed_site()=> .lock(#name)),
             Kind::Fair => quote_spanned!(Span::mixed_site()=> .fair_lock(#name)),
             Kind::Fenced => quote_spanned!(Span::mixed_site()=> .fenced_lock(#name)),
+            Kind::Plain => quote_spanned!(Span::mixed_site()=> .plain_lock(#name)),
             Kind::Read => quote_spanned!(Span::mixed_site()=> .rw_lock(#name).read_lock()),
             Kind::Write => quote_spanned!(Span::mixed_site()=> .rw_lock(#name).write_lock()),
             Kind::Semaphore(_) => quote_spanned!(Span::mixed_site()=> .expirable_semaphore(#name)),

@@ -26,7 +26,7 @@ use proc_macro::TokenStream;
 /// | option | means | without it |
 /// |---|---|---|
 /// | `name = "order:{order_id}"` | the name, with values of arguments and of their fields, or an expression | required |
-/// | `kind = fair` | `reentrant`, `fair`, `fenced`, `read`, `write`, `semaphore(n)` | `reentrant` |
+/// | `kind = fair` | `reentrant`, `fair`, `fenced`, `plain`, `read`, `write`, `semaphore(n)` | `reentrant` |
 /// | `wait = "5s"` | the longest wait for the lock, where `"0s"` tries once | no limit |
 /// | `lease = "10s"` | a fixed lease that nothing renews | the watchdog renews |
 /// | `watchdog = "30s"` | the lease that the watchdog renews | the client's |

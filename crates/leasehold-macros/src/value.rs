@@ -22,6 +22,7 @@ pub(crate) enum Kind {
     Reentrant,
     Fair,
     Fenced,
+    Plain,
     Read,
     Write,
     Semaphore(Expr),
@@ -46,7 +47,7 @@ pub(crate) enum OnLost {
     Finish,
 }
 
-pub(crate) const KINDS: [&str; 6] = ["reentrant", "fair", "fenced", "read", "write", "semaphore"];
+pub(crate) const KINDS: [&str; 7] = ["reentrant", "fair", "fenced", "plain", "read", "write", "semaphore"];
 
 impl Span {
     /// Reads a text as a duration. Any other value is an expression.
@@ -108,6 +109,7 @@ impl Kind {
             ("reentrant", None) => Ok(Self::Reentrant),
             ("fair", None) => Ok(Self::Fair),
             ("fenced", None) => Ok(Self::Fenced),
+            ("plain", None) => Ok(Self::Plain),
             ("read", None) => Ok(Self::Read),
             ("write", None) => Ok(Self::Write),
             ("semaphore", Some(call)) if call.args.len() == 1 => {
@@ -359,7 +361,9 @@ mod tests {
     fn kinds_are_words_and_a_semaphore_has_a_count() {
         let read =
             |text: &str| Kind::read(&syn::parse_str(text).unwrap()).map_err(|problem| problem.to_string());
-        for kind in ["reentrant", "fair", "fenced", "read", "write", "semaphore(3)", "semaphore(self.most)"] {
+        for kind in
+            ["reentrant", "fair", "fenced", "plain", "read", "write", "semaphore(3)", "semaphore(self.most)"]
+        {
             assert!(read(kind).is_ok(), "{kind}");
         }
         for (bad, says) in [

@@ -21,6 +21,7 @@ pub struct Script {
     header: OnceLock<Header>,
     sha1: OnceLock<String>,
     is_alone: bool,
+    is_tracked: bool,
     native: Option<&'static Native>,
 }
 
@@ -83,7 +84,15 @@ impl Script {
     /// Creates a script from its text.
     #[must_use]
     pub const fn new(verb: Verb, source: &'static str) -> Self {
-        Self { verb, source, header: OnceLock::new(), sha1: OnceLock::new(), is_alone: false, native: None }
+        Self {
+            verb,
+            source,
+            header: OnceLock::new(),
+            sha1: OnceLock::new(),
+            is_alone: false,
+            is_tracked: false,
+            native: None,
+        }
     }
 
     /// Keeps the script out of batches. A script of the application may change what is common to the rows of a batch, and
@@ -92,6 +101,19 @@ impl Script {
     pub const fn alone(mut self) -> Self {
         self.is_alone = true;
         self
+    }
+
+    /// Lets a server tell the client of the next change of the key, if it can. The caller polls all the same.
+    #[must_use]
+    pub const fn tracked(mut self) -> Self {
+        self.is_tracked = true;
+        self
+    }
+
+    /// Returns true if the next change of the key is of interest.
+    #[must_use]
+    pub const fn is_tracked(&self) -> bool {
+        self.is_tracked
     }
 
     /// Lets commands of the server stand in for the script.

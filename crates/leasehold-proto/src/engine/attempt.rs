@@ -142,6 +142,7 @@ impl Engine {
             sent_at: now,
             uncertain: tries.unknown_until.is_some(),
             is_repeated: tries.refusals > 0,
+            polls: tries.polls,
             queues: terms.recipe().waiters.are_known() && !once,
         }
     }
@@ -156,7 +157,13 @@ impl Engine {
         let wire = self.cx.wire(attempt.number);
         let marks =
             !once && (attempt.is_repeated || self.subscriptions.hears(Listener::Queue(attempt.queue)));
-        let context = CallContext { once, uncertain: attempt.uncertain, marks, ..CallContext::default() };
+        let context = CallContext {
+            once,
+            uncertain: attempt.uncertain,
+            marks,
+            polls: attempt.polls,
+            ..CallContext::default()
+        };
         let args = CallArgs::new(&subject, wire, attempt.lease).units(terms.units);
         let args = CallArgs { context, companion, uptime: terms.uptime, tokens: attempt.tokens, ..args };
         let call = (terms.recipe().acquire)(&args).woken_by(&subject, wire);

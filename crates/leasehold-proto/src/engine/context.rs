@@ -52,6 +52,8 @@ pub(super) struct Attempt {
     pub(super) uncertain: bool,
     /// True if an earlier attempt was refused.
     pub(super) is_repeated: bool,
+    /// True if the last attempt told of a holder that sends no message.
+    pub(super) polls: bool,
     /// True if a refused waiter enters a queue on the server.
     pub(super) queues: bool,
 }

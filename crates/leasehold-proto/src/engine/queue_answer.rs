@@ -53,6 +53,9 @@ impl Engine {
                     backoff::between_polls(queue.tries.refusals, self.cx.seed(attempt.number))
                 });
                 self.queue_refused(now, attempt, remaining.min(pause), outdated);
+                if let Some(queue) = self.places.queue_mut(attempt.queue) {
+                    queue.tries.polls = true;
+                }
             }
             Ok(Answer::NoExpiry) => self.fail_first(now, attempt.queue, first, AcquireFailure::NoExpiry),
             Ok(Answer::Deadlock) => self.fail_first(now, attempt.queue, first, AcquireFailure::Deadlock),

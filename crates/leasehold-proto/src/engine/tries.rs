@@ -50,6 +50,8 @@ pub(super) struct Tries {
     /// the wait has a timeout left, over a new connection.
     failing_since: Option<Moment>,
     failures: u32,
+    /// True if the last holder sends no message.
+    pub(super) polls: bool,
     /// The number of refused attempts in a row.
     pub(super) refusals: u32,
     pub(super) last: Option<Last>,
@@ -61,6 +63,7 @@ impl Tries {
     /// Notes a refusal.
     pub(super) fn refused(&mut self) {
         self.last = Some(Last::Refused);
+        self.polls = false;
         self.failing_since = None;
         self.failures = 0;
         self.refusals = self.refusals.saturating_add(1);

@@ -54,6 +54,9 @@ impl Engine {
                 let refusals = self.tries_of(id).map_or(0, |tries| tries.refusals);
                 let pause = backoff::between_polls(refusals, self.cx.seed(attempt.number));
                 self.waiter_refused(now, attempt, remaining.min(pause));
+                if let Some(tries) = self.tries_of(id) {
+                    tries.polls = true;
+                }
             }
             Ok(Answer::NoExpiry) => self.fail(now, id, AcquireFailure::NoExpiry),
             Ok(Answer::Deadlock) => self.fail(now, id, AcquireFailure::Deadlock),

@@ -64,6 +64,8 @@ fn deleted(reply: &Reply) -> Option<Reply> {
 
 static ACQUIRE: Script = script!(Acquire, "acquire.lua").or_native(&SET);
 static WAIT: Script = script!(Acquire, "wait.lua");
+/// The same script, after a holder that sends no message.
+static WATCH: Script = script!(Acquire, "wait.lua").alone().tracked();
 static FENCED_ACQUIRE: Script = script!(Acquire, "fenced.lua");
 static REDLOCK_ACQUIRE: Script = script!(Acquire, "redlock.lua");
 static RENEW: Script = script!(Renew, "renew.lua");
@@ -200,7 +202,8 @@ fn acquire(args: &CallArgs<'_>) -> Call {
         };
         return call.arg("lease_ms", args.lease.as_millis());
     }
-    owned(Call::of(&WAIT).key("lock", args.name), args)
+    let script = if args.context.polls { &WATCH } else { &WAIT };
+    owned(Call::of(script).key("lock", args.name), args)
         .arg("lease_ms", args.lease.as_millis())
         .arg("marks", u8::from(args.context.marks))
         .arg("endless", u8::from(!fails_endless))

@@ -51,6 +51,8 @@ pub struct CallContext {
     pub uncertain: bool,
     /// True if the caller of an acquire listens for the end of the hold that refuses it, or was refused before.
     pub marks: bool,
+    /// True if the last answer told of a holder that sends no message.
+    pub polls: bool,
     /// True if no one is known to wait for a release.
     pub quiet: bool,
 }

@@ -52,6 +52,7 @@ mod secret;
 mod server;
 mod subscriptions;
 mod topology;
+mod tracking;
 mod value;
 
 use std::sync::Arc;
@@ -150,6 +151,7 @@ impl Wire {
             match report {
                 Report::LoggedIn(true) => renewal.took(),
                 Report::LoggedIn(false) => renewal.refused(now),
+                Report::Changed(channels) => turn.each(|parts| parts.tell(&channels)),
                 report => topology.reported(turn, node, report),
             }
         }

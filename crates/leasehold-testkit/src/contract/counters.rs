@@ -18,7 +18,7 @@ use super::{Admin, Harness, next};
 
 /// The first attempt of a caller that waits.
 pub(super) const FRESH: CallContext =
-    CallContext { once: false, expired: false, uncertain: false, marks: false, quiet: false };
+    CallContext { once: false, expired: false, uncertain: false, marks: false, polls: false, quiet: false };
 /// The only attempt of a caller that does not wait.
 pub(super) const ONCE: CallContext = CallContext { once: true, ..FRESH };
 /// A release whose marker can have expired.

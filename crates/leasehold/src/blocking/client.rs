@@ -23,7 +23,7 @@ use super::semaphore::Semaphore;
 use crate::client::{Health, Holds, Waits};
 use crate::defaults::Primitive;
 use crate::error::ConnectError;
-use crate::lock::{Fair, Fenced, Spin};
+use crate::lock::{Fair, Fenced, Plain, Spin};
 use crate::name::IntoName;
 use crate::terms::HoldTerms;
 
@@ -68,6 +68,8 @@ impl Client {
         /// Returns the spin lock of this name. It sends no wake-up messages, and waiters try again after growing
         /// pauses.
         get fn spin_lock(&self, name: impl IntoName) -> Lock<Spin>;
+        /// Returns the plain lock of this name, which libraries of every language share: `SET name value NX PX lease`.
+        get fn plain_lock(&self, name: impl IntoName) -> Lock<Plain>;
         /// Returns the read-write lock of this name: many readers at a time, or one writer.
         get fn rw_lock(&self, name: impl IntoName) -> RwLock;
         /// Returns the semaphore of this name, whose permits have no lease.

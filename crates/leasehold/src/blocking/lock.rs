@@ -11,7 +11,8 @@ use super::fenced::FencedGuard;
 use super::forward::{convert, forward};
 use super::guard::Guard;
 use crate::error::{AcquireError, InspectError};
-use crate::lock::{Fair, Fenced, Holder, Read, Reentrant, Spin, Write};
+use crate::lock::{Fair, Fenced, FencedPlain, Holder, Plain, PlainFormat, Read, Reentrant, Spin, Write};
+use crate::name::IntoName;
 use crate::redlock::Node;
 use crate::terms::{HoldTerms, hold_options};
 
@@ -35,6 +36,14 @@ impl Kind for Fenced {
 
 impl Kind for Spin {
     type BlockingGuard = Guard;
+}
+
+impl Kind for Plain {
+    type BlockingGuard = Guard;
+}
+
+impl Kind for FencedPlain {
+    type BlockingGuard = FencedGuard;
 }
 
 impl Kind for Read {
@@ -128,6 +137,26 @@ impl Lock<Spin> {
     forward! { Lock as crate::Lock;
         /// Sets the pauses between two attempts of a waiter.
         set fn backoff(self, first: Duration, longest: Duration) -> Self;
+    }
+}
+
+impl Lock<Plain> {
+    forward! { Lock as crate::Lock;
+        /// Sets the library with which the lock is shared.
+        set fn format(self, format: PlainFormat) -> Self;
+        /// Leaves clients of other libraries, which poll, a share of a busy lock.
+        set fn share_with_pollers(self, interval: Duration) -> Self;
+        /// Sets the value of the key, for a hold that another program releases or renews by the same value.
+        ///
+        /// # Panics
+        /// Panics if the value is empty, or is `1`.
+        set fn token(self, value: &str) -> Self;
+    }
+
+    /// Adds fencing tokens: each grant raises the counter of this key. See [`Lock::fenced`](crate::Lock::fenced).
+    #[must_use]
+    pub fn fenced(self, counter: impl IntoName) -> Lock<FencedPlain> {
+        Lock(self.0.fenced(counter))
     }
 }
 

@@ -56,6 +56,8 @@ impl Redlock {
     forward! { Redlock as crate::Redlock;
         /// Returns the lock of this name.
         get fn lock(&self, name: impl IntoName) -> QuorumLock;
+        /// Returns the lock of this name as a plain lock on every node, as libraries of other languages write it.
+        get fn plain_lock(&self, name: impl IntoName) -> QuorumLock;
     }
 
     /// Connects to these servers. A server that is down is not an error.

@@ -82,6 +82,7 @@ section! {
         fair_lock: Hold,
         fenced_lock: Hold,
         spin_lock: SpinLock,
+        plain_lock: Hold,
         rw_lock: Hold,
         expirable_semaphore: Hold,
     }
@@ -190,7 +191,7 @@ impl Settings {
     }
 
     /// Returns the terms of each primitive, with its section.
-    pub(super) const fn holds(&self) -> [(&'static str, Primitive, Hold); 6] {
+    pub(super) const fn holds(&self) -> [(&'static str, Primitive, Hold); 7] {
         let SpinLock { watchdog, lease, max_hold, min_hold, max_renewals, replicas, .. } = self.spin_lock;
         let spin_lock = Hold { watchdog, lease, max_hold, min_hold, max_renewals, replicas };
         [
@@ -198,6 +199,7 @@ impl Settings {
             ("fair_lock", Primitive::FairLock, self.fair_lock),
             ("fenced_lock", Primitive::FencedLock, self.fenced_lock),
             ("spin_lock", Primitive::SpinLock, spin_lock),
+            ("plain_lock", Primitive::PlainLock, self.plain_lock),
             ("rw_lock", Primitive::RwLock, self.rw_lock),
             ("expirable_semaphore", Primitive::ExpirableSemaphore, self.expirable_semaphore),
         ]
@@ -242,8 +244,8 @@ impl Settings {
         self.spin_lock.backoff_first.get_or_insert(Span(Duration::from_millis(1)));
         self.spin_lock.backoff_longest.get_or_insert(Span(Duration::from_millis(128)));
         inherit(&mut self.spin_lock.watchdog, self.spin_lock.lease, watchdog);
-        let holds =
-            [&mut self.fair_lock, &mut self.fenced_lock, &mut self.rw_lock, &mut self.expirable_semaphore];
+        let Self { fair_lock, fenced_lock, plain_lock, rw_lock, expirable_semaphore, .. } = self;
+        let holds = [fair_lock, fenced_lock, plain_lock, rw_lock, expirable_semaphore];
         holds.into_iter().for_each(|hold| inherit(&mut hold.watchdog, hold.lease, watchdog));
         let timeout = self.fitting(Duration::from_secs(3));
         self.timeout.get_or_insert(Span(timeout));

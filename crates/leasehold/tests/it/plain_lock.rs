@@ -447,3 +447,21 @@ async fn a_release_after_a_reconnect_of_a_waiter_still_wakes_it() {
     guard.release().await.unwrap();
     drop(soon("the waiter", waiting).await.unwrap().unwrap());
 }
+
+#[tokio::test]
+async fn a_server_that_can_tells_of_the_release_of_another_library() {
+    let server = Fixture::redis();
+    let client = connect(&server).await;
+    let monitor = Monitor::start(&server);
+    run_command(&server, &["SET", "job", "another", "PX", "60000"]);
+    let waiting = tokio::spawn({
+        let lock = client.plain_lock("job");
+        async move { lock.lock().await }
+    });
+    let asks = |words: Vec<String>| words.get(1).is_some_and(|word| word.eq_ignore_ascii_case("caching"));
+    eventually("the request to tell", || monitor.commands().into_iter().any(asks)).await;
+    let flags = server.cli(&["CLIENT", "LIST"]);
+    assert!(flags.lines().any(|line| line.contains("flags=t")), "{flags}");
+    run_command(&server, &["DEL", "job"]);
+    drop(soon("the waiter", waiting).await.unwrap().unwrap());
+}

@@ -320,6 +320,10 @@ impl Commands {
         let received = connection.receive(step.now, step.server.facts(), bytes, &mut outcomes);
         connection.outgoing.announce(step, id);
         let was_silent = connection.pipeline.ends_silence();
+        let changed = connection.take_changed();
+        if !changed.is_empty() {
+            step.report(Report::Changed(changed));
+        }
         let (answers, refused) = (connection.take_own_answers(), connection.take_refused());
         let outcomes = if self.group.is_some() { connection.round.keep(outcomes) } else { outcomes };
         self.deliver(step, id, outcomes);

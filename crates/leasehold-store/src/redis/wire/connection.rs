@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use leasehold_proto::{Call, Moment, StoreErrorKind};
+use leasehold_proto::{Call, Channel, Moment, StoreErrorKind};
 
 use super::batch::{Outcome, PendingCall, Rows};
 use super::codec::Decoder;
@@ -23,6 +23,7 @@ use super::pipeline::{Pipeline, Sent};
 use super::round_trip::RoundTrip;
 use super::scripts::{Form, Scripts, Settled, is_unknown_script};
 use super::server::Server;
+use super::tracking::{self, Tracking};
 use super::value::{Value, server_error};
 use crate::redis::breach::Breach;
 
@@ -34,6 +35,7 @@ pub(super) struct CommandConnection {
     pub(super) pipeline: Pipeline,
     decoder: Decoder,
     scripts: Scripts,
+    tracking: Tracking,
     round_trip: RoundTrip,
     /// The group of confirmed calls under way. `WAIT` answers for its own connection alone.
     pub(super) round: Round,
@@ -58,6 +60,7 @@ impl CommandConnection {
             pipeline: Pipeline::new(),
             decoder: opened.decoder,
             scripts: Scripts::default(),
+            tracking: Tracking::default(),
             round_trip: RoundTrip::default(),
             round: Round::default(),
             proof: Proof::default(),
@@ -82,7 +85,7 @@ impl CommandConnection {
 
     /// Writes the calls behind all earlier calls.
     pub(super) fn send(&mut self, now: Moment, rows: Rows, facts: Option<ServerFacts>) {
-        self.ask_for(&rows);
+        self.ask_for(&rows, facts);
         let form = self.scripts.encode(&rows, facts, self.outgoing.buffer());
         self.round_trip.sent(now, self.outgoing.end());
         self.pipeline.push(rows, form, self.outgoing.end());
@@ -112,12 +115,26 @@ impl CommandConnection {
         std::mem::take(&mut self.own_answers)
     }
 
-    /// Writes ASKING in front of a call whose slot is on its way to the server.
-    fn ask_for(&mut self, rows: &Rows) {
-        if matches!(rows, Rows::One(row) if row.asks) {
-            encode::command(self.outgoing.buffer(), &["ASKING"]);
-            self.pipeline.push_own(Form::Own, self.outgoing.end(), Moment::NEVER);
+    /// Writes what has to stand in front of a call: ASKING, if its slot is on its way to the server, or else the request to
+    /// tell of the next change of its key.
+    fn ask_for(&mut self, rows: &Rows, facts: Option<ServerFacts>) {
+        let Rows::One(row) = rows else { return };
+        if row.asks {
+            self.send_own(Form::Own, &["ASKING"], Moment::NEVER);
+        } else if row.call.script().is_tracked() && facts.is_some_and(|facts| facts.resp3) {
+            let (is_tracked, begins) = self.tracking.expect(&row.call);
+            if begins {
+                self.send_own(Form::Tracking, &tracking::BEGIN, Moment::NEVER);
+            }
+            if is_tracked {
+                self.send_own(Form::Own, &tracking::NEXT, Moment::NEVER);
+            }
         }
+    }
+
+    /// Takes the channels of the waiters for keys that have changed.
+    pub(super) fn take_changed(&mut self) -> Vec<Channel> {
+        self.tracking.take_changed()
     }
 
     /// Returns true if a call is written at once, with at most this many commands in flight. A call behind more of them
@@ -201,8 +218,7 @@ impl CommandConnection {
     ) -> Result<(), Breach> {
         loop {
             match self.decoder.next(&mut bytes)? {
-                // No command of this connection requests pushes. RESP3 lets a server send some all the same.
-                Some(Value::Push(_)) => {}
+                Some(Value::Push(push)) => self.tracking.pushed(&push),
                 Some(value) => {
                     let sent = self.pipeline.answered(now, self.outgoing.written()).ok_or(Breach::Unasked)?;
                     self.round_trip.answered(now, sent.end);
@@ -232,7 +248,7 @@ impl CommandConnection {
                     return outcomes.extend(calls.map(|call| (call, Ok(reply.clone()))));
                 }
                 None => {
-                    self.ask_for(&rows);
+                    self.ask_for(&rows, facts);
                     let is_refused = matches!(value, Value::Error(_));
                     let out = self.outgoing.buffer();
                     let form = if is_refused {
@@ -244,12 +260,13 @@ impl CommandConnection {
                 }
             },
             Form::Hash if is_unknown_script(&value) => {
-                self.ask_for(&rows);
+                self.ask_for(&rows, facts);
                 self.scripts.encode_text(&rows, self.outgoing.buffer());
                 self.pipeline.push(rows, Form::Text, self.outgoing.end());
                 return;
             }
             Form::Checked if !is_denied(&value) => self.scripts.allow(&rows),
+            Form::Tracking => return self.tracking.answered(&value),
             Form::Wait | Form::Count | Form::Login => return self.own_answers.push((form, value)),
             Form::Proof(question) => {
                 let questions =

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use leasehold_proto::{Applied, Call, Confirm, Moment, StoreErrorKind};
+use leasehold_proto::{Applied, Call, Channel, Confirm, Moment, StoreErrorKind};
 
 use super::batch::PendingCall;
 use super::commands::Commands;
@@ -186,6 +186,11 @@ impl Parts<'_> {
         if let Some(dialing) = dialings.chain(others).find(|dialing| dialing.is_opening(id)) {
             dialing.set_login(id, login);
         }
+    }
+
+    /// Tells the subscribers of these channels of a change, as a message would.
+    pub(super) fn tell(&mut self, channels: &[Channel]) {
+        channels.iter().for_each(|channel| self.subscriptions.tell(&mut self.step, channel));
     }
 
     pub(super) fn flush(&mut self) {

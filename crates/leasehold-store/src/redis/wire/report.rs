@@ -1,6 +1,6 @@
 //! The reports of a server's connections to the topology.
 
-use leasehold_proto::StoreErrorKind as Kind;
+use leasehold_proto::{Channel, StoreErrorKind as Kind};
 
 use super::batch::PendingCall;
 use super::value::Value;
@@ -28,6 +28,8 @@ pub(super) enum Report {
     Deaf,
     /// A message of a sentinel, or the confirmation that messages come.
     Heard,
+    /// A key has changed whose waiters listen to these channels.
+    Changed(Vec<Channel>),
     /// The server took or refused a login on an open connection.
     LoggedIn(bool),
     /// The outcome of a query.

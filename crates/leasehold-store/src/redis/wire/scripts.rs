@@ -26,6 +26,8 @@ pub(super) enum Form {
     Native(usize),
     /// A command of the wire itself, whose reply has no recipient.
     Own,
+    /// The command that lets the server tell of changed keys.
+    Tracking,
     /// AUTH on an open connection.
     Login,
     /// WAIT, which answers for a group of calls.

@@ -144,6 +144,11 @@ impl Subscriptions {
         }
     }
 
+    /// Tells the subscribers of a channel of a change, as a message would.
+    pub(super) fn tell(&self, step: &mut Step<'_>, channel: &Channel) {
+        self.table.deliver(channel.as_str(), b"", step.outputs);
+    }
+
     /// Returns true if a connection is open.
     pub(super) const fn is_open(&self) -> bool {
         self.session.is_some()

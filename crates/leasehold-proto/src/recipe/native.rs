@@ -14,8 +14,8 @@ pub struct Native(pub &'static [Command]);
 pub struct Command {
     /// The words of the command.
     pub words: &'static [Word],
-    /// Returns the reply that the script would give, or nothing if the script has to run too.
-    pub read: fn(&Reply) -> Option<Reply>,
+    /// Returns the reply that the script would give, or nothing if the next command, or the script, has to run too.
+    pub read: fn(&Call, &Reply) -> Option<Reply>,
 }
 
 /// A word of a command.

@@ -40,11 +40,11 @@ static SET: Native = Native(&[
             LEASE.0,
             LEASE.1,
         ],
-        read: |reply| Some(reply.clone()),
+        read: |_, reply| Some(reply.clone()),
     },
     Command {
         words: &[Word::Text("SET"), Word::Key(0), Word::Arg(0), Word::Text("NX"), LEASE.0, LEASE.1],
-        read: |reply| match reply {
+        read: |_, reply| match reply {
             Reply::Nil => Some(Reply::Text(Vec::new())),
             Reply::Text(text) if text == b"OK" => Some(Reply::Nil),
             _ => None,
@@ -58,20 +58,69 @@ static DELETE: Native = Native(&[
     Command { words: &[Word::Text("DELEX"), Word::Key(0), Word::Text("IFEQ"), Word::Arg(0)], read: deleted },
 ]);
 
-fn deleted(reply: &Reply) -> Option<Reply> {
+fn deleted(_: &Call, reply: &Reply) -> Option<Reply> {
     (*reply == Reply::Int(1)).then_some(Reply::Int(0))
 }
 
+/// The attempt of a waiter at a server that runs no scripts. It marks nothing, so the waiter polls. Its own value is left to
+/// run out, because the lease of an earlier call is unknown.
+static SET_OR_POLL: Native = Native(&[Command {
+    words: &[
+        Word::Text("SET"),
+        Word::Key(0),
+        Word::Arg(0),
+        Word::Text("NX"),
+        Word::Text("GET"),
+        Word::Text("PX"),
+        Word::Arg(2),
+    ],
+    read: |_, reply| match reply {
+        Reply::Nil => Some(Reply::Nil),
+        _ => Some(Reply::Array(vec![Reply::Int(A_DAY_MS)])),
+    },
+}]);
+const A_DAY_MS: i64 = 86_400_000;
+/// The renewal there: of the value as it is, or with the mark of a client that may run scripts.
+static SET_IF_EQUAL: Native = Native(&[
+    Command { words: &set_if_equal(Word::Arg(0)), read: |call, reply| renewed(call, reply, 0) },
+    Command { words: &set_if_equal(Word::Arg(1)), read: |call, reply| renewed(call, reply, 1) },
+]);
+
+const fn set_if_equal(value: Word) -> [Word; 8] {
+    let [set, if_equal, get, lease] =
+        [Word::Text("SET"), Word::Text("IFEQ"), Word::Text("GET"), Word::Text("PX")];
+    [set, Word::Key(0), value, if_equal, value, get, lease, Word::Arg(2)]
+}
+
+/// Reads the value that was there before a renewal of the value in this argument.
+fn renewed(call: &Call, before: &Reply, argument: usize) -> Option<Reply> {
+    let is = |at: usize, value: &[u8]| call.args().nth(at).is_some_and(|own| own == value);
+    match before {
+        Reply::Nil => Some(Reply::Int(0)),
+        Reply::Text(value) if is(argument, value) => Some(Reply::Int(if argument == 0 { 2 } else { 4 })),
+        Reply::Text(value) if argument == 0 && is(1, value) => None,
+        _ => Some(Reply::Int(-1)),
+    }
+}
+
+/// The release there: of the value as it is, or with a mark. No waiter is told, since the waiters there poll.
+static DELETE_EITHER: Native = Native(&[
+    Command { words: &[Word::Text("DELIFEQ"), Word::Key(0), Word::Arg(0)], read: deleted },
+    Command { words: &[Word::Text("DELEX"), Word::Key(0), Word::Text("IFEQ"), Word::Arg(0)], read: deleted },
+    Command { words: &[Word::Text("DELIFEQ"), Word::Key(0), Word::Arg(1)], read: deleted },
+    Command { words: &[Word::Text("DELEX"), Word::Key(0), Word::Text("IFEQ"), Word::Arg(1)], read: deleted },
+]);
+
 static ACQUIRE: Script = script!(Acquire, "acquire.lua").or_native(&SET);
-static WAIT: Script = script!(Acquire, "wait.lua");
+static WAIT: Script = script!(Acquire, "wait.lua").in_place(&SET_OR_POLL);
 /// The same script, after a holder that sends no message.
-static WATCH: Script = script!(Acquire, "wait.lua").alone().tracked();
+static WATCH: Script = script!(Acquire, "wait.lua").in_place(&SET_OR_POLL).alone().tracked();
 static FENCED_ACQUIRE: Script = script!(Acquire, "fenced.lua");
 static REDLOCK_ACQUIRE: Script = script!(Acquire, "redlock.lua");
-static RENEW: Script = script!(Renew, "renew.lua");
-static HAND_OFF: Script = script!(HandOff, "renew.lua");
-static QUIET_RELEASE: Script = script!(Release, "release.lua").or_native(&DELETE);
-static RELEASE: Script = script!(Release, "release.lua");
+static RENEW: Script = script!(Renew, "renew.lua").in_place(&SET_IF_EQUAL);
+static HAND_OFF: Script = script!(HandOff, "renew.lua").in_place(&SET_IF_EQUAL);
+static QUIET_RELEASE: Script = script!(Release, "release.lua").or_native(&DELETE).in_place(&DELETE_EITHER);
+static RELEASE: Script = script!(Release, "release.lua").in_place(&DELETE_EITHER);
 static KEEP: Script = script!(Release, "keep.lua");
 static FORCE_RELEASE: Script = script!(ForceRelease, "force_release.lua");
 static INSPECT: Script = script!(Inspect, "inspect.lua");

@@ -36,6 +36,7 @@ mod harness;
 mod ids;
 mod io;
 mod login;
+mod natives;
 mod node;
 mod nodes;
 mod one_server;

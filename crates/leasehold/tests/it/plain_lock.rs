@@ -465,3 +465,66 @@ async fn a_server_that_can_tells_of_the_release_of_another_library() {
     run_command(&server, &["DEL", "job"]);
     drop(soon("the waiter", waiting).await.unwrap().unwrap());
 }
+
+#[tokio::test]
+async fn a_server_that_runs_no_scripts_has_plain_locks_by_native_commands() {
+    let server = RedisServer::start();
+    let lacks = |command: &[&str]| server.cli(command).contains("unknown command");
+    if lacks(&["DELIFEQ", "none", "x"]) && lacks(&["DELEX", "none", "IFEQ", "x"]) {
+        println!("not tested: this server has no native compare-and-delete; see `cargo x valkey`");
+        return;
+    }
+    let rules = "ACL SETUSER app reset on >secret ~* &* +@all -@scripting";
+    assert_eq!(server.cli(&rules.split(' ').collect::<Vec<_>>()), "OK");
+    let url = format!("redis://app:secret@127.0.0.1:{}", server.port());
+    let [one, other] =
+        [connect_with(Client::builder(), &url).await, connect_with(Client::builder(), &url).await];
+    let guard = one.plain_lock("job").watchdog(ms(300)).lock().await.unwrap();
+    assert!(other.plain_lock("job").try_lock().await.unwrap().is_none());
+    let waiting = tokio::spawn({
+        let lock = other.plain_lock("job");
+        async move { lock.lock().await }
+    });
+    a_lease_passes(&server, ms(900)).await;
+    assert!(guard.is_held(), "it is renewed");
+    assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
+    let guard = soon("the waiter", waiting).await.unwrap().unwrap();
+    // A client that runs scripts marks the hold, which is renewed and released all the same.
+    let marking = connect(&server).await;
+    let waiting = tokio::spawn({
+        let lock = marking.plain_lock("job");
+        async move { lock.lock().await }
+    });
+    eventually("the mark", || server.cli(&["GET", "job"]).ends_with("-1")).await;
+    assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
+    drop(soon("the marking client", waiting).await.unwrap().unwrap());
+    let guard = one.plain_lock("lost").watchdog(ms(300)).lock().await.unwrap();
+    run_command(&server, &["SET", "lost", "another"]);
+    assert_eq!(soon("the loss", guard.lost()).await, LostReason::TakenOver);
+    drop(guard);
+    assert_eq!(server.cli(&["GET", "lost"]), "another");
+}
+
+#[tokio::test]
+async fn a_user_without_the_native_commands_has_plain_locks_by_scripts() {
+    let server = RedisServer::start();
+    let rules = "ACL SETUSER app reset on >secret ~* &* +@all -client|tracking";
+    let natives: String = ["delifeq", "delex"]
+        .into_iter()
+        .filter(|command| server.cli(&["COMMAND", "INFO", command]).contains(command))
+        .map(|command| format!(" -{command}"))
+        .collect();
+    assert_eq!(server.cli(&format!("{rules}{natives}").split(' ').collect::<Vec<_>>()), "OK");
+    let url = format!("redis://app:secret@127.0.0.1:{}", server.port());
+    let client = connect_with(Client::builder(), &url).await;
+    let lock = client.plain_lock("job");
+    for _ in 0..3 {
+        let guard = lock.lock().await.unwrap();
+        assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
+    }
+    run_command(&server, &["SET", "job", "another", "PX", "60000"]);
+    let waiting = tokio::spawn(async move { lock.lock().await });
+    eventually("the waiter", || client.waits().count() == 1).await;
+    run_command(&server, &["DEL", "job"]);
+    drop(soon("the waiter", waiting).await.unwrap().unwrap());
+}

@@ -1,7 +1,8 @@
-//! The four contenders of this library. The second argument chooses one: `async`, `blocking`, `run` or `locked`.
+//! The five contenders of this library. The second argument chooses one: `async`, `blocking`, `run`, `locked` or `plain`.
 
 mod guards;
 mod locked;
+mod plain;
 mod run;
 mod threads;
 
@@ -15,7 +16,8 @@ fn main() -> Result<()> {
         Some("blocking") => serve::<threads::Threads>(),
         Some("run") => serve::<run::Run>(),
         Some("locked") => serve::<locked::Locked>(),
-        other => bail!("the second argument is async, blocking, run or locked, and not {other:?}"),
+        Some("plain") => serve::<plain::PlainLocks>(),
+        other => bail!("the second argument is async, blocking, run, locked or plain, and not {other:?}"),
     }
 }
 

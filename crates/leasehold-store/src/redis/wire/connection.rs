@@ -16,12 +16,13 @@ use super::encode;
 use super::facts::ServerFacts;
 use super::group::Round;
 use super::ids::ConnId;
+use super::natives::{Next, Place};
 use super::one_server::{Fate, Proof};
 use super::opening::Opened;
 use super::outgoing::Outgoing;
 use super::pipeline::{Pipeline, Sent};
 use super::round_trip::RoundTrip;
-use super::scripts::{Form, Scripts, Settled, is_unknown_script};
+use super::scripts::{Form, Scripts, is_unknown_script};
 use super::server::Server;
 use super::tracking::{self, Tracking};
 use super::value::{Value, server_error};
@@ -152,7 +153,7 @@ impl CommandConnection {
     ) -> bool {
         let is_certain = |call: &PendingCall| {
             let is_known = |facts| !self.scripts.doubts(call.call.script().sha1(), facts);
-            let is_native = self.scripts.native(call.call.script()).is_some();
+            let is_native = self.scripts.is_native(call.call.script());
             !call.asks && !call.goes_alone && !is_native && facts.is_some_and(is_known)
         };
         is_certain(one) && is_certain(other)
@@ -232,6 +233,29 @@ impl CommandConnection {
         }
     }
 
+    /// Returns what follows the answer to a call.
+    fn next(&mut self, rows: &Rows, form: Form, value: &Value) -> Next {
+        let natives = &mut self.scripts.natives;
+        match (form, rows.as_slice()) {
+            (Form::Native(place), [row]) => natives.answered(&row.call, place, value),
+            (Form::Checked | Form::Text | Form::Hash, [row]) => {
+                natives.script_answered(row.call.script(), value).map_or(Next::Answer, Next::Command)
+            }
+            _ => Next::Answer,
+        }
+    }
+
+    /// Writes a call again that has not run, or has changed nothing: as a native command, or as its script.
+    fn send_again(&mut self, rows: Rows, facts: Option<ServerFacts>, place: Option<Place>) {
+        self.ask_for(&rows, facts);
+        let out = self.outgoing.buffer();
+        let form = match place {
+            Some(place) => self.scripts.encode_native(&rows, place, out),
+            None => self.scripts.encode_script(&rows, facts, out),
+        };
+        self.pipeline.push(rows, form, self.outgoing.end());
+    }
+
     fn answer(
         &mut self,
         (now, facts): (Moment, Option<ServerFacts>),
@@ -240,25 +264,16 @@ impl CommandConnection {
         outcomes: &mut Vec<Outcome>,
     ) {
         let Sent { rows, form, .. } = sent;
+        match self.next(&rows, form, &value) {
+            Next::Answer => {}
+            Next::Reply(reply) => {
+                let calls = rows.into_calls().into_iter();
+                return outcomes.extend(calls.map(|call| (call, Ok(reply.clone()))));
+            }
+            Next::Command(place) => return self.send_again(rows, facts, Some(place)),
+            Next::Script => return self.send_again(rows, facts, None),
+        }
         match form {
-            Form::Native(index) => match self.scripts.read_native(&rows, index, &value) {
-                Some(Settled::AsIs) => {}
-                Some(Settled::Reply(reply)) => {
-                    let calls = rows.into_calls().into_iter();
-                    return outcomes.extend(calls.map(|call| (call, Ok(reply.clone()))));
-                }
-                None => {
-                    self.ask_for(&rows, facts);
-                    let is_refused = matches!(value, Value::Error(_));
-                    let out = self.outgoing.buffer();
-                    let form = if is_refused {
-                        self.scripts.encode(&rows, facts, out)
-                    } else {
-                        self.scripts.encode_script(&rows, facts, out)
-                    };
-                    return self.pipeline.push(rows, form, self.outgoing.end());
-                }
-            },
             Form::Hash if is_unknown_script(&value) => {
                 self.ask_for(&rows, facts);
                 self.scripts.encode_text(&rows, self.outgoing.buffer());
@@ -274,7 +289,7 @@ impl CommandConnection {
                 let until = now + self.proof_limit;
                 return questions.iter().for_each(|question| self.send_question(question, until));
             }
-            Form::Checked | Form::Text | Form::Hash | Form::Own => {}
+            Form::Checked | Form::Text | Form::Hash | Form::Native(_) | Form::Own => {}
         }
         if matches!(rows, Rows::Many(..))
             && let Some(kind) = refusal_of_slots(&value)

@@ -6,13 +6,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use leasehold_proto::recipe::native::Command;
 use leasehold_proto::recipe::rights;
-use leasehold_proto::{Batch, Reply, Script};
+use leasehold_proto::{Batch, Script};
 
 use super::batch::{Kind, Kinds, PendingCall, Rows};
 use super::encode;
 use super::facts::ServerFacts;
+use super::natives::{Natives, Place};
 use super::value::Value;
 
 /// The form in which a command was sent.
@@ -22,8 +22,8 @@ pub(super) enum Form {
     Checked,
     Text,
     Hash,
-    /// As the native command with this index.
-    Native(usize),
+    /// As the native command in this place.
+    Native(Place),
     /// A command of the wire itself, whose reply has no recipient.
     Own,
     /// The command that lets the server tell of changed keys.
@@ -46,19 +46,16 @@ pub(super) struct Scripts {
     batches: HashMap<(&'static str, Option<&'static str>), Batch>,
     /// The scripts whose channels the user has the right to. The set is used only if that right is uncertain.
     allowed: HashSet<&'static str>,
-    /// The number of native commands that the server has refused, by the hashes of their scripts. A server that was
-    /// upgraded, or whose user got more rights, is asked again on its next connection.
-    refused: HashMap<&'static str, usize>,
+    pub(super) natives: Natives,
 }
 
 impl Scripts {
     /// Appends the command of these calls.
     pub(super) fn encode(&mut self, rows: &Rows, facts: Option<ServerFacts>, out: &mut Vec<u8>) -> Form {
         if let Rows::One(row) = rows
-            && let Some((index, command)) = self.native(row.call.script())
+            && let Some(place) = self.natives.first(row.call.script())
         {
-            encode::native(out, &command, &row.call);
-            return Form::Native(index);
+            return self.encode_native(rows, place, out);
         }
         self.encode_script(rows, facts, out)
     }
@@ -103,28 +100,19 @@ impl Scripts {
         }
     }
 
-    /// Returns the native command that stands in for a script on this connection, with its index.
-    pub(super) fn native(&self, script: &Script) -> Option<(usize, Command)> {
-        let native = script.native()?;
-        let index = self.refused.get(script.sha1()).copied().unwrap_or_default();
-        native.0.get(index).map(|command| (index, *command))
+    /// Appends the native command in this place of a call.
+    pub(super) fn encode_native(&mut self, rows: &Rows, place: Place, out: &mut Vec<u8>) -> Form {
+        if let Rows::One(row) = rows
+            && let Some(command) = Natives::command(row.call.script(), place)
+        {
+            encode::native(out, &command, &row.call);
+        }
+        Form::Native(place)
     }
 
-    /// Reads the answer to a native command. Returns `None` if the call is not settled: the server has refused the command,
-    /// which it then does again, or the script has to run too.
-    pub(super) fn read_native(&mut self, rows: &Rows, index: usize, value: &Value) -> Option<Settled> {
-        let [row] = rows.as_slice() else { return Some(Settled::AsIs) };
-        let script = row.call.script();
-        if let Value::Error(text) = value {
-            if !is_refusal(text) {
-                return Some(Settled::AsIs);
-            }
-            self.refused.insert(script.sha1(), index + 1);
-            return None;
-        }
-        let command = script.native()?.0.get(index)?;
-        let Ok(reply) = value.clone().into_reply() else { return Some(Settled::AsIs) };
-        (command.read)(&reply).map(Settled::Reply)
+    /// Returns true if calls of the script go out as a native command.
+    pub(super) fn is_native(&self, script: &Script) -> bool {
+        self.natives.first(script).is_some()
     }
 
     /// Returns the batch of these scripts.
@@ -154,22 +142,6 @@ impl Scripts {
     pub(super) fn allow(&mut self, rows: &Rows) {
         self.allowed.extend(rows.as_slice().iter().map(|row| row.call.script().sha1()));
     }
-}
-
-/// The answer to a native command that settles its call.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Settled {
-    /// The answer itself, such as an error.
-    AsIs,
-    /// The reply that the script would give.
-    Reply(Reply),
-}
-
-/// Returns true if the error says that the server, or its user, does not have the command, so that nothing has run.
-fn is_refusal(text: &[u8]) -> bool {
-    ["ERR unknown command", "ERR syntax error", "NOPERM"]
-        .iter()
-        .any(|begin| text.starts_with(begin.as_bytes()))
 }
 
 fn encode_batch((kinds, calls): (&Kinds, &[PendingCall]), script: (&str, &str), out: &mut Vec<u8>) {

@@ -41,11 +41,12 @@ pub(super) fn names() -> Vec<&'static str> {
 }
 
 /// All contenders, in the order of the report.
-pub(super) static ALL: [Contender; 15] = [
+pub(super) static ALL: [Contender; 16] = [
     ours("leasehold", "async"),
     ours("leasehold blocking", "blocking"),
     ours("leasehold run", "run"),
     ours("leasehold locked", "locked"),
+    ours("leasehold plain", "plain"),
     peer(HANDWRITTEN, Language::Rust, "redis", "peer-handwritten", "polls every 1 ms"),
     peer("rlock", Language::Rust, "rlock", "peer-rlock", "polls every 100 ms"),
     peer("rslock", Language::Rust, "rslock", "peer-rslock", "polls after at most 200 ms"),

@@ -126,14 +126,14 @@ async fn a_waiter_marks_the_holder_and_gets_the_lock_by_its_message(server: Fixt
 
 async fn a_mark_keeps_the_lease_and_outlives_renewals(server: Fixture) {
     let (one, other) = (connect(&server).await, connect(&server).await);
-    let guard = one.plain_lock("job").watchdog(ms(900)).lock().await.unwrap();
+    let guard = one.plain_lock("job").watchdog(ms(3_000)).lock().await.unwrap();
     let waiting = tokio::spawn({
         let lock = other.plain_lock("job");
         async move { lock.lock().await }
     });
     eventually("the mark", || value(&server, "job").ends_with("-1")).await;
-    assert!((1..=900).contains(&pttl(&server, "job")));
-    a_lease_passes(&server, ms(1_500)).await;
+    assert!((1..=3_000).contains(&pttl(&server, "job")));
+    a_lease_passes(&server, ms(4_000)).await;
     assert!(guard.is_held(), "the watchdog renews a marked hold");
     assert!(value(&server, "job").ends_with("-1"));
     guard.release().await.unwrap();
@@ -479,13 +479,13 @@ async fn a_server_that_runs_no_scripts_has_plain_locks_by_native_commands() {
     let url = format!("redis://app:secret@127.0.0.1:{}", server.port());
     let [one, other] =
         [connect_with(Client::builder(), &url).await, connect_with(Client::builder(), &url).await];
-    let guard = one.plain_lock("job").watchdog(ms(300)).lock().await.unwrap();
+    let guard = one.plain_lock("job").watchdog(ms(2_000)).lock().await.unwrap();
     assert!(other.plain_lock("job").try_lock().await.unwrap().is_none());
     let waiting = tokio::spawn({
         let lock = other.plain_lock("job");
         async move { lock.lock().await }
     });
-    a_lease_passes(&server, ms(900)).await;
+    a_lease_passes(&server, ms(3_000)).await;
     assert!(guard.is_held(), "it is renewed");
     assert_eq!(guard.release().await, Ok(ReleaseOutcome::Released));
     let guard = soon("the waiter", waiting).await.unwrap().unwrap();

@@ -11,8 +11,10 @@ use std::sync::Arc;
 use crate::bulks::Bulks;
 use crate::confirm::Confirm;
 use crate::name::{Channel, Name, slot};
+use crate::native::Arguments;
 use crate::outcome::Verb;
 use crate::owner::WireOwner;
+pub use crate::reply::Reply;
 use crate::script::Script;
 use crate::text::Text;
 
@@ -282,6 +284,13 @@ impl Call {
         self.inputs.iter().skip(self.keys_given())
     }
 
+    /// Returns ARGV by their places.
+    #[must_use]
+    pub fn arguments(&self) -> Arguments<'_> {
+        self.expect_complete();
+        Arguments::new(&self.inputs, self.keys_given())
+    }
+
     /// Returns the number of ARGV.
     #[must_use]
     pub fn arg_count(&self) -> usize {
@@ -397,20 +406,6 @@ impl std::hash::Hash for Call {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         (self.script.source(), self.keys, self.replicas, &self.inputs).hash(state);
     }
-}
-
-/// The reply of a script.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Reply {
-    /// A null bulk or null array.
-    Nil,
-    /// An integer, such as a remaining time in milliseconds.
-    Int(i64),
-    /// A bulk or simple string, as bytes.
-    Text(Vec<u8>),
-    /// An array, such as the fields and values of a hash.
-    Array(Vec<Reply>),
 }
 
 #[cfg(test)]

@@ -16,12 +16,14 @@ pub mod map_entry;
 pub mod marker;
 pub mod moment;
 pub mod name;
+pub mod native;
 pub mod operate;
 pub mod outcome;
 pub mod owner;
 pub mod permit;
 pub mod quorum;
 pub mod recipe;
+mod reply;
 mod scope;
 pub mod script;
 mod settings;
@@ -29,7 +31,7 @@ pub mod span;
 mod subject;
 mod text;
 
-pub use call::{Call, Reply};
+pub use call::Call;
 pub use confirm::Confirm;
 pub use engine::Engine;
 pub use lease::{LEASE_MAX, LEASE_MIN, Lease, LeaseError, RENEWAL_WAITS_MIN};
@@ -43,6 +45,7 @@ pub use recipe::{
     Answer, CallArgs, CallContext, Holding, Inspection, KEEP_ALIVE_WINDOW, KeepAliveArgs, KeptAlive,
     LockCalls, Recipe, ReleaseAnswer, Remaining, Renewal, Waiters,
 };
+pub use reply::Reply;
 pub use scope::Scope;
 pub use script::{Batch, Script};
 pub use span::{Rounded, SpanError, parse_span};

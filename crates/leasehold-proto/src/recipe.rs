@@ -13,7 +13,6 @@ pub mod format;
 pub mod grants;
 pub mod latch;
 pub mod multi;
-pub mod native;
 pub mod one_server;
 pub mod plain;
 pub mod read;

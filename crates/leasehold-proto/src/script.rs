@@ -9,8 +9,8 @@
 
 use std::sync::OnceLock;
 
+use crate::native::Native;
 use crate::outcome::Verb;
-use crate::recipe::native::Native;
 
 /// A script, embedded at compile time.
 #[derive(Debug)]

@@ -11,13 +11,13 @@
 use std::time::Duration;
 
 use super::format::Format;
-use super::native::{Command, Native, Word};
 use super::reentrant::{self, MESSAGE, REENTRANT};
 use super::rules::{Answer, CallArgs, LockCalls, PUBLISH, Recipe, ReleaseAnswer, Renewal};
 use crate::call::{Call, Reply};
 use crate::name::Name;
+use crate::native::{Arguments, Command, Native, Word};
 use crate::outcome::Verb;
-use crate::owner::WireOwner;
+use crate::owner::{ClientId, WireOwner};
 use crate::script::Script;
 use crate::subject::Subject;
 use crate::text::{Text, text};
@@ -58,7 +58,7 @@ static DELETE: Native = Native(&[
     Command { words: &[Word::Text("DELEX"), Word::Key(0), Word::Text("IFEQ"), Word::Arg(0)], read: deleted },
 ]);
 
-fn deleted(_: &Call, reply: &Reply) -> Option<Reply> {
+fn deleted(_: Arguments<'_>, reply: &Reply) -> Option<Reply> {
     (*reply == Reply::Int(1)).then_some(Reply::Int(0))
 }
 
@@ -82,8 +82,8 @@ static SET_OR_POLL: Native = Native(&[Command {
 const A_DAY_MS: i64 = 86_400_000;
 /// The renewal there: of the value as it is, or with the mark of a client that may run scripts.
 static SET_IF_EQUAL: Native = Native(&[
-    Command { words: &set_if_equal(Word::Arg(0)), read: |call, reply| renewed(call, reply, 0) },
-    Command { words: &set_if_equal(Word::Arg(1)), read: |call, reply| renewed(call, reply, 1) },
+    Command { words: &set_if_equal(Word::Arg(0)), read: |args, reply| renewed(args, reply, 0) },
+    Command { words: &set_if_equal(Word::Arg(1)), read: |args, reply| renewed(args, reply, 1) },
 ]);
 
 const fn set_if_equal(value: Word) -> [Word; 8] {
@@ -93,12 +93,11 @@ const fn set_if_equal(value: Word) -> [Word; 8] {
 }
 
 /// Reads the value that was there before a renewal of the value in this argument.
-fn renewed(call: &Call, before: &Reply, argument: usize) -> Option<Reply> {
-    let is = |at: usize, value: &[u8]| call.args().nth(at).is_some_and(|own| own == value);
+fn renewed(args: Arguments<'_>, before: &Reply, argument: usize) -> Option<Reply> {
     match before {
         Reply::Nil => Some(Reply::Int(0)),
-        Reply::Text(value) if is(argument, value) => Some(Reply::Int(if argument == 0 { 2 } else { 4 })),
-        Reply::Text(value) if argument == 0 && is(1, value) => None,
+        Reply::Text(value) if args.is(argument, value) => Some(Reply::Int(if argument == 0 { 2 } else { 4 })),
+        Reply::Text(value) if argument == 0 && args.is(1, value) => None,
         _ => Some(Reply::Int(-1)),
     }
 }
@@ -368,7 +367,7 @@ impl Value {
 
     /// Returns the number of the client's acquisition with this value, if it is one of this client.
     #[must_use]
-    pub fn number_of(self, client: crate::ClientId) -> Option<u64> {
+    pub fn number_of(self, client: ClientId) -> Option<u64> {
         let number = u64::try_from(self.number.wrapping_sub(client.as_u128())).ok()?;
         // A client counts its acquisitions, so a larger number is another client's by chance.
         (number < 1 << 53).then_some(number)

@@ -3,7 +3,7 @@
 //! Invariant: names and owners travel as KEYS and ARGV only.
 
 use leasehold_proto::Call;
-use leasehold_proto::recipe::native::Command;
+use leasehold_proto::native::{Command, Word};
 
 /// Appends a command of these words.
 pub(super) fn command(out: &mut Vec<u8>, words: &[&str]) {
@@ -24,10 +24,11 @@ pub(super) fn call(out: &mut Vec<u8>, (name, script): (&str, &str), call: &Call)
 /// Appends a native command for a call.
 pub(super) fn native(out: &mut Vec<u8>, command: &Command, call: &Call) {
     begin(out, command.words.len());
-    for word in command.words(call) {
-        match word {
-            Ok(input) => out.extend_from_slice(input),
-            Err(text) => bulk(out, text.as_bytes()),
+    for word in command.words {
+        match *word {
+            Word::Text(text) => bulk(out, text.as_bytes()),
+            Word::Key(at) => out.extend_from_slice(call.encoded_key(at)),
+            Word::Arg(at) => out.extend_from_slice(call.encoded_arg(at)),
         }
     }
 }

@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 
-use leasehold_proto::recipe::native::Command;
+use leasehold_proto::native::Command;
 use leasehold_proto::{Call, Reply, Script};
 
 use super::value::Value;
@@ -78,7 +78,7 @@ impl Natives {
         }
         let settled = || {
             let reply = value.clone().into_reply().ok()?;
-            (Self::command(script, place)?.read)(call, &reply)
+            (Self::command(script, place)?.read)(call.arguments(), &reply)
         };
         match (place, settled().filter(|_| !is_refused)) {
             (_, Some(reply)) => Next::Reply(reply),

@@ -2,7 +2,10 @@
 //!
 //! A native command has the effect of its script, and a reply from which that of the script follows, or none.
 
-use crate::call::{Call, Reply};
+use std::fmt;
+
+use crate::bulks::Bulks;
+use crate::reply::Reply;
 
 /// The commands that stand in for a script, the best one first. A server that refuses one is asked for the next, and then
 /// runs the script.
@@ -15,7 +18,7 @@ pub struct Command {
     /// The words of the command.
     pub words: &'static [Word],
     /// Returns the reply that the script would give, or nothing if the next command, or the script, has to run too.
-    pub read: fn(&Call, &Reply) -> Option<Reply>,
+    pub read: fn(Arguments<'_>, &Reply) -> Option<Reply>,
 }
 
 /// A word of a command.
@@ -29,14 +32,26 @@ pub enum Word {
     Arg(usize),
 }
 
-impl Command {
-    /// Returns the words of the command for a call, each as a bulk string of RESP, or as its text.
-    pub fn words<'a>(&self, call: &'a Call) -> impl Iterator<Item = Result<&'a [u8], &'static str>> {
-        let words = self.words.iter().copied();
-        words.map(|word| match word {
-            Word::Text(text) => Err(text),
-            Word::Key(at) => Ok(call.encoded_key(at)),
-            Word::Arg(at) => Ok(call.encoded_arg(at)),
-        })
+/// The arguments of a call, by their places.
+#[derive(Clone, Copy)]
+pub struct Arguments<'a> {
+    inputs: &'a Bulks,
+    keys: usize,
+}
+
+impl<'a> Arguments<'a> {
+    pub(crate) const fn new(inputs: &'a Bulks, keys: usize) -> Self {
+        Self { inputs, keys }
+    }
+
+    /// Returns true if the argument in this place has this value.
+    pub(crate) fn is(self, place: usize, value: &[u8]) -> bool {
+        self.inputs.iter().nth(self.keys + place) == Some(value)
+    }
+}
+
+impl fmt::Debug for Arguments<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Arguments").finish_non_exhaustive()
     }
 }

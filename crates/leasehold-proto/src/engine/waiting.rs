@@ -340,9 +340,10 @@ impl Engine {
     /// that waiter leaves none, or if an attempt is on its way.
     pub(super) fn leaves_share(&mut self, now: Moment, id: QueueId) -> bool {
         let share = self.first_waiter(id).and_then(|(first, acquire)| Some((first, acquire.terms.share?)));
-        let idle = self.places.queue(id).is_some_and(Queue::makes_no_attempt);
-        let Some((first, share)) = share.filter(|_| idle) else { return false };
-        self.sleep_for(now, id, backoff::spread(share, self.cx.varying_seed(first)));
+        let queue = self.places.queue(id).filter(|queue| queue.makes_no_attempt());
+        let (Some((first, share)), Some(queue)) = (share, queue) else { return false };
+        let seed = self.cx.varying_seed(first).wrapping_add(u64::from(queue.tries.refusals));
+        self.sleep_for(now, id, backoff::spread(share, seed));
         true
     }
 

@@ -13,6 +13,7 @@ mod min_holds;
 mod model;
 mod outcomes;
 mod owners;
+mod plain;
 mod properties;
 mod questions;
 mod queues;

@@ -14,6 +14,9 @@ use crate::support::{Fixture, connect, eventually, on_both, soon};
 on_both! {
     async {
         clients_take_turns_at_a_plain_lock,
+        clients_take_turns_at_a_string,
+        clients_that_hand_off_take_turns_at_a_string,
+        a_waiter_for_a_string_has_its_turn_beside_a_task_that_comes_again_at_once,
         clients_take_turns_at_a_multi_lock,
         clients_take_turns_at_a_spin_lock,
         clients_take_turns_at_the_only_permit,
@@ -123,6 +126,43 @@ async fn clients_take_turns_at_a_plain_lock(server: Fixture) {
         guard.release().await.unwrap();
     })
     .await;
+}
+
+async fn clients_take_turns_at_a_string(server: Fixture) {
+    take_turns(&server, |client, grants| async move {
+        let guard = client.plain_lock("turn").hand_off(OFF).lock().await.unwrap();
+        grants.note();
+        guard.release().await.unwrap();
+    })
+    .await;
+}
+
+async fn clients_that_hand_off_take_turns_at_a_string(server: Fixture) {
+    take_turns(&server, |client, grants| async move {
+        let guard = client.plain_lock("turn").lock().await.unwrap();
+        grants.note_hold(Some(guard.wire_owner()));
+        guard.release().await.unwrap();
+    })
+    .await;
+}
+
+async fn a_waiter_for_a_string_has_its_turn_beside_a_task_that_comes_again_at_once(server: Fixture) {
+    let (client, other) = (connect(&server).await, connect(&server).await);
+    let busy = client.plain_lock("turn");
+    for is_dropped in [true, false] {
+        let busy = busy.clone();
+        let section = move || {
+            let lock = busy.clone();
+            async move {
+                let guard = lock.lock().await.unwrap();
+                if is_dropped { drop(guard) } else { drop(guard.release().await) }
+            }
+        };
+        for waiting in [other.plain_lock("turn"), client.plain_lock("turn")] {
+            let waits = || async { drop(waiting.lock().await.unwrap().release().await) };
+            has_its_turn(1, section.clone(), waits).await;
+        }
+    }
 }
 
 async fn clients_take_turns_at_a_multi_lock(server: Fixture) {

@@ -232,7 +232,8 @@ fn calls_of(recipes: &[&'static Recipe], random: &mut Random) -> Vec<Call> {
             let lease = Lease::new(Duration::from_secs(3_600 * (1 + number))).unwrap();
             let companion = random.one_in(2).then(|| owner(1 + random.below(6) as u64));
             let mut flag = || random.one_in(3);
-            let context = CallContext { once: flag(), expired: !flag(), uncertain: flag() };
+            let context =
+                CallContext { once: flag(), expired: !flag(), uncertain: flag(), ..CallContext::default() };
             let (count, units) = (random.below(3) as u32, 1 + u32::from(random.one_in(4)));
             calls.push(call_for(recipe, number, |args| {
                 write(&CallArgs { name, lease, context, companion, count, units, ..*args })

@@ -29,6 +29,14 @@ pub fn read_kind(reply: &Reply) -> Option<Option<Foreign>> {
     Some((!matches!(kind.as_str(), "lock" | "none")).then_some(Foreign(kind)))
 }
 
+/// Reads the answer for a plain lock, which is `None` for a string, or an object that is gone.
+#[must_use]
+pub fn read_kind_beside_strings(reply: &Reply) -> Option<Option<Foreign>> {
+    let Reply::Text(text) = reply else { return None };
+    let kind = String::from_utf8_lossy(text).into_owned();
+    Some((!matches!(kind.as_str(), "string" | "none")).then_some(Foreign(kind)))
+}
+
 impl Foreign {
     /// Returns true if the object is a hash with one field, which the scripts take for a lock.
     #[must_use]
@@ -40,7 +48,8 @@ impl Foreign {
 impl fmt::Display for Foreign {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.as_str() {
-            "string" => f.write_str("a string, as redis-py and redsync write it"),
+            "string" => f.write_str("a string, as `Client::plain_lock`, redis-py and redsync write it"),
+            "lock" => f.write_str("a hash, as Redisson and `Client::lock` write it"),
             "field" => f.write_str("a hash whose field is no owner, or whose value is no number"),
             "hash" => f.write_str("a hash that is no lock of this kind"),
             kind => write!(f, "a {}", kind.escape_debug()),
@@ -62,5 +71,16 @@ mod tests {
         assert_eq!(read("list").unwrap().to_string(), "a list");
         assert!(read("string").unwrap().to_string().contains("redis-py"));
         assert_eq!(read_kind(&Reply::Nil), None);
+    }
+
+    #[test]
+    fn beside_strings_the_hash_of_a_lock_is_foreign() {
+        let read = |text: &str| read_kind_beside_strings(&Reply::Text(text.into())).unwrap();
+        assert_eq!((read("string"), read("none")), (None, None));
+        let hash = read("lock").unwrap();
+        assert!(
+            hash.to_string().contains("as Redisson and `Client::lock` write it") && !hash.looks_like_a_lock()
+        );
+        assert_eq!(read_kind_beside_strings(&Reply::Nil), None);
     }
 }

@@ -333,7 +333,8 @@ impl Holders {
 pub enum Remaining {
     /// The hold ends after this time.
     For(Duration),
-    /// The key has no expiry and blocks forever. No lock of the family leaves such a key behind.
+    /// The key has no expiry, so it blocks until it is deleted. Of this family only another library's plain lock has none on
+    /// purpose.
     NoExpiry,
 }
 
@@ -355,7 +356,7 @@ pub enum Answer {
         /// The PTTL.
         remaining: Duration,
     },
-    /// The key has no expiry and would block forever. No protocol of the family leaves such a key behind.
+    /// The key has no expiry, so a wait might never end, and the recipe calls that a fault.
     NoExpiry,
     /// The wait would never end, because two waiters would have to wait for each other.
     Deadlock,

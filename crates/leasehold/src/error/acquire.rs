@@ -63,8 +63,10 @@ pub enum AcquireErrorKind {
     },
     /// The owner's current hold, which this acquire would have re-entered or upgraded, is lost. Drop its guards first.
     Lost(LostReason),
-    /// The key has no expiry, so it would block forever. The key is unchanged. No lock of the family leaves such a key
-    /// behind. Find its writer, or free the lock with [`Lock::force_unlock`](crate::Lock::force_unlock).
+    /// The key has no expiry, so it blocks until it is deleted. The key is unchanged. Neither this library nor Redisson
+    /// leaves such a key behind. Libraries that share plain locks may set one on purpose, which is an error only with
+    /// [`Endless::Fail`](crate::Endless::Fail). Find its writer, or free the lock with
+    /// [`Lock::force_unlock`](crate::Lock::force_unlock).
     NoExpiry,
     /// The owner holds the lock already, and the lock is [non-reentrant](crate::Lock::non_reentrant). The hold is
     /// unchanged. As with [`Deadlock`](Self::Deadlock), no later attempt succeeds before the caller releases its own hold.
@@ -120,7 +122,7 @@ impl fmt::Display for AcquireErrorKind {
                 write!(f, "the owner's current hold is lost: {reason}; drop its guards first")
             }
             Self::NoExpiry => f.write_str(
-                "its key has no expiry and blocks forever; find its writer, or delete the key with force_unlock",
+                "its key has no expiry, so it blocks until it is deleted; find its writer, or delete the key with force_unlock",
             ),
             Self::AlreadyHeld => f.write_str("its owner already holds it, and the lock is non-reentrant; release that hold first"),
             Self::Deadlock => {

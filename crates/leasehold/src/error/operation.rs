@@ -341,7 +341,8 @@ pub enum InspectErrorKind {
     Name(NameError),
     /// The server did not answer, or its reply does not have the form of the script's replies.
     Store(StoreError),
-    /// The key has no expiry. No lock of the family leaves such a key behind.
+    /// The key has no expiry. Neither this library nor Redisson leaves such a key behind. Libraries that share plain locks may
+    /// set one on purpose.
     NoExpiry,
     /// The client is closed.
     Closed,
@@ -402,7 +403,9 @@ impl fmt::Display for InspectError {
                 f.write_str(OTHER_KIND)
             }
             InspectErrorKind::Store(source) => source.reason().fmt(f),
-            InspectErrorKind::NoExpiry => f.write_str("its key has no expiry and blocks forever"),
+            InspectErrorKind::NoExpiry => {
+                f.write_str("its key has no expiry, so it blocks until it is deleted")
+            }
             InspectErrorKind::Closed => f.write_str("the client is closed"),
             InspectErrorKind::Forked => f.write_str(FORKED),
         }

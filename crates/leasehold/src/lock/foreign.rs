@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use leasehold_proto::recipe::foreign::{kind, read_kind};
+use leasehold_proto::recipe::foreign::{kind, read_kind, read_kind_beside_strings};
 use leasehold_proto::{Applied, Name, StoreError, StoreErrorKind, Verb};
 
 use crate::error::{AcquireErrorKind, SubjectKind};
@@ -22,7 +22,10 @@ pub(super) async fn named(
     if !may_be_foreign || of == SubjectKind::MultiLock {
         return error;
     }
-    let Ok(Some(foreign)) = handle.query(kind(name), read_kind).await else { return error };
+    // A string without an expiry is a plain lock, which its format calls a fault.
+    let is_plain = of == SubjectKind::PlainLock;
+    let read = if is_plain { read_kind_beside_strings } else { read_kind };
+    let Ok(Some(foreign)) = handle.query(kind(name), read).await else { return error };
     let is_no_lock = foreign.looks_like_a_lock() || matches!(error, AcquireErrorKind::OtherKind(_));
     if !is_no_lock {
         return error;

@@ -164,8 +164,12 @@ async fn a_key_of_another_type_is_reported(server: Fixture) {
                 (`TYPE` says which kind); that object is unchanged";
     let error = client.fair_lock("order:42").lock().await.unwrap_err();
     let named = "not acquired: its name belongs to another kind of object on the server, a";
-    let text = "string, as redis-py and redsync write it; that object is unchanged";
+    let text = "string, as `Client::plain_lock`, redis-py and redsync write it; that object is unchanged";
     assert_message(error, &format!("fair lock \"order:42\" {named} {text}"), &MISTAKE);
+    run_command(&server, &["HSET", "invoice:7", "7f2a9c1e-0000-4000-8000-000000000001:57", "1"]);
+    let error = client.plain_lock("invoice:7").lock().await.unwrap_err();
+    let hash = "hash, as Redisson and `Client::lock` write it; that object is unchanged";
+    assert_message(error, &format!("plain lock \"invoice:7\" {named} {hash}"), &MISTAKE);
     run_command(&server, &["RPUSH", "import", "precious"]);
     let error = client.count_down_latch("import").count_down().await.unwrap_err();
     assert_message(error, &format!("count-down latch \"import\" not changed: {kind}"), &MISTAKE);
@@ -196,15 +200,21 @@ async fn a_key_without_expiry_is_reported(server: Fixture) {
     let client = connect(&server).await;
     run_command(&server, &["HSET", "order:42", "someone:1", "1"]);
     let error = client.lock("order:42").lock().await.unwrap_err();
-    let said = "lock \"order:42\" not acquired: its key has no expiry and blocks forever; find its writer, or delete \
-                the key with force_unlock";
+    let said = "lock \"order:42\" not acquired: its key has no expiry, so it blocks until it is deleted; find its \
+                writer, or delete the key with force_unlock";
     assert_message(error, said, &MISTAKE);
     let error = client.lock("order:42").remaining().await.unwrap_err();
     assert_message(
         error,
-        "lock \"order:42\" not inspected: its key has no expiry and blocks forever",
+        "lock \"order:42\" not inspected: its key has no expiry, so it blocks until it is deleted",
         &MISTAKE,
     );
+    // A plain lock says the same where its format calls such a key a fault.
+    run_command(&server, &["SET", "plain", "of-redis-py"]);
+    let lock =
+        client.plain_lock("plain").format(leasehold::PlainFormat::new().endless(leasehold::Endless::Fail));
+    let error = lock.lock().await.unwrap_err();
+    assert_message(error, &said.replace("lock \"order:42\"", "plain lock \"plain\""), &MISTAKE);
 }
 
 async fn an_invalid_name_or_invalid_terms_are_reported(server: Fixture) {

@@ -111,7 +111,8 @@ use std::task::Context;
 use std::time::Duration;
 
 use leasehold_proto::engine::Id;
-use leasehold_proto::{Applied, ClientId, Moment, PermitId, StoreError, StoreErrorKind, Verb};
+use leasehold_proto::recipe::plain;
+use leasehold_proto::{Applied, ClientId, Moment, PermitId, StoreError, StoreErrorKind, Verb, WireOwner};
 
 use self::runtime::VirtualRuntime;
 use self::settle::{GivenUp, Woken, settle};
@@ -175,7 +176,8 @@ struct Member {
 #[non_exhaustive]
 pub struct Holder {
     /// The field of the lock's hash: [`Guard::wire_owner`](crate::Guard::wire_owner) for a guard, with `:write` behind
-    /// it for a writer. A permit has its id here, as in [`Permits::ids`](crate::Permits::ids).
+    /// it for a writer. A permit has its id here, as in [`Permits::ids`](crate::Permits::ids). A plain lock that no client
+    /// of this server holds has its value here, escaped.
     pub wire_owner: String,
     /// The hold count, which is the number of acquires that the holder has not released.
     pub hold_count: u32,
@@ -428,7 +430,8 @@ impl Server {
     }
 
     /// Returns all holders of a lock, or of permits of an expirable semaphore, as the server reports them. A plain
-    /// semaphore is only a number on the server, so its holders are unknown.
+    /// semaphore is only a number on the server, so its holders are unknown. A plain lock has one hold on the server,
+    /// whatever its owner's hold count is, and one whose value is a number reads like a semaphore.
     ///
     /// # Panics
     /// Panics if the name cannot be a lock's name.
@@ -450,8 +453,33 @@ impl Server {
         let key = key(name);
         match self.execute(&["HGETALL", &key]) {
             Frame::Array(fields) => self.hash_holders(&key, &fields),
-            _ => self.permit_holders(&key),
+            _ => self.string_holders(&key),
         }
+    }
+
+    /// Returns the holder of a plain lock, whose key is a string, or the permits of an expirable semaphore, whose key is
+    /// their number.
+    fn string_holders(&self, key: &str) -> Vec<Holder> {
+        let is_number =
+            |value: &[u8]| std::str::from_utf8(value).is_ok_and(|text| text.parse::<i64>().is_ok());
+        match self.execute(&["GET", key]) {
+            Frame::Bulk(value) if !is_number(&value) => vec![self.value_holder(key, &value)],
+            _ => self.permit_holders(key),
+        }
+    }
+
+    /// Returns the holder with this value. Only a client can tell its own values, so each is asked.
+    fn value_holder(&self, key: &str, value: &[u8]) -> Holder {
+        let remaining = match self.execute(&["PTTL", key]) {
+            Frame::Int(ms) => u64::try_from(ms).ok().map(Duration::from_millis),
+            _ => None,
+        };
+        let own = plain::Value::read(value).and_then(|value| {
+            let of = |client: ClientId| Some(WireOwner::new(client, value.number_of(client)?).to_string());
+            self.0.members().iter().find_map(|member| of(member.id))
+        });
+        let wire_owner = own.unwrap_or_else(|| value.escape_ascii().to_string());
+        Holder { wire_owner, hold_count: 1, remaining }
     }
 
     /// Returns the holders in a lock's hash. The hash of a read-write lock has its mode as another field.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::format::Format;
 use super::reentrant::{self, MESSAGE, REENTRANT};
-use super::rules::{Answer, CallArgs, LockCalls, PUBLISH, Recipe, ReleaseAnswer, Renewal};
+use super::rules::{Answer, CallArgs, Holder, Holders, LockCalls, PUBLISH, Recipe, ReleaseAnswer, Renewal};
 use crate::call::{Call, Reply};
 use crate::name::Name;
 use crate::native::{Arguments, Command, Native, Word};
@@ -141,6 +141,8 @@ pub static SCRIPTS: [&Script; 10] = [
     &INSPECT,
     &HOLDER,
 ];
+/// The variants of these scripts for which a client uses other commands, too.
+pub(crate) static VARIANTS: [&Script; 2] = [&WATCH, &QUIET_RELEASE];
 /// The scripts of several locks at once.
 pub static MULTI_SCRIPTS: [&Script; 3] = [&MULTI_ACQUIRE, &MULTI_RENEW, &MULTI_RELEASE];
 
@@ -203,6 +205,14 @@ pub static LOCK_CALLS: LockCalls = LockCalls {
     force_release: |name| force_release(name, &Format::PLAIN),
     inspect: |name, owner| inspect(name, &Format::PLAIN, owner),
 };
+
+impl Recipe {
+    /// Returns true for the kinds of plain locks, whose key is a string and not a hash.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        [PLAIN.kind, MULTI.kind, REDLOCK.kind].contains(&self.kind)
+    }
+}
 
 /// The value of a hold on the server: `lh1-`, 22 characters of base64url, and `-0`, or `-1` once a waiter has marked it.
 fn value(owner: WireOwner, is_marked: bool) -> impl Text {
@@ -329,16 +339,31 @@ pub fn holder(name: &Name) -> Call {
 pub fn read_holder(reply: &Reply) -> Option<Option<Vec<u8>>> {
     match reply {
         Reply::Nil => Some(None),
-        Reply::Text(value) => Some(Some(unmarked(value))),
+        Reply::Text(value) => Some(Some(forms(value).into_iter().next().unwrap_or_default())),
         _ => None,
     }
 }
 
-/// Returns a value without the mark of a waiter.
-fn unmarked(value: &[u8]) -> Vec<u8> {
-    match Value::read(value) {
-        Some(Value { is_marked: true, .. }) => [&value[..value.len() - 1], b"0"].concat(),
-        _ => value.to_vec(),
+/// Reads who holds the lock, for a client with this id. The owner of a hold of this client reads like that of the other
+/// kinds, and any other holder is known by its value alone.
+#[must_use]
+pub fn read_holders(reply: &Reply, client: ClientId) -> Option<Holders> {
+    let holder = read_holder(reply)?.map(|value| {
+        let own = Value::read(&value).and_then(|value| value.number_of(client));
+        let owner = own.map(|number| WireOwner::new(client, number).to_string());
+        Holder { owner: owner.unwrap_or_else(|| value.escape_ascii().to_string()), count: 1 }
+    });
+    Some(Holders { fields: u32::from(holder.is_some()), holders: holder.into_iter().collect() })
+}
+
+/// Returns a value of this library without and with its mark, and any other one twice.
+#[must_use]
+pub fn forms(value: &[u8]) -> [Vec<u8>; 2] {
+    let flagged = |flag: &[u8]| [&value[..value.len() - 1], flag].concat();
+    if Value::read(value).is_some() {
+        [flagged(b"0"), flagged(b"1")]
+    } else {
+        [value.to_vec(), value.to_vec()]
     }
 }
 

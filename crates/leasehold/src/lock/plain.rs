@@ -89,7 +89,7 @@ impl Sealed for Plain {
     }
 
     fn read_holder(&self, reply: &Reply, client: ClientId) -> Option<Option<Holder>> {
-        read_holder(reply, client)
+        plain::read_holders(reply, client).map(|holders| holders.holders.into_iter().next())
     }
 
     fn share(&self) -> Option<Duration> {
@@ -137,7 +137,7 @@ impl Sealed for FencedPlain {
     }
 
     fn read_holder(&self, reply: &Reply, client: ClientId) -> Option<Option<Holder>> {
-        read_holder(reply, client)
+        plain::read_holders(reply, client).map(|holders| holders.holders.into_iter().next())
     }
 
     fn share(&self) -> Option<Duration> {
@@ -151,16 +151,6 @@ impl Kind for FencedPlain {
     fn guard(Claimed(guard): Claimed) -> FencedGuard {
         FencedGuard::of(guard)
     }
-}
-
-/// Reads who holds a plain lock. The owner of a hold of this client reads like that of the other kinds.
-fn read_holder(reply: &Reply, client: ClientId) -> Option<Option<Holder>> {
-    let value = plain::read_holder(reply)?;
-    Some(value.map(|value| {
-        let own = plain::Value::read(&value).and_then(|value| value.number_of(client));
-        let owner = own.map(|number| WireOwner::new(client, number).to_string());
-        Holder { owner: owner.unwrap_or_else(|| value.escape_ascii().to_string()), count: 1 }
-    }))
 }
 
 impl Lock<Plain> {

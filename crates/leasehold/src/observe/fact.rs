@@ -69,7 +69,8 @@ pub enum What<'a> {
     Patient {
         /// The time that it has waited.
         waited: Duration,
-        /// The owner that holds the lock, as the server knows it, if that is known. Of several readers it is one.
+        /// The owner that holds the lock, as the server knows it, if that is known. Of several readers it is one. Of a plain
+        /// lock that another client holds it is the value.
         holder: Option<&'a str>,
         /// True if the holder belongs to this client. A task that waits for its own hold waits forever.
         is_own: bool,

@@ -119,3 +119,21 @@ async fn a_long_wait_is_told_with_the_holder_and_one_for_an_own_hold_says_so() {
     let own = (Some(held.wire_owner().to_string()), true);
     eventually("that the client waits for itself", || told.0.lock().unwrap().contains(&own)).await;
 }
+
+#[tokio::test]
+async fn a_long_wait_for_a_plain_lock_is_told_with_the_own_hold_or_the_value() {
+    let server = RedisServer::start();
+    let told = Arc::new(Holders::default());
+    let builder = Client::builder().observer(Arc::clone(&told)).patience(ms(50));
+    let client = builder.connect(&server.url()).await.unwrap();
+    assert_eq!(server.cli(&["SET", "job", "of-redis-py"]), "OK");
+    let lock = client.plain_lock("job");
+    let waiter = tokio::spawn(async move { lock.lock().await.unwrap() });
+    let foreign = (Some("of-redis-py".to_owned()), false);
+    eventually("the value", || told.0.lock().unwrap().contains(&foreign)).await;
+    assert_eq!(server.cli(&["DEL", "job"]), "1");
+    let held = waiter.await.unwrap();
+    assert!(client.plain_lock("job").try_lock_for(ms(300)).await.unwrap().is_none());
+    let own = (Some(held.wire_owner().to_string()), true);
+    eventually("that the client waits for itself", || told.0.lock().unwrap().contains(&own)).await;
+}

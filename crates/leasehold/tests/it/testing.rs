@@ -491,3 +491,25 @@ async fn an_advance_beside_a_loop_that_never_waits_panics_after_five_seconds() {
     assert!(said.contains("keeps a client busy") && said.contains("`testing::Server::sleep`"), "{said}");
     assert!(began.elapsed() >= 5 * SECOND);
 }
+
+#[tokio::test]
+async fn the_holder_of_a_plain_lock_is_its_client_or_its_value() {
+    let server = Server::new();
+    let (client, other) = (server.client().await.unwrap(), server.client().await.unwrap());
+    let lock = client.plain_lock("job");
+    let guard = lock.lock().await.unwrap();
+    let waiting = tokio::spawn(async move { other.plain_lock("job").lock().await.unwrap() });
+    // The waiter marks the value.
+    server.settle().await;
+    let [holder] = server.holders("job").try_into().unwrap();
+    assert_eq!(holder.wire_owner, guard.wire_owner().to_string());
+    assert_eq!((holder.hold_count, holder.remaining), (1, Some(Duration::from_secs(30))));
+    guard.release().await.unwrap();
+    let guard = waiting.await.unwrap();
+    assert_eq!(server.holder("job").unwrap().wire_owner, guard.wire_owner().to_string());
+    let _of_a_program = client.plain_lock("chosen").token("our-job").lock().await.unwrap();
+    assert_eq!(server.holder("chosen").unwrap().wire_owner, "our-job");
+    drop(guard);
+    server.settle().await;
+    assert_eq!(server.holders("job"), []);
+}

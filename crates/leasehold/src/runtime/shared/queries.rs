@@ -9,8 +9,8 @@ use std::task::Context;
 
 use futures_util::future::BoxFuture;
 use leasehold_proto::engine::Fact;
-use leasehold_proto::recipe::Holders;
 use leasehold_proto::recipe::reentrant::holders;
+use leasehold_proto::recipe::{Holders, plain};
 use leasehold_proto::{Applied, Call, Reply, StoreError, StoreErrorKind, Verb};
 use tokio::sync::oneshot;
 
@@ -72,11 +72,16 @@ impl State {
         for patient in facts.iter().filter(|fact| has_holders(fact)) {
             let Fact::Patient { subject, .. } = patient else { continue };
             let (reply_to, reply) = oneshot::channel();
-            self.commands.push(Command::Query(holders(&subject.name), reply_to));
+            let is_plain = subject.recipe.is_plain();
+            let question = if is_plain { plain::holder(&subject.name) } else { holders(&subject.name) };
+            self.commands.push(Command::Query(question, reply_to));
             let (observers, own, patient) = (Arc::clone(observers), self.engine.client(), patient.clone());
+            let read = move |reply: Reply| {
+                if is_plain { plain::read_holders(&reply, own) } else { Holders::read(&reply) }
+            };
             self.commands.push(Command::Spawn(Box::pin(async move {
                 let reply = reply.await.ok().and_then(Result::ok);
-                let holders = reply.and_then(|reply| Holders::read(&reply)).unwrap_or_default();
+                let holders = reply.and_then(read).unwrap_or_default();
                 observers.patient(patient, holders, own);
             })));
         }

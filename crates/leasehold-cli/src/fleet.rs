@@ -30,7 +30,7 @@ use crate::exit::Failure;
 
 pub(crate) use build::Found;
 pub(crate) use query::{Query, ScanRule, Sort};
-pub(crate) use release::{Released, Shown};
+pub(crate) use release::{Released, Shown, is_foreign};
 
 use object::{Listing, Object};
 use rows::Rows;
@@ -82,13 +82,18 @@ impl Fleet {
 
     /// Describes one name, given without the key prefix. The listing has one object, or none for a free name without waiters.
     pub(crate) async fn show(&self, name: &str) -> Result<Listing, Failure> {
+        self.show_as(name, None).await
+    }
+
+    /// Describes one name, whose kind the operator says. It counts where neither the server nor a client tells another one.
+    pub(crate) async fn show_as(&self, name: &str, said: Option<Kind>) -> Result<Listing, Failure> {
         let key = self.servers.key(name)?;
         let mut rows = Rows::default();
         self.servers.find_masters().await;
         if let Err(failure) = self.servers.ask_about(key.as_str(), &mut rows).await {
             rows.miss(format!("the clients could not be asked: {:#}", failure.reason));
         }
-        let mut objects = vec![self.servers.describe_one(&key, &rows).await?];
+        let mut objects = vec![self.servers.describe_one(&key, &rows, said).await?];
         objects.retain(Object::is_there);
         for object in &mut objects {
             object.chain = chain::chain(&object.key, &self.servers.prefix, &rows);
@@ -127,8 +132,9 @@ impl Fleet {
         shown: Option<Shown>,
     ) -> Result<Released, Failure> {
         self.refuse_quorum()?;
-        let listing = self.show(name).await?;
-        self.servers.release(&listing, owner, shown.unwrap_or_default()).await
+        let shown = shown.unwrap_or_default();
+        let listing = self.show_as(name, shown.said()).await?;
+        self.servers.release(&listing, owner, shown).await
     }
 
     /// Fails if the configuration names several servers of a quorum, because a change of one of them changes no lock.

@@ -30,7 +30,7 @@ pub use described::{
 };
 pub use kind::Kind;
 pub use question::{Asked, Question, RequestId};
-pub use release::{Release, SCRIPTS_OF_REPAIRS, expire, read_expired};
+pub use release::{Release, SCRIPTS_OF_REPAIRS, expire, expire_value, read_expired};
 
 use crate::script::Script;
 

@@ -225,7 +225,8 @@ pub(crate) struct Watch {
 pub(crate) const RELEASED: &str = "\
 Shows the hold and asks for the name to be typed, then releases this hold and no other, and wakes a waiter. The holder is not
 asked, and notices at its next renewal: until then two processes may act under the lock. A fenced resource refuses the
-former one. A semaphore's permits are released one acquisition, or one permit that expires, at a time.
+former one. A semaphore's permits are released one acquisition, or one permit that expires, at a time. A plain lock is released
+by the value that was shown. A string of another library may be a lock or something else, so it needs --foreign.
 
 Exit codes:
    0  released
@@ -252,6 +253,10 @@ pub(crate) struct Release {
     #[arg(long)]
     pub(crate) owner: Option<String>,
 
+    /// Take a string of another library for a lock, and release it
+    #[arg(long)]
+    pub(crate) foreign: bool,
+
     /// Do not ask
     #[arg(short, long)]
     pub(crate) yes: bool,
@@ -266,8 +271,9 @@ pub(crate) struct Release {
 }
 
 pub(crate) const REPAIRED: &str = "\
-A lock without an expiry blocks for ever, and no library of the family leaves one behind. The lock is looked at twice, a lease
-apart. If it has not changed, and no process renews it, it gets a lease, and ends with it.
+A lock without an expiry blocks until somebody frees it. Neither leasehold nor Redisson leaves one behind. The lock is looked at
+twice, a lease apart. If it has not changed, and no process renews it, it gets a lease, and ends with it. A string of another
+library may be a lock without an expiry on purpose, as redis-py sets it by default, so it needs --foreign.
 
 Exit codes:
    0  repaired
@@ -295,6 +301,10 @@ pub(crate) struct Repair {
     /// The time between the two looks, and the lease that the lock gets
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse_lease)]
     pub(crate) lease: Duration,
+
+    /// Take a string of another library for a lock, and give it the lease
+    #[arg(long)]
+    pub(crate) foreign: bool,
 
     /// Do not ask
     #[arg(short, long)]

@@ -58,9 +58,10 @@ fn row(object: &Object) -> Vec<String> {
     let first = object.holders.first();
     let held = object.longest_hold_ms().map(shown_ms).unwrap_or_default();
     let lease = match first {
-        Some(holder) => holder
-            .lease_ms
-            .map_or_else(|| if object.kind.is_lock() { "never".to_owned() } else { String::new() }, shown_ms),
+        Some(holder) => holder.lease_ms.map_or_else(
+            || if object.kind.has_lease() { "never".to_owned() } else { String::new() },
+            shown_ms,
+        ),
         None => String::new(),
     };
     let waiting = match (object.waiting.most(), object.waiting.clients) {
@@ -108,6 +109,7 @@ pub(crate) fn holder_name(holder: &Holder) -> String {
     let side = holder.side.map(|side| format!(" ({side})")).unwrap_or_default();
     match (&holder.process, holder.owner.split_once(':')) {
         (Some(process), _) => format!("{}{side}", process.short()),
+        _ if holder.is_foreign() => format!("another library's \"{}\"", holder.owner),
         (None, Some((client, thread))) => {
             format!("{}… thread {thread}{side}", client.chars().take(8).collect::<String>())
         }

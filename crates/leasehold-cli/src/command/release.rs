@@ -3,6 +3,7 @@
 //! Invariant: only the hold that was shown is released. Without a terminal there is no release without `--yes`.
 
 use anyhow::anyhow;
+use leasehold_proto::operate::Kind;
 use serde_json::json;
 
 use crate::arguments::operator::Release;
@@ -11,7 +12,7 @@ use crate::command::fleet;
 use crate::command::show::{notices, text};
 use crate::exit::Failure;
 use crate::fleet::object::{Holder, Object};
-use crate::fleet::{Fleet, Released, Shown};
+use crate::fleet::{Fleet, Released, Shown, is_foreign};
 use crate::report::{Report, write_to_stdout};
 use crate::table::Style;
 
@@ -28,20 +29,24 @@ pub(crate) fn run(arguments: &Release) -> u8 {
 async fn release(arguments: &Release, fleet: &Fleet) -> Result<u8, Failure> {
     let name = &arguments.name;
     fleet.refuse_quorum()?;
-    let listing = fleet.show(name).await?;
+    let said = arguments.foreign.then_some(Kind::Plain);
+    let listing = fleet.show_as(name, said).await?;
     let Some(object) = listing.objects.first().filter(|object| !object.holders.is_empty()) else {
         return has_no_holder(arguments, listing.objects.first());
     };
     let Some(holder) = chosen(arguments, object)? else {
         return Ok(told(arguments, object, None, &Released::ChangedHands));
     };
+    if holder.is_foreign() && !arguments.foreign {
+        return Err(is_foreign(name));
+    }
     if !arguments.json {
         write_to_stdout(&text(&listing, object, Style { width: None, has_color: false }));
     }
     if arguments.dry_run {
         return Ok(if arguments.json { told_dry(object, holder) } else { 0 });
     }
-    let shown = Shown::of(holder);
+    let shown = Shown::of(holder).or_foreign(arguments.foreign);
     if !arguments.yes {
         if shown.is_by_owner_alone() {
             Report::new(false).warn(format_args!(
@@ -81,7 +86,8 @@ fn chosen<'a>(arguments: &Release, object: &'a Object) -> Result<Option<&'a Hold
 
 fn has_no_holder(arguments: &Release, object: Option<&Object>) -> Result<u8, Failure> {
     match object {
-        Some(object) if object.value.is_some() || object.count.is_some() => {
+        Some(object) if object.value.is_some() => Err(is_foreign(&object.name)),
+        Some(object) if object.count.is_some() => {
             let Object { name, kind, .. } = object;
             Err(Failure::usage(anyhow!("{name:?} is a {kind}, which has no holders that this command knows")))
         }

@@ -2,9 +2,12 @@
 //!
 //! Invariant: the lock is seen twice without a change before it is touched, and the script compares it once more.
 
+use std::time::Duration;
+
 use anyhow::anyhow;
-use leasehold_proto::operate::{Content, Hold, Mode, expire, read_expired};
-use leasehold_proto::{Remaining, Reply};
+use leasehold_proto::operate::{Content, Hold, Kind, Mode, expire, expire_value, read_expired};
+use leasehold_proto::recipe::plain;
+use leasehold_proto::{Call, Name, Remaining, Reply};
 
 use crate::arguments::operator::{Damage, Repair};
 use crate::clock::{after, reached};
@@ -13,7 +16,7 @@ use crate::command::fleet;
 use crate::command::show::text;
 use crate::duration::shown;
 use crate::exit::Failure;
-use crate::fleet::{Fleet, Found};
+use crate::fleet::{Fleet, Found, is_foreign};
 use crate::report::write_to_stdout;
 use crate::table::Style;
 
@@ -29,14 +32,24 @@ pub(crate) fn run(arguments: &Repair) -> u8 {
 }
 
 async fn repair(arguments: &Repair, fleet: &Fleet) -> Result<u8, Failure> {
-    let Repair { name, lease, yes, .. } = arguments;
+    let Repair { name, lease, yes, foreign, .. } = arguments;
     fleet.refuse_quorum()?;
-    let listing = fleet.show(name).await?;
-    let Some(damage) = damage(&fleet.look(name, None).await?) else {
+    let said = foreign.then_some(Kind::Plain);
+    let listing = fleet.show_as(name, said).await?;
+    let object = listing.objects.first();
+    let kind = object.map(|object| object.kind).or(said);
+    let Some(damage) = damage(&fleet.look(name, kind).await?) else {
+        let is_endless = object.is_some_and(|object| object.value.is_some() && object.expires_ms.is_none());
+        if is_endless && !foreign {
+            return Err(is_foreign(name));
+        }
         write_to_stdout("there is nothing to repair: the name is free, or it expires\n");
         return Ok(SOUND);
     };
-    if let Some(object) = listing.objects.first() {
+    if damage.is_foreign() && !foreign {
+        return Err(is_foreign(name));
+    }
+    if let Some(object) = object {
         write_to_stdout(&text(&listing, object, Style { width: None, has_color: false }));
     }
     if !yes && !confirmed(name)? {
@@ -44,9 +57,8 @@ async fn repair(arguments: &Repair, fleet: &Fleet) -> Result<u8, Failure> {
     }
     write_to_stdout(&format!("looking again in {}\n", shown(*lease)));
     reached(Some(after(*lease))).await;
-    let is_same = self::damage(&fleet.look(name, None).await?).is_some_and(|again| again == damage);
-    let call = expire(&fleet.key(name)?, (&damage.field, damage.count), damage.fields, *lease);
-    let is_repaired = is_same && expired(&fleet.run(call).await?)?;
+    let is_same = self::damage(&fleet.look(name, kind).await?).is_some_and(|again| again == damage);
+    let is_repaired = is_same && expired(&fleet.run(damage.repair(&fleet.key(name)?, *lease)).await?)?;
     if is_repaired {
         write_to_stdout(&format!("repaired: it ends in {}, unless a holder renews it\n", shown(*lease)));
         Ok(0)
@@ -58,20 +70,46 @@ async fn repair(arguments: &Repair, fleet: &Fleet) -> Result<u8, Failure> {
 
 /// A lock without an expiry.
 #[derive(Debug, PartialEq, Eq)]
-struct Damaged {
-    field: String,
-    count: u32,
-    fields: u64,
-    holds: Vec<Hold>,
+enum Damaged {
+    Hash {
+        field: String,
+        count: u32,
+        fields: u64,
+        holds: Vec<Hold>,
+    },
+    /// A plain lock, by its value without a mark.
+    Value(Vec<u8>),
+}
+
+impl Damaged {
+    fn is_foreign(&self) -> bool {
+        matches!(self, Self::Value(value) if plain::Value::read(value).is_none())
+    }
+
+    /// Returns the call that gives the lock a lease, if it is still the same.
+    fn repair(&self, key: &Name, lease: Duration) -> Call {
+        match self {
+            Self::Hash { field, count, fields, .. } => expire(key, (field, *count), *fields, lease),
+            Self::Value(value) => expire_value(key, value, lease),
+        }
+    }
 }
 
 fn damage(found: &Found) -> Option<Damaged> {
+    let is_plain = found.kind == Some(Kind::Plain);
     match (&found.described.content, found.described.left) {
         (Content::Lock { fields, holds, .. }, Some(Remaining::NoExpiry)) => {
             let first = holds.first()?;
             let is_writer = first.mode == Some(Mode::Write);
             let field = format!("{}{}", first.owner, if is_writer { ":write" } else { "" });
-            Some(Damaged { field, count: first.count, fields: *fields, holds: holds.clone() })
+            Some(Damaged::Hash { field, count: first.count, fields: *fields, holds: holds.clone() })
+        }
+        (Content::Text { bytes, is_whole: true, .. }, Some(Remaining::NoExpiry)) if is_plain => {
+            let [unmarked, _] = plain::forms(bytes);
+            Some(Damaged::Value(unmarked))
+        }
+        (Content::Number(number), Some(Remaining::NoExpiry)) if is_plain => {
+            Some(Damaged::Value(number.to_string().into_bytes()))
         }
         _ => None,
     }

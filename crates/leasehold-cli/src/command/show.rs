@@ -8,7 +8,7 @@ use crate::arguments::operator::Show;
 use crate::command::fleet;
 use crate::command::list::{holder_name, json, nothing, seen};
 use crate::duration::shown_ms;
-use crate::fleet::object::{ClientRow, Holder, Listing, Object, Process, Step, Waits};
+use crate::fleet::object::{ClientRow, Form, Holder, Listing, Object, Process, Step, Waits};
 use crate::report::write_to_stdout;
 use crate::table::{Style, clean};
 
@@ -51,7 +51,7 @@ pub(crate) fn text(listing: &Listing, object: &Object, style: Style) -> String {
     let expiry = match object.expires_ms {
         Some(left) => format!("expires in {}", shown_ms(left)),
         None if object.holders.is_empty() => "no expiry".to_owned(),
-        None if object.kind.is_lock() => "never expires".to_owned(),
+        None if object.kind.has_lease() => "never expires".to_owned(),
         None => "no expiry".to_owned(),
     };
     line(&mut text, "key", &format!("{}, {expiry}", object.key));
@@ -109,7 +109,13 @@ fn of_holder(text: &mut String, holder: &Holder) {
     parts.extend(lease);
     parts.extend(holder.renewed.map(|renewed| if renewed { "renewed" } else { "not renewed" }.to_owned()));
     line(text, "holder", &parts.join(", "));
-    line(text, "", &format!("owner {}", holder.owner));
+    match holder.form {
+        Some(Form::Foreign) => {
+            line(text, "", &format!("value \"{}\", which this library has not chosen", holder.owner))
+        }
+        Some(Form::Marked) => line(text, "", &format!("owner {}, marked by a waiter", holder.owner)),
+        _ => line(text, "", &format!("owner {}", holder.owner)),
+    }
     if let Some(token) = holder.token {
         line(text, "", &format!("token {token}"));
     }
@@ -204,6 +210,9 @@ pub(crate) fn advice(listing: &Listing, object: &Object) -> Vec<String> {
                 card(card_left)
             )
         }
+        _ if holder.is_foreign() => {
+            format!("another library has written it, {left}: ask the owners of that program; --foreign releases it")
+        }
         _ if holder.process.is_none() => format!("its process is not known, {left}"),
         (.., Some(true)) => format!("its process answers and renews it, {left}: ask its owners first"),
         _ => format!("its process answers and does not renew it, {left}"),
@@ -214,8 +223,9 @@ pub(crate) fn advice(listing: &Listing, object: &Object) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if object.kind.is_lock() && object.expires_ms.is_none() {
-        advice.push(format!("it never ends: leasehold repair {:?} --fix no-expiry", object.name));
+    if object.kind.has_lease() && object.expires_ms.is_none() {
+        let told = if holder.is_foreign() { " --foreign" } else { "" };
+        advice.push(format!("it never ends: leasehold repair {:?} --fix no-expiry{told}", object.name));
     } else if object.kind != Kind::Latch {
         advice.push(notices(holder));
     }
@@ -225,6 +235,10 @@ pub(crate) fn advice(listing: &Listing, object: &Object) -> Vec<String> {
 /// Says when a holder notices that its hold is gone.
 pub(crate) fn notices(holder: &Holder) -> String {
     match (holder.renewed, holder.lease_ms) {
+        _ if holder.is_foreign() => {
+            "the holder notices a release if its library renews, or compares its value when it releases"
+                .to_owned()
+        }
         (Some(true), _) => {
             "the holder notices a release at its next renewal, within a third of its lease".to_owned()
         }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use leasehold_proto::operate::{Content, Described, Held, Hold, Kind, Mode, Queue};
+use leasehold_proto::recipe::plain;
 use leasehold_proto::{ClientId, Name, Remaining, WireOwner};
 
-use super::object::{AgeIs, Holder, Object, Permits, Place, Waiter, Waits, client_of};
+use super::object::{AgeIs, Form, Holder, Object, Permits, Place, Waiter, Waits, client_of};
 use super::rows::{Row, Rows};
 
 /// What a server has under a name.
@@ -21,6 +22,7 @@ impl Found {
     pub(crate) fn is_held(&self) -> bool {
         match &self.described.content {
             Content::Lock { .. } => true,
+            Content::Number(_) | Content::Text { .. } if self.kind == Some(Kind::Plain) => true,
             Content::Number(_) => self.kind == Some(Kind::Semaphore) || self.described.permits.taken > 0,
             _ => false,
         }
@@ -54,13 +56,12 @@ pub(super) fn object(name: &Name, prefix: &str, node: String, found: &Found, row
         }),
         count: number.filter(|_| matches!(kind, Kind::Latch | Kind::Counter)),
         value: match &described.content {
-            Content::Text(text) => Some(text.clone()),
+            Content::Text { bytes, .. } if kind != Kind::Plain => {
+                Some(String::from_utf8_lossy(bytes).into_owned())
+            }
             _ => None,
         },
-        expires_ms: match described.left {
-            Some(Remaining::For(left)) => Some(millis(left)),
-            _ => None,
-        },
+        expires_ms: lease(described).map(millis),
         chain: Vec::new(),
         warnings: Vec::new(),
     }
@@ -69,11 +70,14 @@ pub(super) fn object(name: &Name, prefix: &str, node: String, found: &Found, row
 fn holders(kind: Kind, found: &Found, row: &Row, rows: &Rows) -> (Vec<Holder>, u64) {
     let described = &found.described;
     match &described.content {
+        Content::Text { bytes, is_whole, .. } if kind == Kind::Plain => {
+            (vec![of_value(bytes, *is_whole, described, row, rows)], 1)
+        }
+        Content::Number(number) if kind == Kind::Plain => {
+            (vec![of_value(number.to_string().as_bytes(), true, described, row, rows)], 1)
+        }
         Content::Lock { mode, fields, holds, .. } => {
-            let lease = match described.left {
-                Some(Remaining::For(left)) => Some(left),
-                _ => None,
-            };
+            let lease = lease(described);
             let token = described.token.filter(|_| kind == Kind::Fenced);
             let holders = holds.iter().map(|hold| Holder { token, ..of_hold(hold, lease, row, rows) });
             (holders.collect(), fields.saturating_sub(u64::from(mode.is_some())))
@@ -110,6 +114,39 @@ fn holders(kind: Kind, found: &Found, row: &Row, rows: &Rows) -> (Vec<Holder>, u
             (holders, total)
         }
         _ => (Vec::new(), 0),
+    }
+}
+
+/// Returns the holder of a plain lock, whose value tells the client if it is one of those that are known.
+fn of_value(value: &[u8], is_whole: bool, described: &Described, row: &Row, rows: &Rows) -> Holder {
+    let own = plain::Value::read(value).filter(|_| is_whole);
+    let owner = own.and_then(|own| {
+        let of = |client: &ClientId| Some(WireOwner::new(*client, own.number_of(*client)?));
+        rows.clients.keys().find_map(of)
+    });
+    let [unmarked, _] = if is_whole { plain::forms(value) } else { [value.to_vec(), Vec::new()] };
+    let mut holder = Holder {
+        owner: owner.map_or_else(|| unmarked.escape_ascii().to_string(), |owner| owner.to_string()),
+        count: 1,
+        lease_ms: lease(described).map(millis),
+        form: Some(match own {
+            Some(own) if own.is_marked => Form::Marked,
+            Some(_) => Form::Own,
+            None => Form::Foreign,
+        }),
+        value: is_whole.then(|| value.to_vec()),
+        ..Holder::default()
+    };
+    let held = row.held.iter().find(|(_, held)| held.owner == holder.owner).map(|(_, held)| held);
+    fill(&mut holder, owner.map(WireOwner::client), held, rows);
+    holder
+}
+
+/// Returns the time that the key has left, if it ends.
+fn lease(described: &Described) -> Option<Duration> {
+    match described.left {
+        Some(Remaining::For(left)) => Some(left),
+        _ => None,
     }
 }
 
@@ -162,6 +199,7 @@ fn waits(kind: Kind, found: &Found, row: &Row, rows: &Rows) -> Waits {
         Kind::ReadWrite => heard.read_write,
         Kind::Semaphore | Kind::Expirable => heard.semaphore,
         Kind::Latch => heard.latch,
+        Kind::Plain => heard.plain,
         _ => heard.lock,
     });
     let queue = if described.queue.length > 0 { &described.queue } else { &described.fifo };

@@ -9,13 +9,14 @@ use super::rows::Rows;
 use super::servers::Servers;
 use crate::answers::{list, text};
 
-/// The beginning of all channels.
-const ALL: &str = "redisson_*";
+/// The beginnings of all channels.
+const ALL: [&str; 2] = ["redisson_*", "leasehold_plain:*"];
 /// The beginnings of the channels of names, and the kinds that listen there.
-const PREFIXES: [(&str, Kind); 3] = [
+const PREFIXES: [(&str, Kind); 4] = [
     ("redisson_lock__channel:", Kind::Lock),
     ("redisson_rwlock:", Kind::ReadWrite),
     ("redisson_sc:", Kind::Semaphore),
+    ("leasehold_plain:", Kind::Plain),
 ];
 /// The beginning of the channel of a latch, which always has a pair of braces.
 const LATCH: &str = "redisson_countdownlatch__channel__";
@@ -25,10 +26,14 @@ impl Servers {
     /// A server that does not tell leaves the number unknown.
     pub(super) async fn add_awaited(&self, rows: &mut Rows) {
         let is_cluster = self.is_cluster();
-        let plain: &[&str] = &["PUBSUB", "CHANNELS", ALL];
-        let sharded: &[&str] = &["PUBSUB", "SHARDCHANNELS", ALL];
+        let [plain, sharded] =
+            ["CHANNELS", "SHARDCHANNELS"].map(|kind| ALL.map(|pattern| ["PUBSUB", kind, pattern]));
         let keyspace: &[&str] = &["INFO", "keyspace"];
-        let questions = if is_cluster { vec![plain, sharded] } else { vec![plain, keyspace] };
+        let mut questions: Vec<&[&str]> = plain.iter().map(<[&str; 3]>::as_slice).collect();
+        match is_cluster {
+            true => questions.extend(sharded.iter().map(<[&str; 3]>::as_slice)),
+            false => questions.push(keyspace),
+        }
         let database = self.url.database();
         rows.is_shared = database > 0;
         let masters = self.masters();
@@ -43,7 +48,7 @@ impl Servers {
             });
             // A user who may not ask is not told of other databases.
             rows.is_shared |=
-                !is_cluster && answers.get(1).and_then(text).is_some_and(|info| has_others(&info));
+                !is_cluster && answers.last().and_then(text).is_some_and(|info| has_others(&info));
             // A user of a cluster needs the right to one of both, because clients use either.
             is_known &= answers.iter().any(|answer| matches!(answer, Answer::List(_)));
             for channel in answers.iter().flat_map(list).filter_map(text) {
@@ -94,6 +99,8 @@ mod tests {
             (&format!("redisson_lock__channel:{{app}}:x:{owner}"), Some(("{app}:x", Kind::Fair))),
             ("redisson_rwlock:{doc}", Some(("doc", Kind::ReadWrite))),
             ("redisson_sc:{seats}", Some(("seats", Kind::Semaphore))),
+            ("leasehold_plain:{job}", Some(("job", Kind::Plain))),
+            ("leasehold_plain:{app}:job", Some(("{app}:job", Kind::Plain))),
             ("redisson_countdownlatch__channel__{gate}", Some(("gate", Kind::Latch))),
             ("redisson_countdownlatch__channel__{{a}b}", Some(("{a}b", Kind::Latch))),
             ("redisson_map_cache:{x}", None),

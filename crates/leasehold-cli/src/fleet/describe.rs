@@ -31,7 +31,7 @@ impl Servers {
         let names = keys.into_iter().filter_map(|key| Name::raw_redisson(key).ok());
         let known = &*rows;
         let described = names.map(|name| async move {
-            let described = self.describe_one(&name, known).await;
+            let described = self.describe_one(&name, known, None).await;
             described.map_err(|failure| (name, failure))
         });
         let described: Vec<_> = stream::iter(described).buffered(AT_ONCE).collect().await;
@@ -52,9 +52,14 @@ impl Servers {
         objects
     }
 
-    /// Describes a key by its server and by what the clients say.
-    pub(super) async fn describe_one(&self, name: &Name, rows: &Rows) -> Result<Object, Failure> {
-        let hint = rows.names.get(name.as_str()).and_then(Row::hint);
+    /// Describes a key by its server and by what the clients say, or by what the operator says if they say nothing.
+    pub(super) async fn describe_one(
+        &self,
+        name: &Name,
+        rows: &Rows,
+        said: Option<Kind>,
+    ) -> Result<Object, Failure> {
+        let hint = rows.names.get(name.as_str()).and_then(Row::hint).or(said);
         let found = self.describe(name, hint).await?;
         Ok(object(name, &self.prefix, self.node(name), &found, rows))
     }

@@ -127,7 +127,7 @@ pub(crate) struct Step {
 /// A holder.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Holder {
-    /// The wire owner, or the id of a permit.
+    /// The wire owner, the id of a permit, or the value of a plain lock whose client is unknown.
     pub(crate) owner: String,
     /// The client's id, if the owner has one.
     pub(crate) client: Option<String>,
@@ -148,6 +148,23 @@ pub(crate) struct Holder {
     pub(crate) token: Option<u64>,
     pub(crate) note: Option<String>,
     pub(crate) process: Option<Process>,
+    /// Who has written the value of a plain lock.
+    pub(crate) form: Option<Form>,
+    /// The value of a plain lock, if all of it is known.
+    #[serde(skip)]
+    pub(crate) value: Option<Vec<u8>>,
+}
+
+/// Who has written the value of a plain lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Form {
+    /// A client of this library.
+    Own,
+    /// A client of this library, and a waiter has marked the value, so the release sends a message.
+    Marked,
+    /// Another library, or a program that has chosen the value.
+    Foreign,
 }
 
 /// How an age is known.
@@ -294,6 +311,13 @@ impl Waits {
     /// Returns the number of waiters, as far as it is known.
     pub(crate) fn most(&self) -> u64 {
         self.tasks.unwrap_or(0).max(self.queued).max(self.clients.unwrap_or(0))
+    }
+}
+
+impl Holder {
+    /// Returns true if another library has written the hold.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.form == Some(Form::Foreign)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use anyhow::anyhow;
-use leasehold_proto::operate::{Mode, Release};
+use leasehold_proto::operate::{Kind, Mode, Release};
 
 use super::object::{AgeIs, Holder, Listing, Object};
 use super::servers::Servers;
@@ -28,12 +28,24 @@ pub(crate) enum Released {
 pub(crate) struct Shown {
     age_ms: Option<u64>,
     token: Option<u64>,
+    /// True if the operator says that a string is a lock of another library, and to be released.
+    is_foreign: bool,
 }
 
 impl Shown {
     pub(crate) fn of(holder: &Holder) -> Self {
         let age_ms = holder.age_ms.filter(|_| holder.age_is == Some(AgeIs::Exact));
-        Self { age_ms, token: holder.token }
+        Self { age_ms, token: holder.token, is_foreign: false }
+    }
+
+    /// Takes the operator's word that a string is a lock of another library.
+    pub(crate) const fn or_foreign(self, is_foreign: bool) -> Self {
+        Self { is_foreign, ..self }
+    }
+
+    /// Returns the kind that the operator says.
+    pub(super) fn said(self) -> Option<Kind> {
+        self.is_foreign.then_some(Kind::Plain)
     }
 
     /// Returns true if another hold of the same owner would be taken for this one.
@@ -79,12 +91,26 @@ impl Servers {
         };
         let mode = holder.side.map(|side| if side == "write" { Mode::Write } else { Mode::Read });
         let key = self.key(&object.name)?;
-        let release = Release::new(&key, object.kind, mode, owner)
-            .ok_or_else(|| Failure::usage(anyhow!("a {} has no hold of {owner:?}", object.kind)))?;
+        if holder.is_foreign() && !shown.is_foreign {
+            return Err(is_foreign(&object.name));
+        }
+        let release = match &holder.value {
+            Some(value) => Some(Release::of_value(&key, value)),
+            None => Release::new(&key, object.kind, mode, owner),
+        };
+        let release =
+            release.ok_or_else(|| Failure::usage(anyhow!("a {} has no hold of {owner:?}", object.kind)))?;
         let reply = self.run(release.call()).await?;
         let is_released = release.read(&reply).ok_or_else(|| super::ask::strange(&reply))?;
         Ok(if is_released { Released::Done } else { Released::ChangedHands })
     }
+}
+
+/// Returns the failure of an operator who has not said that a string is a lock of another library.
+pub(crate) fn is_foreign(name: &str) -> Failure {
+    Failure::usage(anyhow!(
+        "{name:?} is a string that another library has written, which is a lock or something else; if it is a lock, say --foreign"
+    ))
 }
 
 fn has_holders(object: &Object) -> bool {

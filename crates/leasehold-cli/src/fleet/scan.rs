@@ -1,4 +1,4 @@
-//! The scan of all keys, which finds the holds of Redisson and of dead clients for which nobody waits.
+//! The scan of all keys, which finds the holds of Redisson and of dead clients for which nobody waits, plain locks too.
 //!
 //! Invariant: a scan takes at most its share of a server's time, and a call of it about a millisecond. It is the dearest
 //! source, so a large database is scanned only on request.
@@ -6,12 +6,14 @@
 //! # How it works
 //! After calls of `t` ms at a share of 5 %, the scan sleeps for `19 t`: once `t` is a millisecond, because timers are no more
 //! exact than that. The time of a call is that of its round trip, less the shortest round trip of a `PING`. The number of keys of a call adapts to it. A hash is shown one field at a time, and
-//! only one whose field has the form of an owner is described.
+//! only one whose field has the form of an owner is described. Of a string 29 bytes are read, and only a value of this library
+//! is described: that of another library's lock may be any text.
 
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold_proto::operate::{Kind, is_owner};
+use leasehold_proto::recipe::plain::Value;
 use leasehold_store::redis::wire::Answer;
 use leasehold_store::redis::{Address, Inquiry, Peer};
 
@@ -33,12 +35,10 @@ const SMALL_PACE: f64 = 0.25;
 const COUNT: [u64; 2] = [100, 10_000];
 /// The time of a call.
 const CALL: Duration = Duration::from_millis(1);
-/// The names that show a kind, by what is around the name: a pattern for the server, what is in front of it, and what is
-/// behind it.
-const HELPERS: [(&str, &str, &str, &str, Kind); 2] = [
-    ("zset", "*:timeout", "", ":timeout", Kind::Expirable),
-    ("string", "leasehold_permit:*", "leasehold_permit:", "", Kind::Semaphore),
-];
+/// The zsets that show an expirable semaphore: a pattern for the server, and what is behind the name.
+const ENDS: (&str, &str) = ("*:timeout", ":timeout");
+/// The beginning of the strings that show a semaphore.
+const PERMIT: &str = "leasehold_permit:";
 
 /// The scan of one server.
 struct Scanner {
@@ -157,10 +157,7 @@ impl Scanner {
         let mut cursor = "0".to_owned();
         loop {
             let (next, keys) = self.page(&cursor, "hash", None).await?;
-            let keys: Vec<_> = keys.into_iter().filter(|key| key.starts_with(prefix)).collect();
-            for keys in keys.chunks(COUNT[0] as usize) {
-                self.probe(keys).await?;
-            }
+            self.probe(&of_prefix(keys, prefix)).await?;
             seen = self.count.saturating_add(seen);
             if let Some(progress) = progress {
                 progress.say(seen.min(self.keys), self.keys);
@@ -170,21 +167,31 @@ impl Scanner {
             }
             cursor = next;
         }
-        for (kind, pattern, front, back, shown) in HELPERS {
-            let mut cursor = "0".to_owned();
-            loop {
-                let (next, keys) = self.page(&cursor, kind, Some(pattern)).await?;
-                let names = keys.iter().filter_map(|key| name_in(key, front, back));
-                let names =
-                    names.filter(|name| name.starts_with(prefix)).map(|name| (name.to_owned(), shown));
-                self.found.extend(names);
-                if next == "0" {
-                    break;
-                }
-                cursor = next;
+        let mut cursor = "0".to_owned();
+        loop {
+            let (next, mut keys) = self.page(&cursor, "string", None).await?;
+            let permits = keys.iter().filter_map(|key| name_in(key, PERMIT, ""));
+            let permits = permits.filter(|name| name.starts_with(prefix));
+            self.found.extend(permits.map(|name| (name.to_owned(), Kind::Semaphore)));
+            keys.retain(|key| !key.starts_with(PERMIT));
+            self.probe_strings(&of_prefix(keys, prefix)).await?;
+            if next == "0" {
+                break;
             }
+            cursor = next;
         }
-        Ok(())
+        let mut cursor = "0".to_owned();
+        loop {
+            let (pattern, back) = ENDS;
+            let (next, keys) = self.page(&cursor, "zset", Some(pattern)).await?;
+            let names = keys.iter().filter_map(|key| name_in(key, "", back));
+            let names = names.filter(|name| name.starts_with(prefix));
+            self.found.extend(names.map(|name| (name.to_owned(), Kind::Expirable)));
+            if next == "0" {
+                return Ok(());
+            }
+            cursor = next;
+        }
     }
 
     /// Returns the next cursor and the keys of a page.
@@ -208,26 +215,56 @@ impl Scanner {
 
     /// Keeps the hashes of which a field has the form of a lock's.
     async fn probe(&mut self, keys: &[String]) -> Result<(), Failure> {
-        if keys.is_empty() {
-            return Ok(());
-        }
-        let commands: Vec<_> = keys.iter().map(|key| ["HRANDFIELD", key.as_str()]).collect();
-        let commands: Vec<&[&str]> = commands.iter().map(<[&str; 2]>::as_slice).collect();
-        let (answers, _) = self.ask(&commands).await?;
+        let answers = self.ask_each(keys, |key| vec!["HRANDFIELD", key]).await?;
         for (answer, key) in answers.iter().zip(keys) {
             if let Answer::Text(field) = answer
                 && (field == "mode" || is_owner(field.strip_suffix(":write").unwrap_or(field)))
             {
                 self.found.push((key.clone(), Kind::Lock));
-            } else if let Answer::Error(error) = answer
-                && !error.starts_with("WRONGTYPE")
-            {
-                // The key may have become one of another type meanwhile, and then it is no lock.
-                let reason = anyhow::anyhow!("{key:?} could not be read ({error})");
-                self.unread.get_or_insert(Failure::unavailable(reason));
+            } else if let Answer::Error(error) = answer {
+                self.note_unread(key, error);
             }
         }
         Ok(())
+    }
+
+    /// Keeps the strings with the value of a plain lock of this library. One character more than such a value has tells it
+    /// from a longer one.
+    async fn probe_strings(&mut self, keys: &[String]) -> Result<(), Failure> {
+        let answers = self.ask_each(keys, |key| vec!["GETRANGE", key, "0", "28"]).await?;
+        for (answer, key) in answers.iter().zip(keys) {
+            match answer {
+                Answer::Text(value) if Value::read(value.as_bytes()).is_some() => {
+                    self.found.push((key.clone(), Kind::Plain));
+                }
+                Answer::Error(error) => self.note_unread(key, error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks one question about each key, a few at a time.
+    async fn ask_each(
+        &mut self,
+        keys: &[String],
+        question: impl Fn(&str) -> Vec<&str>,
+    ) -> Result<Vec<Answer>, Failure> {
+        let mut all = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(COUNT[0] as usize) {
+            let commands: Vec<_> = keys.iter().map(|key| question(key)).collect();
+            let commands: Vec<&[&str]> = commands.iter().map(Vec::as_slice).collect();
+            all.extend(self.ask(&commands).await?.0);
+        }
+        Ok(all)
+    }
+
+    /// Notes a key that could not be read, unless it has become one of another type meanwhile, and so no lock.
+    fn note_unread(&mut self, key: &str, error: &str) {
+        if !error.starts_with("WRONGTYPE") {
+            let reason = anyhow::anyhow!("{key:?} could not be read ({error})");
+            self.unread.get_or_insert(Failure::unavailable(reason));
+        }
     }
 
     /// Asks, and then leaves the server alone for as long as the pace says. Returns the time that the server has spent.
@@ -244,6 +281,12 @@ impl Scanner {
         }
         Ok((answers, took))
     }
+}
+
+/// Returns the keys that begin with the key prefix.
+fn of_prefix(mut keys: Vec<String>, prefix: &str) -> Vec<String> {
+    keys.retain(|key| key.starts_with(prefix));
+    keys
 }
 
 /// Returns the name in a helper key, without the braces around it.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use leasehold_proto::operate::Kind;
 
 use super::chain::holder;
-use super::object::{Object, Warning};
+use super::object::{Form, Holder, Object, Warning};
 use super::rows::Rows;
 use crate::duration::shown_ms;
 
@@ -89,7 +89,17 @@ fn of_holders(object: &Object, rows: &Rows, warnings: &mut Vec<Warning>) {
             None => {}
         }
     }
-    let is_late = |holder: &&super::object::Holder| {
+    let is_unseen =
+        |holder: &&Holder| holder.client.is_none() && holder.form.is_some_and(|form| form != Form::Foreign);
+    if let Some(Holder { owner, .. }) = object.holders.iter().find(is_unseen)
+        && rows.clients.values().any(|known| known.has_answered)
+    {
+        warnings.push(warn(
+            "unknown-client",
+            format!("the holder {owner} has no card: it is a client of this library that is not visible, has not renewed a hold yet, or has ended"),
+        ));
+    }
+    let is_late = |holder: &&Holder| {
         let left = holder.lease_ms.zip(holder.whole_lease_ms);
         holder.renewed == Some(true) && left.is_some_and(|(left, whole)| left < whole / LATE)
     };
@@ -103,8 +113,12 @@ fn of_holders(object: &Object, rows: &Rows, warnings: &mut Vec<Warning>) {
 }
 
 fn of_state(object: &Object, rows: &Rows, warnings: &mut Vec<Warning>) {
-    if object.kind.is_lock() && !object.holders.is_empty() && object.expires_ms.is_none() {
-        let text = "the lock never expires, although every lock has a lease";
+    if object.kind.has_lease() && !object.holders.is_empty() && object.expires_ms.is_none() {
+        let text = if object.holders.iter().any(Holder::is_foreign) {
+            "the lock never expires, as another library has set it: it ends when its holder releases it"
+        } else {
+            "the lock never expires, although every lock has a lease"
+        };
         warnings.push(warn("no-expiry", text));
     }
     let dead = object.waiting.queue.iter().filter(|place| place.dead).count();

@@ -23,6 +23,7 @@ mod lost;
 mod operators;
 mod page;
 mod partial;
+mod plain;
 mod pty;
 mod releases;
 mod schema;

@@ -12,17 +12,18 @@
 -- KEYS[11] called  zset    time of the last call of each of them, in unix milliseconds
 -- KEYS[12] note    string  how the last rounds of a latch have ended
 -- ARGV[1] numsub   string  NUMSUB, SHARDNUMSUB for sharded channels, or empty where one node does not know all listeners
--- ARGV[2] plain    string  the channel of a lock
+-- ARGV[2] hashes   string  the channel of a lock
 -- ARGV[3] sides    string  the channel of a read-write lock
 -- ARGV[4] permits  string  the channel of a semaphore
 -- ARGV[5] latch    string  the channel of a latch
+-- ARGV[6] strings  string  the channel of a plain lock
 -- returns {time, type, PTTL, length, content, leases of readers, marks, queue, ids, FIFO queue, listeners (-1: unknown)}
 -- calls hexists hlen pttl pubsub strlen time type
 -- wire 24; at most 100 parts of each key
 local lock, readers, writer, upgrade, token = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local queue, timeout, seen, ids = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local fifo, called, note = KEYS[10], KEYS[11], KEYS[12]
-local numsub, plain, sides, permits, latch = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local numsub, hashes, sides, permits, latch, strings = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local found, time, length, content, leases = redis.call('type', lock), redis.call('time'), 0, false, {}
 found = type(found) == 'table' and found.ok or found
 if found == 'hash' then
@@ -32,8 +33,8 @@ elseif found == 'string' then
   length, content = redis.call('strlen', lock), text(lock)
 end
 local marks = { text(token), text(writer), text(upgrade), text(note) }
-local heard = numsub ~= '' and redis.pcall('pubsub', numsub, plain, sides, permits, latch) or {}
-local listeners = { heard[2] or -1, heard[4] or -1, heard[6] or -1, heard[8] or -1 }
+local heard = numsub ~= '' and redis.pcall('pubsub', numsub, hashes, sides, permits, latch, strings) or {}
+local listeners = { heard[2] or -1, heard[4] or -1, heard[6] or -1, heard[8] or -1, heard[10] or -1 }
 return {
   time[1] * 1000 + math.floor(time[2] / 1000), found, redis.call('pttl', lock), length, content, leases, marks,
   waiters(queue, seen, timeout), ends(ids), waiters(fifo, called, called), listeners,

@@ -10,7 +10,7 @@ use crate::call::{Call, Reply};
 use crate::name::Name;
 use crate::outcome::Verb;
 use crate::permit::PermitId;
-use crate::recipe::{NUMSUB, Remaining, fair, fenced, latch, reentrant, semaphore, sides};
+use crate::recipe::{NUMSUB, Remaining, fair, fenced, latch, plain, reentrant, semaphore, sides};
 use crate::script::Script;
 
 /// The script that reads all keys of a name.
@@ -44,10 +44,11 @@ pub fn describe(name: &Name) -> Call {
         .key("called", called)
         .key("note", latch::note(name))
         .arg("numsub", NUMSUB)
-        .arg("plain", name.prefixed_text(reentrant::CHANNEL))
+        .arg("hashes", name.prefixed_text(reentrant::CHANNEL))
         .arg("sides", name.prefixed_text(sides::CHANNEL))
         .arg("permits", name.prefixed_text(semaphore::CHANNEL))
         .arg("latch", name.latch_channel_text())
+        .arg("strings", name.prefixed_text(plain::CHANNEL))
 }
 
 /// What a server has under one name.
@@ -95,8 +96,14 @@ pub enum Content {
     },
     /// A number.
     Number(i64),
-    /// A text, cut to 256 bytes.
-    Text(String),
+    /// A text, which may be the value of a plain lock.
+    #[non_exhaustive]
+    Text {
+        /// Its first 256 bytes.
+        bytes: Vec<u8>,
+        /// True if these are all.
+        is_whole: bool,
+    },
     /// The type of an object that is none of these.
     Other(String),
 }
@@ -169,6 +176,8 @@ pub struct Listeners {
     pub semaphore: u64,
     /// On the channel of a latch.
     pub latch: u64,
+    /// On the channel of a plain lock.
+    pub plain: u64,
 }
 
 /// Reads the reply of [`describe`].
@@ -227,10 +236,11 @@ fn read_content(kind: &[u8], length: i64, content: &Reply, leases: &Reply) -> Co
         ("hash", Reply::Array(pairs)) => {
             read_lock(length, pairs, items(leases).unwrap_or_default()).unwrap_or(Content::Other(kind))
         }
-        ("string", Reply::Text(_)) => {
-            let text = text(content).unwrap_or_default();
+        ("string", Reply::Text(bytes)) => {
+            let text = std::str::from_utf8(bytes).unwrap_or_default();
             let number = text.parse::<i64>().ok().filter(|number| number.to_string() == text);
-            number.map_or(Content::Text(text), Content::Number)
+            let is_whole = usize::try_from(length) == Ok(bytes.len());
+            number.map_or_else(|| Content::Text { bytes: bytes.clone(), is_whole }, Content::Number)
         }
         _ => Content::Other(kind),
     }
@@ -321,17 +331,20 @@ fn read_permits(reply: &Reply, now_ms: u64) -> Option<Permits> {
 }
 
 fn read_listeners(reply: &Reply) -> Option<Option<Listeners>> {
-    let [Reply::Int(lock), Reply::Int(read_write), Reply::Int(semaphore), Reply::Int(latch)] = *items(reply)?
-    else {
-        return None;
+    let counts: Option<Vec<u64>> = match items(reply)? {
+        counts @ [_, _, _, _, _] => counts
+            .iter()
+            .map(|count| if let Reply::Int(count) = count { Some(u64::try_from(*count).ok()) } else { None })
+            .collect::<Option<Option<Vec<u64>>>>()?,
+        _ => return None,
     };
-    let number = |count: i64| u64::try_from(count).ok();
-    Some(
-        number(lock)
-            .zip(number(read_write))
-            .zip(number(semaphore).zip(number(latch)))
-            .map(|((lock, read_write), (semaphore, latch))| Listeners { lock, read_write, semaphore, latch }),
-    )
+    Some(counts.map(|counts| Listeners {
+        lock: counts[0],
+        read_write: counts[1],
+        semaphore: counts[2],
+        latch: counts[3],
+        plain: counts[4],
+    }))
 }
 
 impl Described {
@@ -348,10 +361,15 @@ impl Described {
                 .filter(|kind| !matches!(kind, Kind::Lock | Kind::ReadWrite))
                 .unwrap_or(if self.token.is_some() { Kind::Fenced } else { Kind::Lock }),
             Content::Number(_) if self.permits.taken > 0 => Kind::Expirable,
+            Content::Number(_) | Content::Text { .. } if hint == Some(Kind::Plain) => Kind::Plain,
             Content::Number(_) => {
-                of_number.or(self.waited_for().filter(|kind| kind.is_number())).unwrap_or(Kind::Counter)
+                let waited_for = self.waited_for().filter(|kind| kind.is_number() || *kind == Kind::Plain);
+                of_number.or(waited_for).unwrap_or(Kind::Counter)
             }
-            Content::Text(_) => Kind::Text,
+            Content::Text { bytes, is_whole: true } if plain::Value::read(bytes).is_some() => Kind::Plain,
+            Content::Text { .. } => {
+                self.waited_for().filter(|kind| *kind == Kind::Plain).unwrap_or(Kind::Text)
+            }
             Content::Other(_) => Kind::Foreign,
             Content::Gone => return hint.or(self.waited_for()),
         })
@@ -359,13 +377,15 @@ impl Described {
 
     /// Returns the kind for which somebody waits.
     fn waited_for(&self) -> Option<Kind> {
-        let heard = self.listeners.unwrap_or(Listeners { lock: 0, read_write: 0, semaphore: 0, latch: 0 });
+        let none = Listeners { lock: 0, read_write: 0, semaphore: 0, latch: 0, plain: 0 };
+        let heard = self.listeners.unwrap_or(none);
         let signs = [
             (Kind::Fair, self.queue.length > 0),
             (Kind::Expirable, self.permits.taken > 0),
             (Kind::Semaphore, self.fifo.length > 0 || heard.semaphore > 0),
             (Kind::ReadWrite, self.writer.is_some() || self.upgrade.is_some() || heard.read_write > 0),
             (Kind::Latch, heard.latch > 0),
+            (Kind::Plain, heard.plain > 0),
             (Kind::Lock, heard.lock > 0),
         ];
         signs.into_iter().find(|(_, is_sign)| *is_sign).map(|(kind, _)| kind)
@@ -377,8 +397,9 @@ impl Described {
         match &self.content {
             Content::Lock { mode: Some(_), .. } => hint != Kind::ReadWrite,
             Content::Lock { .. } => !hint.is_lock() || hint == Kind::ReadWrite,
-            Content::Number(_) => !hint.is_number(),
-            Content::Text(_) | Content::Other(_) => true,
+            Content::Number(_) => !hint.is_number() && hint != Kind::Plain,
+            Content::Text { .. } => hint != Kind::Plain,
+            Content::Other(_) => true,
             Content::Gone => false,
         }
     }

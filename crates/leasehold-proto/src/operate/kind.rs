@@ -15,6 +15,8 @@ pub enum Kind {
     Fenced,
     /// A lock whose waiters only ask again and again.
     Spin,
+    /// A lock that is one string, also one of several that are locked together, and that of a Redlock on each of its servers.
+    Plain,
     /// A lock with two sides.
     ReadWrite,
     /// A semaphore, with or without a queue.
@@ -25,18 +27,19 @@ pub enum Kind {
     Latch,
     /// A number that can be the permits of a semaphore, the count of a latch, or something else.
     Counter,
-    /// A text, as other libraries write it for a lock.
+    /// A text that no client and no waiter calls a lock.
     Text,
     /// Something else.
     Foreign,
 }
 
 /// The kinds with their names.
-const NAMES: [(Kind, &str); 11] = [
+const NAMES: [(Kind, &str); 12] = [
     (Kind::Lock, "lock"),
     (Kind::Fair, "fair lock"),
     (Kind::Fenced, "fenced lock"),
     (Kind::Spin, "spin lock"),
+    (Kind::Plain, "plain lock"),
     (Kind::ReadWrite, "read-write lock"),
     (Kind::Semaphore, "semaphore"),
     (Kind::Expirable, "expirable semaphore"),
@@ -46,9 +49,11 @@ const NAMES: [(Kind, &str); 11] = [
     (Kind::Foreign, "foreign"),
 ];
 /// Further names of recipes.
-const ALSO: [(Kind, &str); 6] = [
+const ALSO: [(Kind, &str); 8] = [
     (Kind::Lock, "multi-lock"),
     (Kind::Lock, "redlock"),
+    (Kind::Plain, "plain multi-lock"),
+    (Kind::Plain, "plain redlock"),
     (Kind::ReadWrite, "read lock"),
     (Kind::ReadWrite, "write lock"),
     (Kind::ReadWrite, "upgrade"),
@@ -71,6 +76,12 @@ impl Kind {
     #[must_use]
     pub const fn is_lock(self) -> bool {
         matches!(self, Self::Lock | Self::Fair | Self::Fenced | Self::Spin | Self::ReadWrite)
+    }
+
+    /// Returns true if each hold of an object of this kind should have a lease, which is that of the key.
+    #[must_use]
+    pub const fn has_lease(self) -> bool {
+        self.is_lock() || matches!(self, Self::Plain)
     }
 
     /// Returns true if a number holds an object of this kind.
@@ -98,8 +109,8 @@ impl FromStr for Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recipe::{expirable, fair, fenced, latch, multi, read_write, redlock, reentrant, semaphore};
-    use crate::recipe::{spin, upgrade};
+    use crate::recipe::{expirable, fair, fenced, latch, multi, plain, read_write, redlock, reentrant};
+    use crate::recipe::{semaphore, spin, upgrade};
 
     #[test]
     fn each_recipe_has_a_kind() {
@@ -110,6 +121,10 @@ mod tests {
             (&fair::FAIR, Kind::Fair),
             (fenced::with_tokens(fenced::Tokens::Counter), Kind::Fenced),
             (&spin::SPIN, Kind::Spin),
+            (&plain::PLAIN, Kind::Plain),
+            (&plain::BOUNDED_FENCED, Kind::Plain),
+            (&plain::MULTI, Kind::Plain),
+            (&plain::REDLOCK, Kind::Plain),
             (&read_write::READ_LOCK, Kind::ReadWrite),
             (&read_write::WRITE_LOCK, Kind::ReadWrite),
             (&upgrade::UPGRADE, Kind::ReadWrite),

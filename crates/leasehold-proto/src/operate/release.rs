@@ -15,6 +15,7 @@ use crate::owner::{ClientId, WireOwner};
 use crate::permit::PermitId;
 use crate::recipe::expirable::EXPIRABLE_SEMAPHORE;
 use crate::recipe::fair::FAIR;
+use crate::recipe::plain::{self, PLAIN};
 use crate::recipe::read_write::{READ_LOCK, WRITE_LOCK};
 use crate::recipe::reentrant::REENTRANT;
 use crate::recipe::semaphore::SEMAPHORE;
@@ -25,8 +26,11 @@ use crate::subject::Subject;
 
 static EXPIRE: Script = Script::new(Verb::Adjust, include_str!("../../scripts/operate/expire.lua"));
 
+static EXPIRE_VALUE: Script =
+    Script::new(Verb::Adjust, include_str!("../../scripts/operate/expire_value.lua"));
+
 /// The scripts that repair.
-pub static SCRIPTS_OF_REPAIRS: [&Script; 1] = [&EXPIRE];
+pub static SCRIPTS_OF_REPAIRS: [&Script; 2] = [&EXPIRE, &EXPIRE_VALUE];
 
 /// The release of one hold.
 #[derive(Clone, Debug)]
@@ -65,6 +69,19 @@ impl Release {
         Some(Self { call, recipe })
     }
 
+    /// Creates the release of the hold of a plain lock that has this value, whichever library has written it. Waiters of
+    /// this library are woken. Those of a library that waits for a signal of its own are not.
+    #[must_use]
+    pub fn of_value(name: &Name, value: &[u8]) -> Self {
+        let subject = Subject::new(name, &PLAIN);
+        let nobody = WireOwner::new(ClientId::from_random([0; 16]), 0);
+        let args = CallArgs::new(&subject, nobody, Lease::clamped(Duration::ZERO)).count(0);
+        let mut call = (PLAIN.release)(&args);
+        let [value, marked] = plain::forms(value);
+        let _ = (call.set_arg("value", value), call.set_arg("marked", marked));
+        Self { call, recipe: &PLAIN }
+    }
+
     /// Returns the call.
     #[must_use]
     pub fn call(&self) -> Call {
@@ -90,7 +107,15 @@ pub fn expire(name: &Name, (field, count): (&str, u32), fields: u64, lease: Dura
         .arg("lease_ms", lease.as_millis())
 }
 
-/// Reads the reply of [`expire`]: true if the lock has a lease now.
+/// Gives a plain lock without an expiry a lease, if it has this value, marked or not, and still no expiry.
+#[must_use]
+pub fn expire_value(name: &Name, value: &[u8], lease: Duration) -> Call {
+    let [value, marked] = plain::forms(value);
+    let call = Call::of(&EXPIRE_VALUE).key("lock", name).bytes("value", value).bytes("marked", marked);
+    call.arg("lease_ms", lease.as_millis())
+}
+
+/// Reads the reply of [`expire`] and [`expire_value`]: true if the lock has a lease now.
 #[must_use]
 pub fn read_expired(reply: &Reply) -> Option<bool> {
     match reply {
@@ -131,6 +156,29 @@ mod tests {
         assert!(call.args().any(|arg| arg == [0x0a; 16]));
         let call = release(Kind::Semaphore, None, OWNER).unwrap().call();
         assert!(call.keys().any(|key| key == format!("leasehold_permit:{{job}}:{OWNER}")));
+    }
+
+    #[test]
+    fn a_value_is_released_with_and_without_its_mark_and_a_foreign_one_as_it_is() {
+        let name = Name::new("job").unwrap();
+        let own = |flag| format!("lh1-{}-{flag}", "A".repeat(22));
+        for (value, expected) in [
+            (own(0), [own(0), own(1)]),
+            (own(1), [own(0), own(1)]),
+            ("f3ab".to_owned(), ["f3ab".to_owned(), "f3ab".to_owned()]),
+        ] {
+            for call in [
+                Release::of_value(&name, value.as_bytes()).call(),
+                expire_value(&name, value.as_bytes(), Duration::from_secs(1)),
+            ] {
+                assert_eq!(
+                    (call.argument("value"), call.argument("marked")),
+                    (Some(&*expected[0]), Some(&*expected[1]))
+                );
+            }
+        }
+        let binary = Release::of_value(&name, &[0xff, 0]).call();
+        assert_eq!(binary.args().filter(|arg| *arg == [0xff, 0]).count(), 2);
     }
 
     #[test]

@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use leasehold_proto::engine::Subject;
-use leasehold_proto::operate::{Content, Described, Kind, Mode, Release, describe, read_described};
+use leasehold_proto::operate::{
+    Content, Described, Kind, Mode, Release, describe, expire_value, read_described, read_expired,
+};
 use leasehold_proto::recipe::expirable::{self, EXPIRABLE_SEMAPHORE};
 use leasehold_proto::recipe::fair::FAIR;
 use leasehold_proto::recipe::fenced::{self, Tokens};
 use leasehold_proto::recipe::latch;
+use leasehold_proto::recipe::plain::{self, PLAIN};
 use leasehold_proto::recipe::read_write::{PREFERRED, READ_LOCK, WRITE_LOCK};
 use leasehold_proto::recipe::reentrant::REENTRANT;
 use leasehold_proto::recipe::semaphore::{self, FIFO_SEMAPHORE};
@@ -91,6 +94,38 @@ async fn locks(store: &impl Store, admin: &impl Admin) {
     );
 }
 
+/// The plain lock: its value names its holder, whoever has marked it.
+async fn plain_locks(store: &impl Store, admin: &impl Admin) {
+    acquire(store, "string", &PLAIN, 1).await;
+    let held = described(store, "string").await;
+    let Content::Text { bytes, is_whole: true, .. } = &held.content else { panic!("{held:?}") };
+    let value = plain::Value::read(bytes).unwrap();
+    assert_eq!((value.number_of(owner(1).client()), value.is_marked), (Some(1), false));
+    assert_eq!(held.kind(None), Some(Kind::Plain));
+    admin.run_command(&["SETRANGE", "string", "27", "1"]);
+    let marked = described(store, "string").await;
+    let Content::Text { bytes: marked, .. } = marked.content else { panic!("{marked:?}") };
+    assert!(plain::Value::read(&marked).unwrap().is_marked);
+
+    // A release by the value that was seen, before or after the mark, and of no other value.
+    let name = Name::new("string").unwrap();
+    acquire(store, "other", &PLAIN, 2).await;
+    let other = Release::of_value(&Name::new("other").unwrap(), bytes);
+    assert_eq!(other.read(&store.run(other.call(), LIMIT).await.unwrap()), Some(false));
+    let own = Release::of_value(&name, bytes);
+    assert_eq!(own.read(&store.run(own.call(), LIMIT).await.unwrap()), Some(true));
+    assert_eq!(kind(store, "string").await, None);
+
+    // A lease for what has none, unless it is another one.
+    let lease = Duration::from_secs(30);
+    admin.run_command(&["SET", "string", "of-redis-py"]);
+    for (value, is_same) in [(&b"of-redsync"[..], false), (b"of-redis-py", true), (b"of-redis-py", false)] {
+        let reply = store.run(expire_value(&name, value, lease), LIMIT).await.unwrap();
+        assert_eq!(read_expired(&reply), Some(is_same));
+    }
+    assert!(matches!(described(store, "string").await.left, Some(Remaining::For(left)) if left <= lease));
+}
+
 /// The counters.
 async fn counters(store: &impl Store) {
     let name = |name| Name::new(name).unwrap();
@@ -120,7 +155,8 @@ async fn counters(store: &impl Store) {
 async fn others(store: &impl Store, admin: &impl Admin) {
     admin.run_command(&["SET", "text", &"x".repeat(1000), "PX", "60000"]);
     let text = described(store, "text").await;
-    assert_eq!((text.kind(None), &text.content), (Some(Kind::Text), &Content::Text("x".repeat(256))));
+    let Content::Text { bytes, is_whole, .. } = &text.content else { panic!("{text:?}") };
+    assert_eq!((text.kind(None), bytes.len(), is_whole), (Some(Kind::Text), 256, &false));
     admin.run_command(&["HSET", "user", "name", "Anna", "age", "7"]);
     admin.run_command(&["HSET", "blob", &owner(1).to_string(), &"1".repeat(100_000)]);
     admin.run_command(&["RPUSH", "list", "a"]);
@@ -137,21 +173,27 @@ async fn others(store: &impl Store, admin: &impl Admin) {
 
 /// A listener that waits for a free name.
 async fn listeners(store: &impl Store) {
-    let (heard, _events) = unbounded_channel();
-    let _listening = store.subscribe(Channel::new("redisson_rwlock:{awaited}"), heard);
-    let mut seen = None;
-    for _ in 0..2_000 {
-        seen = kind(store, "awaited").await;
-        if seen.is_some() {
-            break;
+    for (name, channel, expected) in [
+        ("awaited", "redisson_rwlock:{awaited}", Kind::ReadWrite),
+        ("string:awaited", "leasehold_plain:{string:awaited}", Kind::Plain),
+    ] {
+        let (heard, _events) = unbounded_channel();
+        let _listening = store.subscribe(Channel::new(channel), heard);
+        let mut seen = None;
+        for _ in 0..2_000 {
+            seen = kind(store, name).await;
+            if seen.is_some() {
+                break;
+            }
+            tokio::task::yield_now().await;
         }
-        tokio::task::yield_now().await;
+        assert_eq!(seen, Some(expected));
     }
-    assert_eq!(seen, Some(Kind::ReadWrite));
 }
 
 async fn all(store: &impl Store, admin: &impl Admin) {
     locks(store, admin).await;
+    plain_locks(store, admin).await;
     counters(store).await;
     others(store, admin).await;
     listeners(store).await;

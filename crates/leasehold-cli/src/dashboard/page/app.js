@@ -46,6 +46,7 @@ const count = (n, one, many = `${one}s`) => `${n.toLocaleString("en")} ${n === 1
 function holderName(holder) {
   const process = holder.process;
   if (process) return `${process.name}@${process.host}:${process.pid}`;
+  if (holder.form === "foreign") return `another library's "${holder.owner}"`;
   const [client, number] = holder.owner.split(":");
   return number === undefined ? holder.owner : `${client.slice(0, 8)}.. thread ${number}`;
 }

@@ -23,7 +23,7 @@ fn reply(kind: &str, pttl: i64, length: i64, content: Reply) -> Vec<Reply> {
         numbers(&[0]),
         numbers(&[0]),
         numbers(&[0]),
-        numbers(&[0, 0, 0, 0]),
+        numbers(&[0; 5]),
     ]
 }
 
@@ -96,11 +96,33 @@ fn a_number_is_what_somebody_says_it_is() {
     assert_eq!(described(of_permits.clone()).permits.first[0].1, Duration::from_secs(5));
     assert_eq!(kind(of_permits, None), Some(Kind::Expirable));
     let mut heard = number();
-    heard[10] = Reply::Array([0, 0, 0, 2].map(Reply::Int).to_vec());
+    heard[10] = Reply::Array([0, 0, 0, 2, 0].map(Reply::Int).to_vec());
     assert_eq!(kind(heard, None), Some(Kind::Latch));
     assert_eq!(kind(reply("string", -1, 2, bulk("05")), None), Some(Kind::Text));
     assert_eq!(kind(reply("string", 10, 9, bulk("a-token")), Some(Kind::Lock)), Some(Kind::Text));
     assert_eq!(kind(reply("set", -1, 0, Reply::Nil), None), Some(Kind::Foreign));
+}
+
+#[test]
+fn a_string_is_a_plain_lock_by_its_form_or_by_those_who_wait_for_it() {
+    let string = |value: &str| reply("string", 30_000, value.len() as i64, bulk(value));
+    let own = format!("lh1-{}-1", "A".repeat(22));
+    assert_eq!(kind(string(&own), None), Some(Kind::Plain));
+    assert_eq!(kind(string(&own), Some(Kind::Lock)), Some(Kind::Plain), "the server knows better");
+    let cut = reply("string", -1, 1000, bulk(&own));
+    assert_eq!(kind(cut, None), Some(Kind::Text), "a longer value that begins so is none");
+    for foreign in ["f3ab", "7"] {
+        assert_ne!(kind(string(foreign), None), Some(Kind::Plain));
+        assert_eq!(kind(string(foreign), Some(Kind::Plain)), Some(Kind::Plain));
+        let mut heard = string(foreign);
+        heard[10] = Reply::Array([0, 0, 0, 0, 1].map(Reply::Int).to_vec());
+        assert_eq!(kind(heard, None), Some(Kind::Plain), "somebody waits for it as a plain lock");
+    }
+    let lock = described(hash(&[(OWNER, "1")]));
+    assert_eq!((lock.kind(Some(Kind::Plain)), lock.contradicts(Kind::Plain)), (Some(Kind::Lock), true));
+    assert!(
+        !described(string("f3ab")).contradicts(Kind::Plain) && described(string("7")).contradicts(Kind::Lock)
+    );
 }
 
 #[test]
@@ -109,10 +131,10 @@ fn a_free_name_is_of_the_kind_for_which_somebody_waits() {
     assert_eq!(kind(gone(), None), None);
     assert_eq!(kind(gone(), Some(Kind::Fenced)), Some(Kind::Fenced));
     let mut unknown = gone();
-    unknown[10] = Reply::Array([-1; 4].map(Reply::Int).to_vec());
+    unknown[10] = Reply::Array([-1; 5].map(Reply::Int).to_vec());
     assert_eq!(described(unknown).listeners, None);
     let mut heard = gone();
-    heard[10] = Reply::Array([0, 1, 0, 0].map(Reply::Int).to_vec());
+    heard[10] = Reply::Array([0, 1, 0, 0, 0].map(Reply::Int).to_vec());
     assert_eq!(kind(heard, None), Some(Kind::ReadWrite));
 }
 

@@ -1,0 +1,189 @@
+//! Plain locks as operators see them: strings of this library, with and without a mark, and those of other libraries.
+
+use std::time::Duration;
+
+use leasehold_testkit::servers::RedisServer;
+use leasehold_testkit::wait::eventually;
+use serde_json::Value;
+
+use crate::fixture::{LIMIT, Running, outcome};
+use crate::operators::{LONG, aside, client, done, json, object, operator, until_visible};
+
+/// The value of a hold of a client that nobody knows.
+const UNSEEN: &str = "lh1-AAECAwQFBgcICQoLDA0ODw-0";
+/// The value of a hold of redis-py.
+const FOREIGN: &str = "8f14e45fceea167a5a36dedd4bea2543";
+
+fn set(server: &RedisServer, key: &str, value: &str) {
+    assert_eq!(server.cli(&["SET", key, value, "PX", "60000"]), "OK");
+}
+
+fn warnings(object: &Value) -> Vec<&str> {
+    object["warnings"].as_array().unwrap().iter().map(|warning| warning["name"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_hold_has_its_process_and_the_mark_of_its_waiter_and_a_release_wakes_it() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let (one, other) = (client(&url, |builder| builder).await, client(&url, |builder| builder).await);
+    let guard = one.plain_lock("job").lease(LONG).note("import").lock().await.unwrap();
+    let owner = guard.wire_owner().to_string();
+    until_visible(&url, 1).await;
+    let listing = aside({
+        let url = url.clone();
+        move || json(&url, &["list"], 0)
+    })
+    .await;
+    let seen = object(&listing, "job");
+    let holder = &seen["holders"][0];
+    assert_eq!((&seen["kind"], &seen["value"]), (&"plain lock".into(), &Value::Null));
+    assert_eq!((&holder["owner"], &holder["form"]), (&owner.as_str().into(), &"own".into()));
+    assert_eq!((&holder["process"]["name"], &holder["note"]), (&"orders".into(), &"import".into()));
+    assert_eq!((&holder["age_is"], &seen["waiting"]["clients"]), (&"exact".into(), &0.into()));
+
+    let waiting =
+        tokio::spawn(async move { other.plain_lock("job").lock().await.map(|guard| guard.is_held()) });
+    until_visible(&url, 2).await;
+    let work = move || {
+        eventually(LIMIT, "the mark", || server.cli(&["GET", "job"]).ends_with("-1"));
+        let listing = json(&url, &["show", "job"], 0);
+        let seen = object(&listing, "job");
+        assert_eq!(
+            (&seen["holders"][0]["owner"], &seen["holders"][0]["form"]),
+            (&owner.as_str().into(), &"marked".into())
+        );
+        assert_eq!((&seen["waiting"]["clients"], &seen["waiting"]["tasks"]), (&1.into(), &1.into()));
+        assert!(warnings(seen).is_empty(), "{listing}");
+        let text = done(&url, &["show", "job"], 0);
+        for part in ["job  plain lock on", "orders@", "marked by a waiter", "note: import"] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        assert_eq!(json(&url, &["list", "--kind", "plain lock"], 0)["objects"].as_array().unwrap().len(), 1);
+        assert_eq!(json(&url, &["release", "job", "--yes"], 0)["outcome"], "released");
+        server
+    };
+    let _server = aside(work).await;
+    let held = tokio::time::timeout(Duration::from_secs(20), waiting).await;
+    assert!(held.expect("the lease of a minute is not over").unwrap().unwrap());
+}
+
+#[test]
+fn a_hold_of_a_dead_client_is_found_by_the_scan_and_released_by_its_value() {
+    let server = RedisServer::start();
+    set(&server, "dead", UNSEEN);
+    set(&server, "cached", FOREIGN);
+    set(&server, "longer", &format!("{UNSEEN}-and-more"));
+    let listing = json(&server.url(), &["list"], 0);
+    assert_eq!(listing["objects"].as_array().unwrap().len(), 1, "{listing}");
+    let holder = &object(&listing, "dead")["holders"][0];
+    assert_eq!((&holder["owner"], &holder["form"]), (&UNSEEN.into(), &"own".into()));
+    assert_eq!((&holder["client"], &holder["process"]), (&Value::Null, &Value::Null));
+    let other = UNSEEN.replace('Q', "R");
+    done(&server.url(), &["release", "dead", "--owner", &other, "--yes"], 2);
+    // A waiter marks the value after it was seen.
+    let marked = UNSEEN.replace("-0", "-1");
+    set(&server, "dead", &marked);
+    done(&server.url(), &["release", "dead", "--owner", UNSEEN, "--yes"], 0);
+    assert_eq!(server.cli(&["EXISTS", "dead", "cached", "longer"]), "2");
+}
+
+#[tokio::test]
+async fn a_holder_of_another_library_is_named_so_and_released_only_on_request() {
+    let server = RedisServer::start();
+    let url = server.url();
+    assert_eq!(server.cli(&["SET", "job", FOREIGN]), "OK");
+    let client = client(&url, |builder| builder).await;
+    let waiting =
+        tokio::spawn(async move { client.plain_lock("job").lock().await.map(|guard| guard.is_held()) });
+    until_visible(&url, 1).await;
+    let work = move || {
+        let listing = json(&url, &["list", "--no-scan"], 0);
+        let seen = object(&listing, "job");
+        assert_eq!((&seen["kind"], &seen["expires_ms"]), (&"plain lock".into(), &Value::Null));
+        assert_eq!(
+            (&seen["holders"][0]["form"], &seen["holders"][0]["client"]),
+            (&"foreign".into(), &Value::Null)
+        );
+        assert_eq!(warnings(seen), ["no-expiry"], "{listing}");
+        assert!(done(&url, &["list", "--no-scan"], 0).contains("another library's"), "{listing}");
+        let text = done(&url, &["show", "job"], 0);
+        for part in [FOREIGN, "never expires", "as another library has set it", "--fix no-expiry --foreign"] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        let refused = outcome(&mut operator(&url, &["release", "job", "--yes"]));
+        assert_eq!(refused.code(), 64, "{}", refused.out);
+        assert!(refused.err.contains("--foreign"), "{}", refused.err);
+        assert_eq!(server.cli(&["GET", "job"]), FOREIGN);
+        done(&url, &["release", "job", "--yes", "--foreign"], 0);
+        server
+    };
+    let _server = aside(work).await;
+    let held = tokio::time::timeout(Duration::from_secs(20), waiting).await;
+    assert!(held.expect("the release wakes the waiter").unwrap().unwrap());
+}
+
+#[test]
+fn a_string_for_which_nobody_waits_is_a_lock_if_the_operator_says_so() {
+    let server = RedisServer::start();
+    let url = server.url();
+    for value in [FOREIGN, "1"] {
+        set(&server, "job", value);
+        assert_eq!(outcome(&mut operator(&url, &["release", "job", "--yes"])).code(), 64, "{value}");
+        assert_eq!(server.cli(&["GET", "job"]), value);
+        let dry = done(&url, &["release", "job", "--foreign", "--dry-run"], 0);
+        assert!(dry.contains("job  plain lock on") && dry.contains(value), "{dry}");
+        assert_eq!(json(&url, &["release", "job", "--foreign", "--yes"], 0)["outcome"], "released");
+        assert_eq!(server.cli(&["EXISTS", "job"]), "0");
+    }
+    // A value that is too long to be compared is none of a lock.
+    set(&server, "job", &"x".repeat(300));
+    assert_eq!(outcome(&mut operator(&url, &["release", "job", "--foreign", "--yes"])).code(), 64);
+    assert_eq!(server.cli(&["STRLEN", "job"]), "300");
+    // A hash is what it is, whatever the operator says.
+    assert_eq!(server.cli(&["DEL", "job"]), "1");
+    crate::operators::java_hold(&server, "job", crate::operators::JAVA);
+    let text = done(&url, &["release", "job", "--foreign", "--dry-run"], 0);
+    assert!(text.contains("job  lock on"), "{text}");
+}
+
+#[test]
+fn a_string_without_an_expiry_gets_a_lease_unless_it_changes() {
+    let server = RedisServer::start();
+    let repair = |lease: &'static str, more: &[&'static str]| {
+        [&["repair", "job", "--fix", "no-expiry", "--yes", "--lease", lease], more].concat()
+    };
+    for (value, told) in [(UNSEEN, &[][..]), (FOREIGN, &["--foreign"]), ("7", &["--foreign"])] {
+        assert_eq!(server.cli(&["SET", "job", value]), "OK");
+        if !told.is_empty() && value == FOREIGN {
+            done(&server.url(), &repair("200ms", &[]), 64);
+        }
+        assert_eq!(server.cli(&["PTTL", "job"]), "-1", "{value}");
+        done(&server.url(), &repair("200ms", told), 0);
+        eventually(LIMIT, "the end of the lease", || server.cli(&["EXISTS", "job"]) == "0");
+        done(&server.url(), &repair("200ms", told), 1);
+    }
+    assert_eq!(server.cli(&["SET", "job", UNSEEN]), "OK");
+    let running = Running::start(&mut operator(&server.url(), &repair("5s", &[])));
+    running.wait_for_output("looking again");
+    assert_eq!(server.cli(&["SET", "job", FOREIGN]), "OK");
+    let outcome = running.outcome();
+    assert_eq!(outcome.code(), 2, "{}", outcome.out);
+    assert_eq!(server.cli(&["PTTL", "job"]), "-1");
+}
+
+#[test]
+fn a_watch_tells_holders_of_both_sides() {
+    let server = RedisServer::start();
+    let running = Running::start(&mut operator(&server.url(), &["watch", "job", "later", "--every", "20ms"]));
+    running.wait_for_output("job  free");
+    set(&server, "job", UNSEEN);
+    running.wait_for_output(&format!("job  taken by {UNSEEN}"));
+    // A mark is no other holder, in a look that surely sees it.
+    set(&server, "job", &UNSEEN.replace("-0", "-1"));
+    set(&server, "later", UNSEEN);
+    running.wait_for_output("later  taken by");
+    assert_eq!(server.cli(&["DEL", "job"]), "1");
+    eventually(LIMIT, "the lock is free again", || running.out().matches("job  free").count() == 2);
+    assert_eq!(running.out().matches("  job  ").count(), 3, "{}", running.out());
+}

@@ -1,6 +1,6 @@
 //! The values of `leasehold acl`: primitives and prefixes.
 
-use leasehold_proto::recipe::grants::{Names, PRIMITIVES, Primitive};
+use leasehold_proto::recipe::grants::{NATIVE, Names, PRIMITIVES, Primitive};
 
 /// Reads the name of a primitive.
 pub(crate) fn parse_primitive(name: &str) -> Result<&'static Primitive, String> {
@@ -16,6 +16,11 @@ pub(crate) fn chosen_or_all(chosen: &[&'static Primitive]) -> Vec<&'static Primi
         [] => PRIMITIVES.iter().collect(),
         chosen => chosen.to_vec(),
     }
+}
+
+/// Reads the name of a native command.
+pub(crate) fn native() -> clap::builder::PossibleValuesParser {
+    clap::builder::PossibleValuesParser::new(NATIVE)
 }
 
 /// Reads the name of a user.

@@ -169,6 +169,7 @@ Examples:
   leasehold acl --prefix app: --primitives lock,rw
   leasehold acl --prefix app: --cluster
   leasehold acl --prefix app: --primitives lock --sentinel
+  leasehold acl --prefix app: --primitives plain --native delifeq
   leasehold acl --prefix app: --operator --release --user operator";
 
 const EXAMINED: &str = "\
@@ -261,6 +262,11 @@ pub(crate) struct Acl {
 
     #[command(flatten)]
     pub(crate) confirmation: Confirmation,
+
+    /// The command with which the server releases a plain lock without a script: delifeq (Valkey 9.0), delex (Redis 8.4,
+    /// Valkey 9.2). A server without the command refuses the line
+    #[arg(long, value_name = "COMMAND", value_parser = acl::native(), conflicts_with = "operator")]
+    pub(crate) native: Option<String>,
 
     /// The user's URL selects a database above 0
     #[arg(long)]

@@ -30,7 +30,8 @@ fn lines(arguments: &Acl) -> String {
         true => rules_of_operator(place, &names, arguments.release),
         false => rules(place, &names, &primitives),
     };
-    let more = [select, rules_of_confirmed(confirmed, fsync), doctor];
+    let native = arguments.native.as_ref().map(|command| format!("+{command}")).unwrap_or_default();
+    let more = [native.as_str(), select, rules_of_confirmed(confirmed, fsync), doctor];
     for rule in more.iter().flat_map(|rules| rules.split_whitespace()) {
         if !line.split(' ').any(|known| known == rule) {
             line = format!("{line} {rule}");

@@ -121,6 +121,15 @@ pub(crate) struct Rights {
     pub(crate) optional: Vec<String>,
 }
 
+/// The commands that stand in for a script of the plain lock, of those that the server has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Native {
+    pub(crate) user: String,
+    /// Those that the user may run.
+    pub(crate) allowed: Vec<&'static str>,
+    pub(crate) denied: Vec<&'static str>,
+}
+
 /// The servers behind an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Behind {
@@ -152,6 +161,8 @@ pub(crate) struct Facts {
     /// The servers behind the address. `None` on a replica, and on a node of a cluster, which says itself what it serves.
     pub(crate) behind: Option<Behind>,
     pub(crate) rights: Known<Rights>,
+    /// The native commands, or `None` if no primitive has any, or the server does not say.
+    pub(crate) native: Option<Native>,
     /// The rights of the operator, and the line of `ACL SETUSER` that gives them. `None` if none is named.
     pub(crate) operator: Option<(Known<Rights>, String)>,
     /// The line of `ACL SETUSER` for the examined user.

@@ -35,6 +35,12 @@ pub(crate) fn questions(rules: &str) -> Vec<Question> {
     words.iter().filter_map(of_rule).collect()
 }
 
+/// Returns the question about one command on a key of the rules.
+pub(crate) fn question(command: &str, rules: &str) -> Vec<Question> {
+    let key = rules.split_whitespace().find(|word| word.starts_with('~')).unwrap_or_default();
+    questions(&format!("+{command} {key}")).into_iter().take(1).collect()
+}
+
 /// Returns a name that matches the pattern.
 fn sampled(pattern: &str) -> String {
     let mut sample = String::new();
@@ -73,8 +79,8 @@ pub(crate) fn commands<'a>(user: &'a str, questions: &'a [Question]) -> Vec<Vec<
     commands.map(dry).collect()
 }
 
-/// The beginning of rules of locks without which every promise still holds.
-const OPTIONAL: &str = "+pubsub|";
+/// The beginnings of rules of locks without which every promise still holds.
+const OPTIONAL: [&str; 3] = ["+pubsub|", "+client|caching", "+client|tracking"];
 
 /// Reads the answers to [`commands`]. `needed` are the rules without which a lock does not work as it should.
 pub(crate) fn read(user: &str, questions: &[Question], needed: &str, answers: Vec<Answer>) -> Known<Rights> {
@@ -85,19 +91,29 @@ pub(crate) fn read(user: &str, questions: &[Question], needed: &str, answers: Ve
         if own.iter().any(|answer| matches!(answer, Answer::Error(text) if text.starts_with("NOPERM"))) {
             return Known::Denied;
         }
-        let is_allowed = own.iter().any(|answer| matches!(answer, Answer::Text(text) if text == "OK"));
-        let is_refused =
-            own.iter().any(|answer| matches!(answer, Answer::Text(text) if text.contains("no permissions")));
-        match (is_allowed, is_refused) {
-            (true, _) => {}
-            (false, true) => missing.push(question.rule.clone()),
-            (false, false) => return Known::Missing,
+        match is_allowed(&own) {
+            Some(true) => {}
+            Some(false) => missing.push(question.rule.clone()),
+            None => return Known::Missing,
         }
     }
     let is_needed = |rule: &str| needed.split_whitespace().any(|needed| needed == rule);
-    let is_optional = |rule: &&String| rule.starts_with(OPTIONAL) || !is_needed(rule);
+    let is_optional =
+        |rule: &&String| OPTIONAL.iter().any(|beginning| rule.starts_with(beginning)) || !is_needed(rule);
     let optional = missing.iter().filter(is_optional).cloned().collect();
     Known::Answered(Rights { user: user.to_owned(), missing, optional })
+}
+
+/// Reads the answers to one question: true if any form of the command is allowed, and `None` if the server has no such
+/// command.
+pub(crate) fn is_allowed(answers: &[Answer]) -> Option<bool> {
+    let says =
+        |is: fn(&str) -> bool| answers.iter().any(|answer| matches!(answer, Answer::Text(text) if is(text)));
+    match (says(|text| text == "OK"), says(|text| text.contains("no permissions"))) {
+        (true, _) => Some(true),
+        (false, true) => Some(false),
+        (false, false) => None,
+    }
 }
 
 #[cfg(test)]
@@ -121,6 +137,21 @@ mod tests {
         let read = |needed| read("me", &questions, needed, answers()).answered().unwrap().clone();
         assert_eq!((read("~app:*").missing, read("~app:*").optional.len()), (vec!["~app:*".to_owned()], 0));
         assert_eq!(read("+evalsha").optional, ["~app:*"], "only operators miss it");
+    }
+
+    #[test]
+    fn a_command_that_the_server_does_not_have_is_neither_allowed_nor_refused() {
+        let question = question("delifeq", "resetkeys -@all +get ~app:* ~other:*");
+        let asked = commands("me", &question);
+        assert!(
+            asked.contains(&vec!["acl", "dryrun", "me", "delifeq", "app:doctor", "app:doctor"]),
+            "{asked:?}"
+        );
+        let arity = || Answer::Error("ERR wrong number of arguments for 'delifeq' command".to_owned());
+        let refused = "User me has no permissions to run the 'delifeq' command";
+        assert_eq!(is_allowed(&[arity(), text("OK"), arity()]), Some(true));
+        assert_eq!(is_allowed(&[arity(), text(refused)]), Some(false));
+        assert_eq!(is_allowed(&[Answer::Error("ERR Command 'delifeq' not found".to_owned())]), None);
     }
 
     #[test]

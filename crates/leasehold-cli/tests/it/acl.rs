@@ -41,6 +41,21 @@ fn wrong_primitives_and_prefixes_are_usage_errors() {
 }
 
 #[test]
+fn a_native_command_is_in_the_line_if_it_is_chosen_and_only_a_server_that_has_it_takes_the_line() {
+    let server = RedisServer::start();
+    for command in ["delifeq", "delex"] {
+        let printed = String::from_utf8(acl(&["--primitives", "plain", "--native", command]).stdout).unwrap();
+        assert!(printed.contains(&format!(" +{command}")), "{printed}");
+        let is_known = server.cli(&["COMMAND", "INFO", command]).contains(command);
+        let words: Vec<_> = printed.split_whitespace().collect();
+        assert_eq!(server.cli(&words) == "OK", is_known, "{command}");
+    }
+    let refused = acl(&["--native", "getdel"]);
+    assert_eq!(refused.status.code(), Some(64));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("delifeq, delex"));
+}
+
+#[test]
 fn the_user_has_the_chosen_name_on_every_server() {
     let printed = String::from_utf8(acl(&["--sentinel", "--user", "orders"]).stdout).unwrap();
     assert_eq!(printed.matches("ACL SETUSER orders reset on >PASSWORD ").count(), 2, "{printed}");
@@ -50,9 +65,13 @@ fn the_user_has_the_chosen_name_on_every_server() {
 fn a_server_takes_every_line_with_and_without_a_prefix() {
     let server = RedisServer::start();
     for prefix in [&[][..], &["--prefix", "app:"]] {
-        for further in
-            [&[][..], &["--primitives", "lock"], &["--operator"], &["--operator", "--release"], &["--doctor"]]
-        {
+        for further in [
+            &[][..],
+            &["--primitives", "plain"],
+            &["--operator"],
+            &["--operator", "--release"],
+            &["--doctor"],
+        ] {
             let printed = String::from_utf8(acl(&[prefix, further].concat()).stdout).unwrap();
             for line in printed.lines() {
                 assert_eq!(server.cli(&line.split(' ').collect::<Vec<_>>()), "OK", "{line}");

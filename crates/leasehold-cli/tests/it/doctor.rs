@@ -163,6 +163,26 @@ fn the_rights_of_confirmed_calls_are_asked_for() {
 }
 
 #[test]
+fn a_native_command_that_the_user_may_not_run_is_warned_of_where_the_server_has_it() {
+    let arguments = ["--prefix", "app:", "--primitives", "plain"];
+    let (server, url) = limited(&arguments);
+    assert_eq!(server.cli(&["ACL", "SETUSER", "leasehold", "+acl"]), "OK");
+    let examine = || Examined::of(doctor(&url).args(arguments));
+    let examined = examine();
+    assert_eq!(examined.verdicts("rights"), ["pass"], "{}", examined.text);
+    let has = |command: &str| server.cli(&["COMMAND", "INFO", command]).contains(command);
+    let Some(command) = ["delifeq", "delex"].into_iter().find(|command| has(command)) else {
+        assert!(examined.findings("native-release").is_empty(), "{}", examined.text);
+        return;
+    };
+    assert_eq!(examined.verdicts("native-release"), ["warn"], "{}", examined.text);
+    let run = examined.findings("native-release")[0]["run"].as_str().unwrap().to_owned();
+    assert_eq!(run, format!("ACL SETUSER leasehold +{command}"));
+    assert_eq!(server.cli(&run.split(' ').collect::<Vec<_>>()), "OK");
+    assert_eq!(examine().verdicts("native-release"), ["pass"]);
+}
+
+#[test]
 fn missing_rights_are_found_by_a_user_that_may_ask() {
     let arguments = ["--prefix", "app:"];
     let (server, url) = limited(&arguments);

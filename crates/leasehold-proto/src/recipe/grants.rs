@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::{
-    expirable, fair, fence, fenced, latch, multi, read, redlock, reentrant, semaphore, sides, spin, upgrade,
-    write,
+    expirable, fair, fence, fenced, latch, multi, plain, read, redlock, reentrant, semaphore, sides, spin,
+    upgrade, write,
 };
 use crate::operate;
 use crate::outcome::Verb;
@@ -37,6 +37,10 @@ const ON_SENTINELS: &str =
 
 /// The command with which a client names its connections.
 const NAMING: [&str; 1] = ["client|setname"];
+
+/// The commands with which a client over RESP3 asks a server to tell of the change of another library's key. Without the
+/// rights its waiters only poll.
+const TRACKING: [&str; 2] = ["client|caching", "client|tracking"];
 
 /// The server that a user is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +83,7 @@ pub struct Primitive {
 const HELD: [Verb; 4] = [Verb::Renew, Verb::Release, Verb::ForceRelease, Verb::Inspect];
 
 /// All primitives.
-pub static PRIMITIVES: [Primitive; 10] = [
+pub static PRIMITIVES: [Primitive; 11] = [
     Primitive {
         name: "lock",
         scripts: || reentrant::SCRIPTS.to_vec(),
@@ -137,6 +141,13 @@ pub static PRIMITIVES: [Primitive; 10] = [
         scripts: || [&redlock::SCRIPTS[..], &reentrant_scripts(&HELD)].concat(),
         keys: &[Form::Name],
         channels: &[Form::Helper(reentrant::CHANNEL)],
+    },
+    Primitive {
+        name: "plain",
+        // `SET`, the native command of an acquire, is among those of the scripts.
+        scripts: || [&plain::SCRIPTS[..], &plain::VARIANTS, &plain::MULTI_SCRIPTS].concat(),
+        keys: &[Form::Name],
+        channels: &[Form::Helper(plain::CHANNEL)],
     },
     Primitive {
         name: "semaphore",
@@ -209,6 +220,7 @@ static RELEASES: Primitive = Primitive {
         Form::Helper(reentrant::CHANNEL),
         Form::Helper(sides::CHANNEL),
         Form::Helper(semaphore::CHANNEL),
+        Form::Helper(plain::CHANNEL),
     ],
 };
 
@@ -328,6 +340,7 @@ fn rules_of(place: Place, names: &[Names], primitives: &[&Primitive], further: &
     let is_sharded = place == Place::Cluster;
     commands.extend(if is_sharded { SHARDED_LISTENING } else { LISTENING });
     for script in primitives.iter().flat_map(|primitive| (primitive.scripts)()) {
+        commands.extend(script.is_tracked().then_some(TRACKING).into_iter().flatten());
         // A script publishes by one of two commands, which its caller chooses.
         commands.extend(script.header().calls.iter().map(|call| match *call {
             "publish|spublish" if is_sharded => "spublish",
@@ -364,6 +377,18 @@ pub const fn rules_of_confirmed(by_replicas: bool, by_disks: bool) -> &'static s
     }
 }
 
+/// The commands that release a plain lock without a script, on servers that have them: Valkey 9.0 `DELIFEQ`, Redis 8.4 and
+/// Valkey 9.2 `DELEX`. `ACL SETUSER` refuses a line with a command that its server does not know, so [`rules`] have neither.
+/// A client that lacks the right falls back to its script, once per connection.
+pub const NATIVE: [&str; 2] = ["delifeq", "delex"];
+
+/// Returns true if the clients of these primitives use [`NATIVE`] commands.
+#[must_use]
+pub fn has_native(primitives: &[&Primitive]) -> bool {
+    let scripts = primitives.iter().flat_map(|primitive| (primitive.scripts)());
+    scripts.into_iter().any(|script| script.native().is_some())
+}
+
 /// Returns the rules of ACL SETUSER for a user of the sentinels.
 #[must_use]
 pub fn rules_on_sentinels() -> &'static str {
@@ -379,6 +404,7 @@ pub fn rules_of_operator_on_sentinels() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::native::{Command, Word};
 
     #[test]
     fn every_script_belongs_to_a_primitive() {
@@ -415,6 +441,26 @@ mod tests {
     fn wildcards_of_a_prefix_are_escaped_and_spaces_refused() {
         assert_eq!(Names::behind("a*[b]?\\").unwrap().pattern(Form::Name), r"a\*\[b\]\?\\*");
         assert!(Names::behind("a b").is_none());
+    }
+
+    #[test]
+    fn native_commands_are_in_the_rules_or_are_those_that_some_servers_lack() {
+        let rules = rules(Place::Standalone, &[Names::all()], &[Primitive::named("plain").unwrap()]);
+        let mut lacking = BTreeSet::new();
+        let scripts = PRIMITIVES.iter().flat_map(|primitive| (primitive.scripts)());
+        for native in scripts.filter_map(Script::native) {
+            for Command { words, .. } in native.0 {
+                let Word::Text(name) = words[0] else { panic!("{words:?} begins with no command") };
+                let name = name.to_ascii_lowercase();
+                if !rules.split(' ').any(|rule| rule.strip_prefix('+') == Some(&name)) {
+                    lacking.insert(name);
+                }
+            }
+        }
+        assert_eq!(lacking, NATIVE.map(str::to_owned).into());
+        assert!(TRACKING.iter().all(|command| rules.contains(&format!(" +{command} "))), "{rules}");
+        let has_native = |name| has_native(&[Primitive::named(name).unwrap()]);
+        assert!(has_native("plain") && !has_native("lock"));
     }
 
     #[test]

@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use leasehold_proto::engine::Subject;
+use leasehold_proto::recipe::format::Format;
 use leasehold_proto::recipe::grants::{Names, PRIMITIVES, Place, Primitive, rules};
+use leasehold_proto::recipe::plain::{self, PLAIN};
 use leasehold_proto::recipe::reentrant::REENTRANT;
-use leasehold_proto::{CallArgs, ClientId, Lease, Name, Reply, WireOwner};
+use leasehold_proto::recipe::{Answer, CallContext, Renewal};
+use leasehold_proto::{CallArgs, ClientId, Lease, Name, Recipe, Reply, WireOwner};
 use leasehold_store::Store;
 use leasehold_store::redis::{ConnectOptions, Redis};
 use leasehold_testkit::contract::read_write::{self, marks};
@@ -13,6 +16,8 @@ use leasehold_testkit::contract::{expirable, fair, keep_alive, latch, locks, ree
 use leasehold_testkit::servers::RedisServer;
 
 use crate::contract::ClusterAdmin;
+
+const LIMIT: Duration = Duration::from_secs(20);
 
 /// The beginnings of the names in the contract.
 fn names() -> [Names; 2] {
@@ -115,6 +120,59 @@ async fn the_listeners_of_a_hold_are_counted_only_with_the_right_to_it() {
         assert_eq!(count().await, Ok(Reply::Int(2)), "nobody listens");
         assert_eq!(server.cli(&["ACL", "SETUSER", "app", "-pubsub"]), "OK");
         assert_eq!(count().await, Ok(Reply::Int(1)), "renewed, and the listeners are unknown");
+    }
+}
+
+#[tokio::test]
+async fn the_smallest_rights_of_plain_locks_run_each_of_their_calls() {
+    for place in [Place::Standalone, Place::Cluster] {
+        let (server, store) = limited(place, &["plain"]).await;
+        let run = async |call| store.run(call, LIMIT).await;
+        let name = Name::raw_redisson("{contract:job}").unwrap();
+        let others: [Name; 1] = [Name::raw_redisson("{contract:job}:other").unwrap()];
+        let mut fenced = Format::default();
+        fenced.fence = Some(Name::raw_redisson("{contract:job}:fence").unwrap());
+        let subject = |recipe: &'static Recipe| Subject::new(&name, recipe);
+        for subject in [
+            subject(&PLAIN),
+            subject(&plain::FENCED).formatted(fenced),
+            subject(&plain::REDLOCK),
+            Subject { others: others.into(), ..subject(&plain::MULTI) },
+        ] {
+            let recipe = subject.recipe;
+            let lease = Lease::new(Duration::from_secs(30)).unwrap();
+            let args = |number| {
+                let owner = WireOwner::new(ClientId::from_random([7; 16]), number);
+                CallArgs::new(&subject, owner, lease)
+            };
+            let waits = CallContext { marks: true, ..CallContext::default() };
+            let is_granted = |reply: &Reply| {
+                (recipe.read_acquire)(reply).map(|answer| matches!(answer, Answer::Granted { .. }))
+            };
+            let reply = run((recipe.acquire)(&args(1))).await.unwrap();
+            assert_eq!(is_granted(&reply), Some(true), "{}", recipe.kind);
+            let reply = run((recipe.acquire)(&CallArgs { context: waits, ..args(2) })).await.unwrap();
+            assert_eq!(is_granted(&reply), Some(false), "{}", recipe.kind);
+            let reply = run((recipe.renew)(&args(1))).await.unwrap();
+            assert_eq!((recipe.read_renew)(&reply), Some(Renewal::Renewed), "{}", recipe.kind);
+            let reply = run((recipe.release)(&args(1).count(0))).await.unwrap();
+            assert!((recipe.read_release)(&reply).unwrap().held, "{}", recipe.kind);
+        }
+        let held = subject(&PLAIN);
+        let args =
+            CallArgs::new(&held, WireOwner::new(ClientId::from_random([7; 16]), 9), Lease::clamped(LIMIT));
+        run((PLAIN.acquire)(&args)).await.unwrap();
+        run((PLAIN.hand_off.unwrap())(&args)).await.unwrap();
+        assert!((PLAIN.read_release)(&run((PLAIN.release)(&args.count(1))).await.unwrap()).unwrap().held);
+        run(plain::inspect(&name, held.format.as_deref().unwrap_or(&Format::default()), None)).await.unwrap();
+        assert!(plain::read_holder(&run(plain::holder(&name)).await.unwrap()).unwrap().is_some());
+        assert_eq!(run(plain::force_release(&name, &Format::default())).await, Ok(Reply::Int(1)));
+        // A quiet release falls back to the script without the right to the native command.
+        run((PLAIN.acquire)(&args)).await.unwrap();
+        let quiet = CallContext { quiet: true, ..CallContext::default() };
+        let reply = run((PLAIN.release)(&CallArgs { context: quiet, ..args.count(0) })).await.unwrap();
+        assert!((PLAIN.read_release)(&reply).unwrap().held);
+        is_limited(&server);
     }
 }
 

@@ -12,6 +12,7 @@ use leasehold_proto::recipe::expirable::{self, EXPIRABLE_SEMAPHORE};
 use leasehold_proto::recipe::fair::FAIR;
 use leasehold_proto::recipe::fenced::{self, Tokens};
 use leasehold_proto::recipe::multi::MULTI;
+use leasehold_proto::recipe::plain::{self, PLAIN};
 use leasehold_proto::recipe::read_write::{PREFERRED, READ_LOCK, WRITE_LOCK};
 use leasehold_proto::recipe::redlock::REDLOCK;
 use leasehold_proto::recipe::reentrant::REENTRANT;
@@ -92,7 +93,8 @@ pub(crate) fn call_for(
     write: impl FnOnce(&CallArgs<'_>) -> Call,
 ) -> Call {
     let others = ["2", "3"].map(|rest| Name::with_hash_tag("rights", rest).unwrap());
-    let others = if recipe.kind == MULTI.kind { others.into() } else { [].into() };
+    let others =
+        if [MULTI.kind, plain::MULTI.kind].contains(&recipe.kind) { others.into() } else { [].into() };
     let subject = Subject { others, ..Subject::new(&name(), recipe) };
     let lease = Lease::new(Duration::from_secs(30)).unwrap();
     write(&CallArgs::new(&subject, owner(number), lease))
@@ -122,8 +124,20 @@ pub(crate) fn holds() -> Vec<Row> {
         let recipe: &'static Recipe = fenced::with_tokens(tokens);
         recipe
     });
-    let locks: [&'static Recipe; 9] =
-        [&REENTRANT, &FAIR, &SPIN, &REDLOCK, &MULTI, &WRITE_LOCK, &PREFERRED, fenced[0], fenced[1]];
+    let locks: [&'static Recipe; 12] = [
+        &REENTRANT,
+        &FAIR,
+        &SPIN,
+        &REDLOCK,
+        &MULTI,
+        &WRITE_LOCK,
+        &PREFERRED,
+        fenced[0],
+        fenced[1],
+        &PLAIN,
+        &plain::REDLOCK,
+        &plain::MULTI,
+    ];
     let mut rows = Vec::new();
     let mut row = |what, before, call, leaves| rows.push(Row { what, before, call, leaves });
     for lock in locks {
@@ -148,6 +162,16 @@ pub(crate) fn holds() -> Vec<Row> {
         vec![acquire(&FAIR, 1), acquire(&FAIR, 2), acquire(&FAIR, 3)],
         keep_alive(&FAIR),
         OnlyExpiringKeys,
+    );
+    let marked = CallContext { marks: true, ..CallContext::default() };
+    let waits = call_for(&PLAIN, 2, |ask| (PLAIN.acquire)(&CallArgs { context: marked, ..*ask }));
+    row("plain, waiting", vec![acquire(&PLAIN, 1)], waits.clone(), AllOrNothing);
+    row("plain, waited for", vec![acquire(&PLAIN, 1), waits], release(&PLAIN, 1), AllOrNothing);
+    row(
+        "plain, one hold of several",
+        vec![acquire(&PLAIN, 1)],
+        call_for(&PLAIN, 1, |ask| (PLAIN.release)(&ask.count(1))),
+        AllOrNothing,
     );
     let reads = [1, 2].map(|reader| acquire(&READ_LOCK, reader));
     let [first, second] = reads.clone();

@@ -81,6 +81,31 @@ async fn allowed(server: &RedisServer, primitive: &str) -> [Client; 2] {
 }
 
 #[tokio::test]
+async fn the_documented_user_of_plain_locks_can_do_everything_with_them() {
+    let server = RedisServer::start();
+    let [client, other] = allowed(&server, "plain").await;
+    let owner = client.owner();
+    let lock = client.plain_lock("app:orders").owned_by(&owner);
+    let (outer, inner) = (lock.lock().await.unwrap(), lock.lock().await.unwrap());
+    outer.ensure(Duration::from_secs(20)).await.unwrap();
+    assert!(lock.is_held_by(&owner).await.unwrap() && lock.holder().await.unwrap().is_some());
+    assert_eq!(inner.release().await, Ok(ReleaseOutcome::Released));
+    let wanted = other.plain_lock("app:orders");
+    let (guard, released) = tokio::join!(wanted.lock(), outer.release());
+    assert_eq!(released, Ok(ReleaseOutcome::Released));
+    assert!(lock.force_unlock().await.unwrap());
+    assert_eq!(guard.unwrap().release().await, Ok(ReleaseOutcome::NotHeld));
+    let fenced = client.plain_lock("app:stock").fenced("app:stock:fence").lock().await.unwrap();
+    assert_eq!(fenced.token(), 1);
+    fenced.release().await.unwrap();
+    let names = ["app:a", "app:b"].map(|name| client.plain_lock(name).into());
+    leasehold::MultiLock::of(names).lock().await.unwrap().release().await.unwrap();
+    let redlock = leasehold::Redlock::builder().longest_lease(Duration::from_millis(100)).over([client]);
+    let lock = redlock.plain_lock("app:nodes").lease(Duration::from_millis(400));
+    lock.lock().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
 async fn the_documented_user_of_fair_locks_can_do_everything_with_them() {
     let server = RedisServer::start();
     let [client, other] = allowed(&server, "fair").await;

@@ -52,6 +52,7 @@ pub(super) fn healthy() -> Facts {
         script: Some(Ok(())),
         behind: Some(Behind::One),
         rights: Known::Answered(Rights { user: "default".into(), missing: Vec::new(), optional: Vec::new() }),
+        native: None,
         operator: None,
         acl_line: "ACL SETUSER leasehold reset".into(),
         latency: Some(Ok(Latency { acquire: percentiles, release: percentiles, rounds: 50 })),

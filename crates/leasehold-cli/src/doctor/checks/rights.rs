@@ -1,6 +1,6 @@
 //! The rights of the user.
 
-use crate::doctor::facts::{Facts, Known, Rights};
+use crate::doctor::facts::{Facts, Known, Native, Rights};
 use crate::doctor::finding::{Check, Finding};
 
 const RIGHTS: Check = Check {
@@ -11,6 +11,12 @@ const RIGHTS: Check = Check {
 const OPERATOR: Check = Check {
     name: "operator-rights",
     why: "an operator who lacks a right does not see all locks, or not who holds them",
+    assumption: None,
+};
+
+const NATIVE: Check = Check {
+    name: "native-release",
+    why: "a plain lock whose holder releases it by one command costs the server less than one that a script releases",
     assumption: None,
 };
 
@@ -29,7 +35,21 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         }
         gap => RIGHTS.unknown(gap.gap("ACL WHOAMI and ACL DRYRUN"), facts.acl_line.clone()),
     };
-    [finding].into_iter().chain(operator(facts)).collect()
+    [finding].into_iter().chain(operator(facts)).chain(native(facts)).collect()
+}
+
+/// A server without such a command is as good as it can be, and has no finding.
+fn native(facts: &Facts) -> Option<Finding> {
+    let Native { user, allowed, denied } = facts.native.as_ref()?;
+    if let Some(command) = allowed.first() {
+        return Some(NATIVE.pass(format!("the user {user} may run {}", command.to_uppercase())));
+    }
+    let command = denied.first()?;
+    let found = format!(
+        "the user {user} may not run {}, so each connection falls back to a script",
+        command.to_uppercase()
+    );
+    Some(NATIVE.warn(found, format!("ACL SETUSER {user} +{command}")))
 }
 
 fn operator(facts: &Facts) -> Option<Finding> {
@@ -65,6 +85,20 @@ mod tests {
         assert_eq!(failed.verdict, Verdict::Fail);
         assert!(failed.found.contains("~app:*") && failed.run.unwrap().starts_with("ACL SETUSER"));
         assert_eq!(check(&denied())[0].verdict, Verdict::Unknown);
+    }
+
+    #[test]
+    fn a_native_command_that_the_user_may_not_run_is_a_warning() {
+        let of = |allowed: &[&'static str], denied: &[&'static str]| {
+            let native = Native { user: "me".into(), allowed: allowed.into(), denied: denied.into() };
+            check(&Facts { native: Some(native), ..healthy() }).into_iter().nth(1)
+        };
+        assert!(of(&[], &[]).is_none(), "the server has neither");
+        assert_eq!(of(&["delex"], &["delifeq"]).unwrap().verdict, Verdict::Pass, "one of both is enough");
+        let warned = of(&[], &["delifeq", "delex"]).unwrap();
+        assert_eq!(warned.verdict, Verdict::Warn);
+        assert!(warned.found.contains("falls back to a script"), "{}", warned.found);
+        assert_eq!(warned.run.as_deref(), Some("ACL SETUSER me +delifeq"));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::ToSocketAddrs;
 use std::process;
 
-use leasehold_proto::recipe::grants::Place;
+use leasehold_proto::recipe::grants::{NATIVE, Place, has_native};
 use leasehold_proto::recipe::one_server::{keys_like, run_id};
 use leasehold_store::redis::wire::Answer;
 use leasehold_store::redis::{Address, Reach, Servers};
@@ -13,7 +13,7 @@ use super::{Node, Target, fields, lines};
 use crate::answers::{list, text};
 use crate::clock;
 use crate::doctor::facts::{
-    Behind, Clock, Facts, Fields, Fleet, Known, Link, Rights, Role, SentinelFacts, Topology,
+    Behind, Clock, Facts, Fields, Fleet, Known, Link, Native, Rights, Role, SentinelFacts, Topology,
 };
 use crate::doctor::rights;
 
@@ -86,6 +86,13 @@ impl Target {
             }
             None => None,
         };
+        let rights = self.rights(&node.address, place).await;
+        let native = match &rights {
+            Known::Answered(Rights { user, .. }) if has_native(&self.primitives) => {
+                Some(self.native(&node.address, user, &self.rules(place)).await)
+            }
+            _ => None,
+        };
         let facts = Facts {
             node: node.address.to_string(),
             topology,
@@ -94,7 +101,8 @@ impl Target {
             replaced_after_ms: replaced_after(topology, fleet, &settings),
             cluster: (topology == Topology::Cluster).then_some(cluster),
             clock: self.clock(&node.address).await,
-            rights: self.rights(&node.address, place).await,
+            rights,
+            native,
             acl_line: format!("ACL SETUSER leasehold reset on >PASSWORD {}", self.rules(place)),
             operator,
             info,
@@ -187,6 +195,24 @@ impl Target {
             Ok(answers) => rights::read(user, &questions, needed, answers),
             Err(_) => Known::Missing,
         }
+    }
+
+    /// Asks which native commands the server has, and which of them a user of these rules may run.
+    async fn native(&self, address: &Address, user: &str, rules: &str) -> Native {
+        let mut native = Native { user: user.to_owned(), ..Native::default() };
+        for command in NATIVE {
+            let question = rights::question(command, rules);
+            let commands = rights::commands(user, &question);
+            let commands: Vec<&[&str]> = commands.iter().map(Vec::as_slice).collect();
+            let Ok(answers) = self.ask(address, &commands).await else { continue };
+            match rights::is_allowed(&answers) {
+                Some(true) => native.allowed.push(command),
+                Some(false) => native.denied.push(command),
+                // The server does not have it.
+                None => {}
+            }
+        }
+        native
     }
 
     fn link(&self, address: &Address) -> Link {

@@ -404,7 +404,9 @@ impl Eq for Call {}
 
 impl std::hash::Hash for Call {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        (self.script.source(), self.keys, self.replicas, &self.inputs).hash(state);
+        // Two scripts may have one text, with other verbs or native commands.
+        let script = (self.script.source(), self.script.verb, self.script.native().is_some());
+        (script, self.keys, self.replicas, &self.inputs).hash(state);
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use leasehold_proto::engine::CallId;
-use leasehold_proto::{Applied, Call, Channel, Reply, Scope, StoreError};
+use leasehold_proto::{Applied, Call, Channel, Reply, Scope, StoreError, Verb};
 use leasehold_store::{Heard, Outcomes, Store, Submit, Subscription};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -62,13 +62,15 @@ impl Book {
     fn sends(&self, call: &Call) -> u64 {
         let number = self.recorder.next_call();
         let count = call.argument("count").or(call.argument("remaining"));
+        // A plain lock has no counts on the server: a call that only reads stands for the end of one hold of several.
+        let is_partial = call.verb() == Verb::Release && call.script().header().calls == ["get"];
         let sent = Event::Sent {
             process: self.process,
             call: number,
             verb: call.verb(),
             name: call.subject(),
             wire: subject_of(call),
-            count: count.map_or(Some(0), |count| count.parse().ok()),
+            count: count.map_or(Some(u32::from(is_partial)), |count| count.parse().ok()),
             lease: call.argument("lease_ms").and_then(|ms| ms.parse().ok()).map(Duration::from_millis),
         };
         self.recorder.record(self.environment.now(), sent);

@@ -30,6 +30,19 @@ pub(crate) struct WireTerms {
     pub(crate) batch_rows: usize,
     /// The number of commands in flight behind which calls gather.
     pub(crate) at_once: usize,
+    /// The native commands that the server has.
+    pub(crate) natives: Natives,
+}
+
+/// The native commands that stand in for scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Natives {
+    /// As Redis before 7.0.
+    None,
+    /// `SET` with `NX` and `GET`.
+    Set,
+    /// A compare-and-delete too.
+    All,
 }
 
 impl WireTerms {
@@ -40,6 +53,9 @@ impl WireTerms {
             server_has_resp3: rng.u8(0..3) != 0,
             batch_rows: *rng.choice(&[64, 64, 2, 1]).expect("one of several"),
             at_once: *rng.choice(&[8, 2, 1]).expect("one of several"),
+            natives: *stream(seed, "natives")
+                .choice(&[Natives::None, Natives::Set, Natives::All, Natives::All])
+                .expect("one of several"),
         }
     }
 }
@@ -200,6 +216,9 @@ impl Plan {
                 plan.keep_one_lock();
             }
         }
+        if mode == Mode::Single {
+            plan.names.extend(choose_plain(seed));
+        }
         plan.faults = plan.choose_faults();
         plan
     }
@@ -327,6 +346,17 @@ fn choose_names(seed: u64) -> Vec<Arc<str>> {
         Arc::from(if tagged { format!("{{{word}}}-{index}") } else { format!("{word}-{index}") })
     };
     (0..if together { count.max(2) } else { count }).map(name).collect()
+}
+
+/// Chooses the plain locks of half of the plans: one, one with tokens, or two that can be acquired in one step.
+fn choose_plain(seed: u64) -> Vec<Arc<str>> {
+    let names: &[&str] = match stream(seed, "plain").u8(0..8) {
+        0 | 1 => &["plain-7"],
+        2 => &["plainfenced-7"],
+        3 => &["{plain}-7", "{plain}-8"],
+        _ => &[],
+    };
+    names.iter().copied().map(Arc::from).collect()
 }
 
 /// The primitives that names are chosen from. The common primitives appear more often.

@@ -4,9 +4,11 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::sync::Arc;
 
-use leasehold_proto::recipe::{LockCalls, fair, read, reentrant, spin, write};
-use leasehold_proto::{Call, Name};
+use leasehold_proto::recipe::format::Format;
+use leasehold_proto::recipe::{LockCalls, fair, plain, read, reentrant, spin, write};
+use leasehold_proto::{Call, Name, WireOwner};
 
 /// A primitive of the family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,6 +20,10 @@ pub(crate) enum Primitive {
     /// A lock with fencing tokens that outlive a loss of the counter.
     Hybrid,
     Spin,
+    /// A lock that is one string, as other libraries have it. It is shared with clients that poll.
+    Plain,
+    /// A plain lock with fencing tokens.
+    PlainFenced,
     ReadWrite,
     Semaphore,
     /// The semaphore whose waiters stand in a queue.
@@ -30,12 +36,14 @@ pub(crate) enum Primitive {
 }
 
 impl Primitive {
-    const ALL: [(Self, &str); 11] = [
+    const ALL: [(Self, &str); 13] = [
         (Self::Lock, "lock"),
         (Self::Fair, "fair"),
         (Self::Fenced, "fenced"),
         (Self::Hybrid, "hybrid"),
         (Self::Spin, "spin"),
+        (Self::Plain, "plain"),
+        (Self::PlainFenced, "plainfenced"),
         (Self::ReadWrite, "rw"),
         (Self::Semaphore, "semaphore"),
         (Self::Fifo, "fifo"),
@@ -62,7 +70,13 @@ impl Primitive {
     /// Returns true if only one owner can hold the primitive.
     #[must_use]
     pub(crate) const fn is_exclusive(self) -> bool {
-        matches!(self, Self::Lock | Self::Fair | Self::Fenced | Self::Hybrid | Self::Spin)
+        matches!(self, Self::Lock | Self::Fair | Self::Fenced | Self::Hybrid | Self::Spin) || self.is_plain()
+    }
+
+    /// Returns true for a plain lock.
+    #[must_use]
+    pub(crate) const fn is_plain(self) -> bool {
+        matches!(self, Self::Plain | Self::PlainFenced)
     }
 
     /// Returns true for a lock, read-write locks included.
@@ -74,7 +88,7 @@ impl Primitive {
     /// Returns true if the grants of the primitive have fencing tokens.
     #[must_use]
     pub(crate) const fn has_tokens(self) -> bool {
-        matches!(self, Self::Fenced | Self::Hybrid)
+        matches!(self, Self::Fenced | Self::Hybrid | Self::PlainFenced)
     }
 
     /// Returns true if holds of the primitive end only with their release.
@@ -96,6 +110,7 @@ impl Primitive {
             Self::Lock | Self::Fenced | Self::Hybrid => &[&reentrant::LOCK_CALLS],
             Self::Fair => &[&fair::LOCK_CALLS],
             Self::Spin => &[&spin::LOCK_CALLS],
+            Self::Plain | Self::PlainFenced => &[&plain::LOCK_CALLS],
             Self::ReadWrite => &[&read::LOCK_CALLS, &write::LOCK_CALLS],
             Self::Semaphore | Self::Fifo | Self::Permits | Self::Latch | Self::Redlock => &[],
         };
@@ -111,6 +126,8 @@ impl fmt::Display for Primitive {
             Self::Fenced => "fenced lock",
             Self::Hybrid => "fenced lock, hybrid tokens",
             Self::Spin => "spin lock",
+            Self::Plain => "plain lock",
+            Self::PlainFenced => "plain lock with tokens",
             Self::ReadWrite => "read-write lock",
             Self::Semaphore => "semaphore",
             Self::Fifo => "fifo semaphore",
@@ -119,6 +136,29 @@ impl fmt::Display for Primitive {
             Self::Redlock => "redlock",
         })
     }
+}
+
+/// Returns the wire owner of a hold as the server has it. A plain lock has a value, shown here without its mark.
+#[must_use]
+pub(crate) fn wire_of(name: &str, owner: WireOwner) -> Arc<str> {
+    if !Primitive::of(name).is_plain() {
+        return owner.to_string().into();
+    }
+    let [value, _] = plain::values(&Format::default(), owner);
+    plain_wire(&value)
+}
+
+/// Returns the counter of the fencing tokens of a plain lock.
+#[must_use]
+pub(crate) fn fence_of(name: &str) -> Name {
+    name_of(&format!("{name}:fence"))
+}
+
+/// Returns the owner in the value of a plain lock: the value, without the mark if it is of this library.
+#[must_use]
+pub(crate) fn plain_wire(value: &[u8]) -> Arc<str> {
+    let owner = if plain::Value::read(value).is_some() { &value[..value.len() - 2] } else { value };
+    String::from_utf8_lossy(owner).into()
 }
 
 /// Returns the command with which an operator deletes it.

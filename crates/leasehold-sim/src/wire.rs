@@ -8,6 +8,7 @@ mod name_keys;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_proto::Verb;
 use leasehold_store::embedded::{Condition, Database, Entry, Executed, Frame};
 
 use self::decode::Row;
@@ -17,7 +18,7 @@ use crate::history::{By, Event, Reply};
 use crate::plan::Plan;
 use crate::recorder::Recorder;
 
-use self::decode::{Command, decode};
+use self::decode::{Command, Form, decode};
 pub(crate) use self::decode::{Decoded, is_script, subject_of};
 
 /// The id of the promise that a batch does what its rows do (docs/protocol.md, section 19.4).
@@ -119,7 +120,9 @@ impl Witness {
         execute: impl FnOnce(&mut Database, u64) -> Executed,
     ) -> Executed {
         let now_ms = self.now_ms(now);
-        let Some(Decoded { verb, names, wire, units, .. }) = script else { return execute(database, now_ms) };
+        let Some(Decoded { verb, names, wire, units, form }) = script else {
+            return execute(database, now_ms);
+        };
         let name_keys: Vec<_> =
             self.name_keys.iter().filter(|name_keys| names.contains(&name_keys.name)).collect();
         let keys: Vec<_> = database.keys(now_ms).collect();
@@ -128,11 +131,16 @@ impl Witness {
         let keys: Vec<_> = database.keys(now_ms).collect();
         let stray = keys.iter().find(|(key, ..)| !self.name_keys.iter().any(|name_keys| name_keys.has(key)));
         let stray = stray.map(|(key, ..)| String::from_utf8_lossy(key).into_owned());
-        let reply = reply(&executed.reply);
+        let Some(reply) = reply_of(form, &executed.reply) else { return executed };
         for (name_keys, before) in name_keys.into_iter().zip(before) {
             let after = Arc::new(name_keys.state(&keys));
             let (name, wire) = (name_keys.name.clone(), wire.clone());
-            let (reply, stray) = (reply.clone(), stray.clone());
+            let reply = if name_keys.is_plain() {
+                plain_reply(verb, reply.clone(), (before.is_held_by(&wire), after.is_held_by(&wire)))
+            } else {
+                reply.clone()
+            };
+            let stray = stray.clone();
             let event = Event::Executed { verb, name, wire, units, by, reply, before, after, stray };
             let is_apart = matches!(by, By::AtFormer(_));
             self.recorder.record(now, if is_apart { Event::Apart(Box::new(event)) } else { event });
@@ -155,6 +163,32 @@ impl Witness {
 /// Returns true if both replies are errors. Their texts name scripts and lines of their own.
 fn both_are_errors(one: &Frame, other: &Frame) -> bool {
     one.is_error() && other.is_error()
+}
+
+/// Returns the reply of a command as its script would give it, or `None` if the script is still to run.
+fn reply_of(form: Form, frame: &Frame) -> Option<Reply> {
+    match (form, frame) {
+        (Form::Set { .. } | Form::Delete, Frame::Error(text)) if is_refusal(text) => None,
+        (Form::Delete, Frame::Int(0)) => None,
+        (Form::Set { gets: false }, Frame::Nil) => Some(Reply::Other),
+        (Form::Set { gets: false }, Frame::Simple(_)) => Some(Reply::Nil),
+        _ => Some(reply(frame)),
+    }
+}
+
+/// Returns true if the error says that the server does not have the command.
+fn is_refusal(text: &str) -> bool {
+    text.starts_with("ERR unknown command") || text.starts_with("ERR syntax error")
+}
+
+/// Returns a plain lock's reply as another lock would give it: a refusal with a time, and a release that sends no message
+/// as one that does.
+fn plain_reply(verb: Verb, reply: Reply, (was_held, is_held): (bool, bool)) -> Reply {
+    match (verb, &reply) {
+        (Verb::Acquire, Reply::Other) => Reply::Int(1),
+        (Verb::Release, Reply::Int(_)) if was_held && !is_held => Reply::Int(1),
+        _ => reply,
+    }
 }
 
 /// Reduces a reply to the part that matters for a history. A fenced lock's reply contains a plain lock's reply and a

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use crate::environment::Env;
 use crate::plan::Plan;
-use crate::primitive::{Primitive, name_of};
+use crate::primitive::{Primitive, fence_of, name_of};
 
 use self::user::User;
 
@@ -41,6 +41,11 @@ pub(crate) async fn live(env: Env) {
             Primitive::Lock => locks::work(&mut user, client.lock(known), &name, |_| None).await,
             Primitive::Fair => locks::work(&mut user, client.fair_lock(known), &name, |_| None).await,
             Primitive::Spin => locks::work(&mut user, client.spin_lock(known), &name, |_| None).await,
+            Primitive::Plain => locks::work(&mut user, client.plain_lock(known), &name, |_| None).await,
+            Primitive::PlainFenced => {
+                let lock = client.plain_lock(known).fenced(fence_of(&name));
+                locks::work(&mut user, lock, &name, |guard| Some(guard.token())).await;
+            }
             Primitive::Fenced | Primitive::Hybrid => {
                 let lock = client.fenced_lock(known).tokens(locks::tokens(&name));
                 locks::work(&mut user, lock, &name, |guard| Some(guard.token())).await;

@@ -31,6 +31,7 @@ pub mod keep_alive;
 pub mod latch;
 mod lock_harness;
 pub mod locks;
+pub mod plain;
 pub mod read_write;
 pub mod reentrant;
 pub mod semaphore;

@@ -63,6 +63,7 @@ const QUIET: Budget = Budget {
     crashes: 0,
     pauses: 0,
     deletions: 0,
+    plain: false,
     terse: true,
 };
 

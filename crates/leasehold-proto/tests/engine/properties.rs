@@ -22,6 +22,7 @@ const STORM: Budget = Budget {
     crashes: 1,
     pauses: 3,
     deletions: 0,
+    plain: false,
     terse: false,
 };
 
@@ -34,6 +35,8 @@ struct Start {
     owners: usize,
     wait: Wait,
     deletions: u8,
+    /// True for walks on a plain lock.
+    plain: bool,
 }
 
 /// The wait of callers with a deadline.
@@ -41,14 +44,15 @@ const SOON: Wait = Wait::Until(Moment::from_millis(3 * TICK.as_millis() as u64))
 
 impl Start {
     const fn new(users: usize, wait: Wait) -> Self {
-        Self { users, owners: 1, wait, deletions: 0 }
+        Self { users, owners: 1, wait, deletions: 0, plain: false }
     }
 
     /// Walks, lets the world come to rest, and returns the broken rule, if there is one.
     fn walk(self, choices: &[u16]) -> Result<(), String> {
         // A hold that passes on for longer asks whether others listen.
         let passes_for = if self.users > 2 { 2 } else { STORM.passes_for };
-        let budget = Budget { owners: self.owners, deletions: self.deletions, passes_for, ..STORM };
+        let Self { owners, deletions, plain, .. } = self;
+        let budget = Budget { owners, deletions, passes_for, plain, ..STORM };
         let mut world = World::new(3, self.users, TICK * 4, self.wait, budget, Variant::Sound);
         world.observe();
         walk(&mut world, choices);
@@ -72,16 +76,25 @@ impl Start {
             Wait::Forever => "forever",
         };
         let choices: Vec<String> = choices.iter().map(u16::to_string).collect();
-        let Self { users, owners, deletions, .. } = self;
-        format!("users {users} owners {owners} wait {wait} deletions {deletions}\n{}\n", choices.join(" "))
+        let Self { users, owners, deletions, plain, .. } = self;
+        let kind = if plain { " plain" } else { "" };
+        let start = format!("users {users} owners {owners} wait {wait} deletions {deletions}{kind}");
+        format!("{start}\n{}\n", choices.join(" "))
     }
 
     /// Reads the text that [`Start::keep`] writes.
     fn read(kept: &str) -> Option<(Self, Vec<u16>)> {
         let mut lines = kept.lines();
         let first: Vec<&str> = lines.next()?.split(' ').collect();
-        let ["users", users, "owners", owners, "wait", wait, "deletions", deletions] = first[..] else {
+        let ["users", users, "owners", owners, "wait", wait, "deletions", deletions, ref kind @ ..] =
+            first[..]
+        else {
             return None;
+        };
+        let plain = match kind {
+            [] => false,
+            ["plain"] => true,
+            _ => return None,
         };
         let wait = match wait {
             "once" => Wait::Once,
@@ -90,7 +103,7 @@ impl Start {
             _ => return None,
         };
         let (users, owners) = (users.parse().ok()?, owners.parse().ok()?);
-        let start = Self { users, owners, wait, deletions: deletions.parse().ok()? };
+        let start = Self { users, owners, wait, deletions: deletions.parse().ok()?, plain };
         let choices = lines.flat_map(str::split_whitespace).map(|choice| choice.parse().ok());
         Some((start, choices.collect::<Option<_>>()?))
     }
@@ -183,6 +196,29 @@ proptest! {
     fn deleting_a_held_key_leaves_nothing(choices in prop::collection::vec(any::<u16>(), 0..600)) {
         check(Start { deletions: 3, ..Start::new(1, Wait::Forever) }, &choices)?;
         check(Start { deletions: 3, owners: 2, ..Start::new(3, Wait::Forever) }, &choices)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn a_plain_lock_is_served_and_left_free(choices in prop::collection::vec(any::<u16>(), 0..600)) {
+        let plain = |start| Start { plain: true, ..start };
+        check(plain(Start::new(1, Wait::Forever)), &choices)?;
+        check(plain(Start::new(1, SOON)), &choices)?;
+        check(plain(Start::new(1, Wait::Once)), &choices)?;
+        check(plain(Start { deletions: 3, ..Start::new(1, Wait::Forever) }), &choices)?;
+    }
+
+    #[test]
+    fn owners_of_a_plain_lock_are_served_and_leave_it_free(choices in prop::collection::vec(any::<u16>(), 0..600)) {
+        let plain = |owners, wait| Start { plain: true, owners, ..Start::new(3, wait) };
+        for owners in [1, 2] {
+            check(plain(owners, Wait::Forever), &choices)?;
+            check(plain(owners, SOON), &choices)?;
+        }
+        check(Start { deletions: 3, ..plain(2, Wait::Forever) }, &choices)?;
     }
 }
 

@@ -15,6 +15,7 @@ use std::time::Duration;
 use leasehold_proto::engine::{
     AcquireFailure, Action, CallId, Event, Id, Outcome, Request, Settings, Subject, Wait,
 };
+use leasehold_proto::recipe::plain::PLAIN;
 use leasehold_proto::recipe::reentrant::REENTRANT;
 use leasehold_proto::{
     Applied, Call, Channel, ClientId, Engine, Lease, Moment, Name, Owner, Reply, StoreError, StoreErrorKind,
@@ -27,6 +28,7 @@ pub(crate) use budget::{Budget, Variant};
 use hand_off::{MAX_HOLD, Passing, has_max_hold};
 use observed::Observed;
 pub(crate) use server::Server;
+use server::{keeps, owner_of};
 
 /// One step of time.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
@@ -330,7 +332,8 @@ impl World {
             Wait::Until(after) => Wait::Until(now + after.since(Moment::default())),
             other => other,
         };
-        let subject = Subject::new(&Name::new("x").unwrap(), &REENTRANT);
+        let recipe = if self.budget.plain { &PLAIN } else { &REENTRANT };
+        let subject = Subject::new(&Name::new("x").unwrap(), recipe);
         let owner = Owner::from_number(7 + (user % self.budget.owners) as u64);
         let request = Request::new(subject, owner, self.lease, wait);
         let request = if self.budget.varied { varied(request, id) } else { request };
@@ -364,11 +367,11 @@ impl World {
         let Transit { client, id, call, reply, is_alone } = self.transits.remove(transit);
         let mut reply = reply.unwrap();
         if call.verb() == Verb::HandOff && is_alone {
-            let (now, bound) = (self.clock(client), TICK * self.budget.passes_for);
-            self.clients[client].passing.note_alone(call.argument("owner").unwrap(), now, bound);
+            let (now, budget) = (self.clock(client), self.budget);
+            self.clients[client].passing.note_alone(owner_of(&call), now, budget);
         }
         if matches!(call.verb(), Verb::Renew | Verb::HandOff) && reply == Reply::Int(0) {
-            self.clients[client].passing.gone.insert(call.argument("owner").unwrap().to_owned());
+            self.clients[client].passing.gone.insert(owner_of(&call).to_owned());
             if self.variant == Variant::RenewsWhatIsGone {
                 reply = Reply::Int(1);
             }
@@ -383,7 +386,10 @@ impl World {
     fn execute(&mut self, transit: usize) {
         let call = self.transits[transit].call.clone();
         let mut reply = self.server.run(&call, self.now);
-        if call.verb() == Verb::HandOff && reply == Reply::Int(2) {
+        if call.verb() == Verb::HandOff && self.budget.plain {
+            // No other client waits if none has marked the hold.
+            self.transits[transit].is_alone = reply == Reply::Int(2);
+        } else if call.verb() == Verb::HandOff && reply == Reply::Int(2) {
             let asking = self.transits[transit].client;
             let (own, others) = self.listeners(asking);
             reply = Reply::Int(2 + own + others);
@@ -483,10 +489,10 @@ impl World {
                 Action::Run(id, call, _) => {
                     self.check_renewal(&call, &claimed, &released);
                     if call.verb() == Verb::HandOff {
-                        asked.push(call.argument("owner").unwrap().to_owned());
+                        asked.push(owner_of(&call).to_owned());
                     }
-                    if call.argument("remaining") == Some("0") {
-                        released.push(call.argument("owner").unwrap().to_owned());
+                    if call.verb() == Verb::Release && !keeps(&call) {
+                        released.push(owner_of(&call).to_owned());
                     }
                     let transit = Transit { client: index, id, call, reply: None, is_alone: false };
                     let place = self.transits.partition_point(|other| (other.client, other.id) < (index, id));

@@ -11,6 +11,7 @@ use leasehold_proto::Verb;
 use super::invariant::Invariant;
 use crate::history::{Ending, Event, Hold, Reply};
 use crate::owner::{Wire, short};
+use crate::primitive::Primitive;
 use crate::recorder::view::View;
 
 /// The reply of a question without listeners.
@@ -58,7 +59,10 @@ impl Invariant for HandOff {
                 self.asking.insert(*call, wire.clone());
                 Ok(())
             }
-            Event::Executed { verb: Verb::HandOff, wire, reply: Reply::Int(reply), .. } => {
+            // The question of a plain lock has the text of its renewal.
+            Event::Executed { verb, name, wire, reply: Reply::Int(reply), .. }
+                if *verb == Verb::HandOff || (*verb == Verb::Renew && Primitive::of(name).is_plain()) =>
+            {
                 self.listeners.insert(wire.clone(), *reply - COUNTED);
                 Ok(())
             }

@@ -12,6 +12,7 @@ use super::invariant::Invariant;
 use super::multi::Gathering;
 use crate::history::{Event, What};
 use crate::owner::{Wire, short};
+use crate::primitive::Primitive;
 use crate::recorder::view::{LiveHold, View};
 
 /// The delay after which a failed renewal is tried again, at most half a second plus the difference of the clocks.
@@ -83,6 +84,13 @@ impl Invariant for Renewals {
             }
             Event::Sent { process, call, verb: Verb::Acquire, name, wire, .. } => {
                 self.acquiring.insert(*call, (*process, Arc::clone(name), wire.clone()));
+            }
+            // One that looks as a re-entry does.
+            Event::Sent { verb: Verb::Renew, name, call, wire, .. }
+                if Primitive::of(name) == Primitive::PlainFenced =>
+            {
+                self.requested.insert(wire.clone(), view.now);
+                self.entering.insert(*call, wire.clone());
             }
             Event::Sent { process, call, verb: Verb::Renew, name, wire, count: Some(0), .. } => {
                 // An acquire of several names may have got the hold from the last guard.

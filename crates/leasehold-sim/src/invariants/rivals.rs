@@ -42,8 +42,10 @@ impl Asked {
     fn is_judged(&self) -> bool {
         let are_together = self.names.contains(' ');
         self.names.split(' ').all(|name| match Primitive::of(name) {
-            Primitive::Lock => !are_together || name.starts_with('{'),
-            Primitive::Fenced | Primitive::Hybrid | Primitive::ReadWrite => !are_together,
+            Primitive::Lock | Primitive::Plain => !are_together || name.starts_with('{'),
+            Primitive::Fenced | Primitive::Hybrid | Primitive::PlainFenced | Primitive::ReadWrite => {
+                !are_together
+            }
             _ => false,
         })
     }

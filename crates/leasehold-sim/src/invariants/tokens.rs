@@ -13,7 +13,7 @@ use leasehold_proto::Verb;
 use super::breaches::Breaches;
 use super::invariant::Invariant;
 use crate::fault::Kind;
-use crate::history::{Event, Hold};
+use crate::history::{By, Event, Hold};
 use crate::owner::{Wire, short};
 use crate::primitive::Primitive;
 use crate::recorder::view::{LiveHold, View};
@@ -61,7 +61,10 @@ impl Invariant for Tokens {
                 self.went_back = Some(view.now);
                 self.begin_anew(false);
             }
-            Event::Executed { verb, name, wire, before, after, .. } if Primitive::of(name).has_tokens() => {
+            // A foreign client takes a plain lock without a token.
+            Event::Executed { verb, name, wire, by, before, after, .. }
+                if Primitive::of(name).has_tokens() && *by != By::Foreigner =>
+            {
                 let granted = !before.is_held_by(wire) && after.is_held_by(wire);
                 if *verb == Verb::Acquire && granted {
                     let tokens = (before.value.unwrap_or_default(), after.value.unwrap_or_default());

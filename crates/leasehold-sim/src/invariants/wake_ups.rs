@@ -33,6 +33,9 @@ const STANDS_BACK: Duration = Duration::from_millis(4);
 /// The longest pause of a spinning waiter.
 const SPINS_WITHIN: Duration = Duration::from_millis(150);
 
+/// The longest pause between two looks at a holder that sends no message, and what a look takes.
+const POLLS_WITHIN: Duration = Duration::from_millis(260);
+
 #[derive(Default)]
 pub(super) struct WakeUps {
     waiting: BTreeMap<Op, (Arc<str>, Duration, usize)>,
@@ -40,6 +43,9 @@ pub(super) struct WakeUps {
     reading: BTreeSet<Op>,
     /// The locks that a release has freed, each with the time.
     freed: BTreeMap<Arc<str>, Duration>,
+    /// The time at which a client without messages has last freed a lock. Those that waited for it poll, even if another one
+    /// has held the lock since.
+    polled: BTreeMap<Arc<str>, Duration>,
     /// The read-write locks that a release has left to readers, each with the time.
     readable: BTreeMap<Arc<str>, Duration>,
     /// The expiry of a lock's key, by the server's clock.
@@ -109,6 +115,9 @@ impl Invariant for WakeUps {
                 }
                 let gives_back = matches!(verb, Verb::Release | Verb::ForceRelease);
                 let gives_back = gives_back && matches!(reply, Reply::Int(1..));
+                if gives_back && Primitive::of(name).is_plain() && *by == By::Foreigner {
+                    self.polled.insert(Arc::clone(name), view.now);
+                }
                 let readable = after.holders.iter().all(|holder| holder.side == Side::Reader)
                     && after.marks.is_empty()
                     && Primitive::of(name) == Primitive::ReadWrite;
@@ -155,7 +164,9 @@ impl Invariant for WakeUps {
             })?;
         }
         for (name, freed_at) in &self.freed {
-            let within = within(name, *freed_at);
+            let polled = self.polled.get(name).is_some_and(|at| *freed_at <= *at + POLLS_WITHIN);
+            let polled = if polled { POLLS_WITHIN } else { Duration::ZERO };
+            let within = within(name, *freed_at) + polled;
             // A spinning waiter gets no wake-up.
             let spins = Primitive::of(name) == Primitive::Spin;
             let within = if spins { poll + SPINS_WITHIN } else { within };

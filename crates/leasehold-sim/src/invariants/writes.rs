@@ -32,7 +32,10 @@ impl Invariant for Writes {
             return Ok(());
         }
         let primitive = Primitive::of(name);
-        if primitive.is_lock() && after.is_there && !after.foreign_type && after.expires_at_ms.is_none() {
+        // Another library may hold a plain lock without an expiry.
+        let is_endless = |state: &NameState| state.is_there && state.expires_at_ms.is_none();
+        let was_endless = primitive.is_plain() && is_endless(before);
+        if primitive.is_lock() && !after.foreign_type && is_endless(after) && !was_endless {
             return Err(format!("G1: {verb} left {name} without an expiry"));
         }
         if primitive.is_exclusive() && after.holders.len() > 1 {

@@ -12,6 +12,7 @@ use leasehold_proto::script::Script;
 use leasehold_proto::{Batch, Call, Verb};
 
 use crate::owner::Wire;
+use crate::primitive::plain_wire;
 use crate::workload::foreign;
 
 /// One execution of a script.
@@ -24,6 +25,19 @@ pub(crate) struct Decoded {
     pub(crate) wire: Wire,
     /// The number of permits.
     pub(crate) units: u32,
+    pub(crate) form: Form,
+}
+
+/// The form of an execution, which decides what its reply means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Script,
+    /// `SET` with `NX`, and with `GET` or without it.
+    Set {
+        gets: bool,
+    },
+    /// A native compare-and-delete. If it deletes nothing, a script follows.
+    Delete,
 }
 
 impl From<&Call> for Decoded {
@@ -68,7 +82,8 @@ impl Inputs {
         let arg = |name: &str| place(&script.header().args, name);
         let key = |name: &str| place(&script.header().keys, name);
         Self {
-            owner: arg("owner"),
+            // A plain lock has a value in place of an owner.
+            owner: arg("owner").or_else(|| arg("value")),
             // An operation is identified by its own id, for any arguments.
             given: arg("given").filter(|_| script.verb != Verb::Adjust),
             permits: arg("permits"),
@@ -88,7 +103,10 @@ fn address(script: &Script) -> usize {
 }
 
 fn inputs_of(script: &Script) -> &'static Inputs {
-    INPUTS.get(&address(script)).expect("all scripts of ours are listed")
+    let inputs = INPUTS.get(&address(script));
+    // Two scripts may have one text, and one of them is listed.
+    let of_text = || INPUTS.get(&address(KNOWN.get(script.source().as_bytes())?));
+    inputs.or_else(of_text).expect("all scripts of ours are listed")
 }
 
 /// The scripts of ours by their texts and their hashes.
@@ -139,8 +157,11 @@ pub(crate) fn is_script(command: &[Vec<u8>]) -> bool {
     decode(command).is_some()
 }
 
-/// Decodes `EVAL text count keys args` and `EVALSHA hash count keys args`.
+/// Decodes `EVAL text count keys args`, `EVALSHA hash count keys args`, and the native commands of a plain lock.
 pub(super) fn decode(command: &[Vec<u8>]) -> Option<Command> {
+    if let Some(native) = native(command) {
+        return Some(Command::Script(native));
+    }
     let [verb, script, count, rest @ ..] = command else { return None };
     if !verb.eq_ignore_ascii_case(b"EVALSHA") && !verb.eq_ignore_ascii_case(b"EVAL") {
         return None;
@@ -152,9 +173,21 @@ pub(super) fn decode(command: &[Vec<u8>]) -> Option<Command> {
     if let Some(verb) = foreign::verb_of(script) {
         let wire = args.get(foreign::OWNER_ARG).map_or_else(|| "".into(), |owner| text(owner));
         let names = keys.iter().take(1).map(|key| text(key)).collect();
-        return Some(Command::Script(Decoded { verb, names, wire, units: 1 }));
+        return Some(Command::Script(Decoded { verb, names, wire, units: 1, form: Form::Script }));
     }
     rows(&kinds_of(script)?, keys, args).map(Command::Batch)
+}
+
+/// Decodes `SET key value NX ..` and `DELIFEQ key value`.
+fn native(command: &[Vec<u8>]) -> Option<Decoded> {
+    let [verb, key, value, rest @ ..] = command else { return None };
+    let has = |word: &str| rest.iter().any(|known| known.eq_ignore_ascii_case(word.as_bytes()));
+    let (verb, form) = match &**verb {
+        b"SET" if has("NX") => (Verb::Acquire, Form::Set { gets: has("GET") }),
+        b"DELIFEQ" => (Verb::Release, Form::Delete),
+        _ => return None,
+    };
+    Some(Decoded { verb, names: vec![text(key)], wire: plain_wire(value), units: 1, form })
 }
 
 /// What the calls of one script of a batch have in common: the number of keys, and each argument that all of them have.
@@ -201,7 +234,8 @@ fn of_script(script: &Script, keys: &[&str], args: &[&[u8]]) -> Decoded {
     let inputs = inputs_of(script);
     let (wire, units) = subject(inputs, keys, args);
     let names = if inputs.has_several { keys } else { &keys[..keys.len().min(1)] };
-    Decoded { verb: script.verb, names: names.iter().map(|name| Arc::from(*name)).collect(), wire, units }
+    let names = names.iter().map(|name| Arc::from(*name)).collect();
+    Decoded { verb: script.verb, names, wire, units, form: Form::Script }
 }
 
 /// Returns the subject of a script, and the number of permits.
@@ -212,7 +246,7 @@ fn subject(inputs: &Inputs, keys: &[&str], args: &[&[u8]]) -> (Wire, u32) {
     let marker = inputs.marker.and_then(|place| keys.get(place).copied());
     match (arg(inputs.owner), given, marker) {
         (Some(owner), _, marker) => {
-            let owner = String::from_utf8_lossy(owner);
+            let owner = plain_wire(owner);
             // The renewals of a writer name its field.
             let owner = owner.strip_suffix(":write").unwrap_or(&owner);
             (owner.into(), marker.map_or(1, |_| permits()))

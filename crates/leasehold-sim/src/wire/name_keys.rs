@@ -10,7 +10,7 @@ use leasehold_store::embedded::{Entry, Value};
 use super::decode::{hex, text};
 use crate::name_state::{Holder, NameState, Side};
 use crate::owner::Wire;
-use crate::primitive::{Primitive, name_of};
+use crate::primitive::{Primitive, fence_of, name_of, plain_wire};
 
 /// A key of the server with its value and its expiry.
 pub(super) type Key<'a> = (&'a [u8], &'a Value, Option<u64>);
@@ -56,7 +56,8 @@ impl NameKeys {
         let mut exact = vec![(name.to_string(), Role::Itself)];
         let mut beginning = Vec::new();
         match primitive {
-            Primitive::Lock | Primitive::Spin | Primitive::Redlock => {}
+            Primitive::Lock | Primitive::Spin | Primitive::Plain | Primitive::Redlock => {}
+            Primitive::PlainFenced => exact.push((fence_of(name).to_string(), Role::Token)),
             Primitive::Fair => exact.extend([
                 (at("redisson_lock_queue"), Role::Queue),
                 (at("redisson_lock_timeout"), Role::Due),
@@ -82,6 +83,11 @@ impl NameKeys {
             beginning.push((at("leasehold_op") + ":", Role::Operation));
         }
         Self { name: Arc::clone(name), primitive, exact, beginning }
+    }
+
+    /// Returns true if the name is that of a plain lock.
+    pub(super) const fn is_plain(&self) -> bool {
+        self.primitive.is_plain()
     }
 
     /// Returns true if a key belongs to the name.
@@ -122,7 +128,13 @@ impl NameKeys {
         expires_at_ms: Option<u64>,
     ) {
         match (role, value) {
-            (Role::Itself, Value::Hash(fields)) if self.primitive.is_lock() => {
+            (Role::Itself, Value::String(value)) if self.primitive.is_plain() => {
+                state.is_there = true;
+                state.expires_at_ms = expires_at_ms;
+                let (wire, side) = (plain_wire(value), Side::Alone);
+                state.holders.push(Holder { wire, side, count: 1, until_ms: expires_at_ms });
+            }
+            (Role::Itself, Value::Hash(fields)) if self.primitive.is_lock() && !self.primitive.is_plain() => {
                 state.is_there = true;
                 state.expires_at_ms = expires_at_ms;
                 for (field, value) in fields {

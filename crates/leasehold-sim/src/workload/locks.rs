@@ -12,7 +12,7 @@ use super::held::Held;
 use super::user::{LeaseMode, Policy, User};
 use crate::history::{Outcome, What};
 use crate::name_state::Side;
-use crate::primitive::Primitive;
+use crate::primitive::{Primitive, wire_of};
 use crate::recorder::Claim;
 use crate::recorder::view::Terms;
 use crate::taken::Taken;
@@ -34,7 +34,8 @@ pub(super) async fn work<K: Kind>(
     }
     let (terms, policy) = user.terms();
     let lock = on(lock, terms, policy);
-    let reenters = user.env.rng.u8(0..4) == 0;
+    // The re-entry of a plain lock is a renewal on the wire, so only those with tokens re-enter, which are not judged by it.
+    let reenters = user.env.rng.u8(0..4) == 0 && Primitive::of(name) != Primitive::Plain;
     let lock = if reenters { lock.owned_by(&user.owner) } else { lock };
     let choice = [What::Lock, What::Lock, What::TryLock, What::TryLockFor];
     let what = *user.env.rng.choice(&choice).expect("some");
@@ -86,7 +87,7 @@ async fn acquire<K: Kind>(
     };
     let claims = |guard: K::Guard| {
         let token = token(&guard);
-        let wire = guard.as_ref().wire_owner().to_string().into();
+        let wire = wire_of(name, guard.as_ref().wire_owner());
         let name = Arc::clone(name);
         let claim = Claim { name, wire, side: Side::Alone, owner: 0, units: 1, token, terms, place: 0 };
         (Taken::One(guard.into()), vec![claim])

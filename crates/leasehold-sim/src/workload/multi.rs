@@ -12,7 +12,7 @@ use super::locks::{on, tokens};
 use super::user::{Policy, User};
 use crate::history::What;
 use crate::name_state::Side;
-use crate::primitive::{Primitive, name_of};
+use crate::primitive::{Primitive, fence_of, name_of, wire_of};
 use crate::recorder::Claim;
 use crate::recorder::view::Terms;
 use crate::taken::Taken;
@@ -60,6 +60,8 @@ fn member(user: &User, name: &str, terms: Terms, policy: Policy) -> Member {
             on(client.fenced_lock(known).tokens(tokens(name)), terms, policy).into()
         }
         Primitive::Spin => on(client.spin_lock(known), terms, policy).into(),
+        Primitive::Plain => on(client.plain_lock(known), terms, policy).into(),
+        Primitive::PlainFenced => on(client.plain_lock(known).fenced(fence_of(name)), terms, policy).into(),
         Primitive::ReadWrite => on(client.rw_lock(known).write_lock(), terms, policy).into(),
         _ => on(client.lock(known), terms, policy).into(),
     }
@@ -71,7 +73,7 @@ pub(super) fn claims(guard: MultiGuard, names: &[Arc<str>], terms: Terms) -> (Ta
     let claim = |name: &Arc<str>| {
         let place = guards.iter().position(|guard| guard.name() == &**name).filter(|_| guards.len() > 1);
         let place = place.unwrap_or_default();
-        let wire = guards[place].wire_owner().to_string().into();
+        let wire = wire_of(name, guards[place].wire_owner());
         let written = Primitive::of(name) == Primitive::ReadWrite;
         let side = if written { Side::Writer } else { Side::Alone };
         Claim { name: Arc::clone(name), wire, side, owner: 0, units: 1, token: None, terms, place }

@@ -16,7 +16,7 @@ use super::fleet::Fleet;
 use super::timeline::Timeline;
 use super::windows::{Impairment, Windows};
 use crate::history::By;
-use crate::plan::{Plan, Shape, stream};
+use crate::plan::{Natives, Plan, Shape, stream};
 use crate::primitive::delete;
 use crate::wire::{Decoded, Witness, is_script};
 
@@ -59,6 +59,7 @@ impl Server {
             timeline: Arc::clone(timeline),
             witness,
             processes: plan.processes,
+            natives: plan.wire.natives,
             windows: windows.clone(),
             rng: Mutex::new(stream(plan.seed, "repeats")),
             repeats: Mutex::default(),
@@ -184,6 +185,7 @@ struct Shared {
     witness: Witness,
     /// The number of our processes. Higher numbers are foreign clients.
     processes: usize,
+    natives: Natives,
     windows: Windows,
     rng: Mutex<Rng>,
     /// The commands that the network will deliver again.
@@ -199,8 +201,24 @@ impl Shared {
     }
 }
 
+impl Natives {
+    /// Returns the answer of a server that does not have the command.
+    fn refusal(self, command: &[Vec<u8>]) -> Option<Frame> {
+        let gets = command.iter().skip(3).any(|word| word == b"GET");
+        let text = match &**command.first()? {
+            b"DELIFEQ" if self != Self::All => "ERR unknown command 'DELIFEQ', with args beginning with: ",
+            b"SET" if gets && self == Self::None => "ERR syntax error",
+            _ => return None,
+        };
+        Some(Frame::Error(text.to_owned()))
+    }
+}
+
 impl ConnectionHook for Visit {
     fn intercept(&self, command: &[Vec<u8>]) -> Option<Frame> {
+        if let Some(refusal) = self.server.natives.refusal(command) {
+            return Some(refusal);
+        }
         let Node { fleet, number } = self.server.node.as_ref()?;
         let mut asking = self.asking.load(Ordering::Relaxed);
         let reply = fleet.answer(*number, command, &mut asking);

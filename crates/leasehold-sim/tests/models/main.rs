@@ -11,6 +11,7 @@ mod model {
     mod fair;
     mod latch;
     mod multi;
+    mod plain;
     mod read_write;
     mod redlock;
     mod semaphore;

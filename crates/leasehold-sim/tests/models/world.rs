@@ -3,6 +3,7 @@
 //! Invariant: every event is one [`Move`], chosen from outside. Time passes only in ticks, and it passes during a call
 //! in flight only where the budget allows it.
 
+mod channels;
 mod memory;
 mod net;
 mod server;
@@ -12,8 +13,9 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use leasehold_proto::engine::{Event, Id, Outcome, Request, Settings};
-use leasehold_proto::{Call, ClientId, Engine, Moment};
+use leasehold_proto::{Call, ClientId, Engine, Moment, WireOwner};
 
+use channels::Channels;
 pub(crate) use memory::{Effect, Shared};
 pub(crate) use net::{Arrival, Net, Repeats, Seen};
 pub(crate) use server::{BrokenVariant, Server};
@@ -39,10 +41,23 @@ pub(crate) struct Budget {
     pub(crate) cancels: u8,
     /// The number of killed processes.
     pub(crate) crashes: u8,
+    /// The number of subscription connections that break.
+    pub(crate) breaks: u8,
 }
 
 pub(crate) const QUIET: Budget =
-    Budget { ticks: 0, delays: 0, losses: 0, repeats: 0, cancels: 0, crashes: 0 };
+    Budget { ticks: 0, delays: 0, losses: 0, repeats: 0, cancels: 0, crashes: 0, breaks: 0 };
+
+/// What the clients hear of releases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hearing {
+    /// Nothing, so waiters poll.
+    Deaf,
+    /// Messages and confirmations.
+    Full,
+    /// Messages alone. A confirmation of a subscription wakes nobody.
+    Unconfirmed,
+}
 
 /// One step of a client's plan. The scene defines the meaning of the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +92,9 @@ pub(crate) struct Scene {
     /// A condition that some path must reach. Otherwise the scene tested nothing.
     pub(crate) wanted: fn(&[Client]) -> bool,
     pub(crate) variant: Option<BrokenVariant>,
+    pub(crate) hearing: Hearing,
+    /// True if the server has the native commands.
+    pub(crate) has_native: bool,
 }
 
 /// The memory of a model about a run, with its rules.
@@ -116,6 +134,12 @@ pub(crate) enum Move {
     LoseReply(usize),
     Lose(usize),
     Repeat(usize),
+    /// The server executes the next subscription command of a client.
+    Subscribe(usize),
+    /// A client hears of a confirmation or a message.
+    Hear(usize),
+    /// The subscription connection of a client breaks.
+    Break(usize),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -160,6 +184,8 @@ pub(crate) struct World<L> {
     pub(crate) clients: Vec<Client>,
     pub(crate) ledger: L,
     budget: Budget,
+    /// True once a call was lost, in a world with wake-ups.
+    pub(crate) lossy: bool,
     /// The first rule that was broken.
     pub(crate) broken: Option<&'static str>,
 }
@@ -179,9 +205,15 @@ impl<L: Ledger> World<L> {
             holds: Vec::new(),
             ends: Vec::new(),
         };
+        let mut net = Net::new(vec![Server::after(scene.before, START_MS)]);
+        net.has_native = scene.has_native;
+        if scene.hearing != Hearing::Deaf {
+            net.channels = Channels::of(scene.plans.len(), scene.hearing == Hearing::Full);
+        }
         Self {
             now_ms: START_MS,
-            net: Net::new(vec![Server::after(scene.before, START_MS)]),
+            net,
+            lossy: false,
             clients: (0..scene.plans.len()).map(client).collect(),
             ledger: L::default(),
             budget: scene.budget,
@@ -229,10 +261,29 @@ impl<L: Ledger> World<L> {
             }
         }
         moves.extend((0..self.net.repeatable()).map(Move::Repeat));
-        if self.budget.ticks > 0 && (self.net.transits.is_empty() || self.budget.delays > 0) {
+        moves.extend(self.net.channels.commanding().map(Move::Subscribe));
+        moves.extend(self.net.channels.told().map(Move::Hear));
+        if self.budget.breaks > 0 {
+            moves.extend(self.net.channels.breakable().map(Move::Break));
+        }
+        if self.budget.ticks > 0 && (self.is_idle() || self.budget.delays > 0) {
             moves.push(Move::Tick);
         }
         moves
+    }
+
+    /// Returns true if nothing is on its way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.net.transits.is_empty() && self.net.channels.are_idle()
+    }
+
+    /// Returns the live clients that wait, if none of them was woken and nothing is on its way.
+    pub(crate) fn sleeping(&self) -> usize {
+        let waiting = self.clients.iter().filter(|client| client.alive).filter_map(|client| client.waiting);
+        if !self.is_idle() || waiting.clone().any(|waiting| waiting.woken) {
+            return 0;
+        }
+        waiting.count()
     }
 
     /// Carries out one of [`World::moves`].
@@ -253,8 +304,9 @@ impl<L: Ledger> World<L> {
                 self.net.hang_up(client);
             }
             Move::Execute(call) => {
-                self.execute(scene, call);
-                self.arrive(scene, call);
+                if self.execute(scene, call) {
+                    self.arrive(scene, call);
+                }
             }
             Move::Stall(call) => {
                 self.budget.delays -= 1;
@@ -264,6 +316,16 @@ impl<L: Ledger> World<L> {
             Move::LoseReply(call) => {
                 self.execute(scene, call);
                 self.lose(scene, call);
+            }
+            Move::Subscribe(client) => self.net.subscribe(client),
+            Move::Hear(client) => {
+                if let Some(event) = self.net.channels.hear(client) {
+                    self.step(client, event);
+                }
+            }
+            Move::Break(client) => {
+                self.budget.breaks -= 1;
+                self.net.break_off(client);
             }
             Move::Lose(call) => self.lose(scene, call),
             Move::Repeat(place) => {
@@ -287,7 +349,7 @@ impl<L: Ledger> World<L> {
 
     fn tick(&mut self, scene: &Scene) {
         self.budget.ticks -= 1;
-        if !self.net.transits.is_empty() {
+        if !self.is_idle() {
             self.budget.delays -= 1;
         }
         self.now_ms += scene.tick_ms;
@@ -363,9 +425,10 @@ impl<L: Ledger> World<L> {
         }
     }
 
-    fn execute(&mut self, scene: &Scene, call: usize) {
+    /// Executes a call. Returns false if its script is still to follow a native command.
+    fn execute(&mut self, scene: &Scene, call: usize) -> bool {
         let seen = self.net.execute(call, self.now_ms, scene.variant);
-        self.observe(&seen);
+        seen.inspect(|seen| self.observe(seen)).is_some()
     }
 
     fn observe(&mut self, seen: &Seen) {
@@ -384,6 +447,7 @@ impl<L: Ledger> World<L> {
 
     fn lose(&mut self, scene: &Scene, call: usize) {
         self.budget.losses -= 1;
+        self.lossy |= scene.hearing != Hearing::Deaf;
         let arrival = self.net.lose(call, self.repeats(scene));
         self.hear(arrival);
     }
@@ -408,6 +472,8 @@ impl<L: Ledger> World<L> {
                     }
                 }
                 Effect::Complete(outcome) => completed = Some(outcome.clone()),
+                Effect::Subscribe(channel) => self.net.channels.subscribe(index, channel, true),
+                Effect::Unsubscribe(channel) => self.net.channels.subscribe(index, channel, false),
             }
         }
         completed
@@ -415,10 +481,14 @@ impl<L: Ledger> World<L> {
 
     /// Returns the wire owner of a client's hold, if the hold is valid.
     pub(crate) fn valid(&self, index: usize, what: u8) -> Option<String> {
+        self.valid_wire(index, what).map(|owner| owner.to_string())
+    }
+
+    pub(crate) fn valid_wire(&self, index: usize, what: u8) -> Option<WireOwner> {
         let client = &self.clients[index];
         let (_, hold) = client.holds.iter().find(|(held, _)| *held == what)?;
         let valid = client.alive && client.engine.is_held(*hold, self.now());
-        valid.then(|| client.engine.wire_owner(*hold)).flatten().map(|owner| owner.to_string())
+        valid.then(|| client.engine.wire_owner(*hold)).flatten()
     }
 
     /// Returns the clients with a valid hold, each with its wire owner.

@@ -6,7 +6,7 @@ use leasehold_store::embedded::{Embedded, Frame};
 use leasehold_store::redis::{ConnectOptions, Redis};
 use leasehold_testkit::contract::read_write::{self, marks};
 use leasehold_testkit::contract::{
-    Admin, expirable, fair, fleet, keep_alive, latch, locks, reentrant, semaphore, store,
+    Admin, expirable, fair, fleet, keep_alive, latch, locks, plain, reentrant, semaphore, store,
 };
 use leasehold_testkit::fleets::{Cluster, Sentinels};
 use leasehold_testkit::servers::RedisServer;
@@ -108,6 +108,10 @@ async fn whole_contract(url: &str, options: ConnectOptions, admin: &impl Admin) 
         println!("{name}");
         locks::run(name, redis, admin).await;
     }
+    for name in plain::NAMES {
+        println!("{name}");
+        plain::run(name, redis, admin).await;
+    }
     for name in read_write::NAMES {
         println!("{name}");
         read_write::run(name, redis, admin).await;
@@ -196,6 +200,13 @@ async fn both_stores_run_the_scripts_shared_with_redisson() {
 async fn both_stores_run_the_scripts_of_the_other_locks() {
     for name in locks::NAMES {
         on_both(name, locks::run, locks::run).await;
+    }
+}
+
+#[tokio::test]
+async fn both_stores_run_the_plain_lock() {
+    for name in plain::NAMES {
+        on_both(name, plain::run, plain::run).await;
     }
 }
 

@@ -109,6 +109,7 @@ impl<'a, S: Store, A: Admin> LockHarness<'a, S, A> {
     }
 }
 
-fn name<S: Store, A: Admin>(harness: &Harness<'_, S, A>, rest: &str) -> Name {
+/// Returns a name of the behavior.
+pub(super) fn name<S: Store, A: Admin>(harness: &Harness<'_, S, A>, rest: &str) -> Name {
     Name::with_hash_tag(harness.lock.trim_matches(['{', '}']), rest).expect("a behavior's name is a tag")
 }

@@ -1,7 +1,9 @@
 //! What a world may do: its limits, and the deliberate faults of its variants.
 
-use leasehold_proto::Lease;
 use leasehold_proto::engine::{Id, Request};
+use leasehold_proto::recipe::format::Format;
+use leasehold_proto::recipe::plain::values;
+use leasehold_proto::{Lease, WireOwner};
 
 use super::TICK;
 
@@ -38,6 +40,8 @@ pub(crate) struct Budget {
     pub(crate) pauses: u8,
     /// The keys that are deleted under their holder.
     pub(crate) deletions: u8,
+    /// True for a plain lock, and false for a reentrant one.
+    pub(crate) plain: bool,
     /// True for a model, which tries every order. Waiters are not woken but poll, and a grant is claimed at once.
     pub(crate) terse: bool,
 }
@@ -73,4 +77,13 @@ pub(super) fn varied(request: Request, id: Id) -> Request {
         3 => Request { lease: longer, max_hold: Some(TICK * 5), ..request },
         _ => request,
     }
+}
+
+/// Returns a wire owner as the server has it.
+pub(super) fn shown(budget: Budget, owner: WireOwner) -> String {
+    if budget.plain {
+        let [value, _] = values(&Format::default(), owner);
+        return String::from_utf8(value).unwrap();
+    }
+    owner.to_string()
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use leasehold_proto::engine::{Id, Outcome};
 use leasehold_proto::{Moment, Owner, WireOwner};
 
+use super::budget::shown;
 use super::{Budget, Client, TICK, User, World};
 
 /// The longest hold of the user that bounds its holds. It ends before the lease does.
@@ -30,9 +31,10 @@ pub(crate) struct Passing {
 
 impl Passing {
     /// Notes an answer that no other client listens. In time, it extends the bound of the hold.
-    pub(super) fn note_alone(&mut self, wire: &str, now: Moment, bound: Duration) {
-        let Some((_, (_, granted_at))) = self.guards.iter().find(|(known, _)| known.to_string() == wire)
-        else {
+    pub(super) fn note_alone(&mut self, wire: &str, now: Moment, budget: Budget) {
+        let bound = TICK * budget.passes_for;
+        let is_known = |known: WireOwner| shown(budget, known) == wire;
+        let Some((_, (_, granted_at))) = self.guards.iter().find(|(known, _)| is_known(**known)) else {
             return;
         };
         let until = self.extended.get(wire).copied().unwrap_or(*granted_at + bound);
@@ -65,7 +67,7 @@ impl World {
         settled: Option<&Outcome>,
     ) {
         let taken = match settled {
-            Some(Outcome::Acquired(Ok(grant))) => Some(grant.wire.to_string()),
+            Some(Outcome::Acquired(Ok(grant))) => Some(shown(self.budget, grant.wire)),
             _ => None,
         };
         if asked.iter().any(|owner| released.contains(owner)) {
@@ -124,10 +126,10 @@ impl Client {
             if !is_same && before.get(wire).is_some_and(|(before, _)| before.is_disjoint(ids)) {
                 self.passing.passed += 1;
                 let bound = *granted_at + TICK * budget.passes_for;
-                let until = self.passing.extended.get(&wire.to_string()).copied().unwrap_or(bound);
+                let until = self.passing.extended.get(&shown(budget, *wire)).copied().unwrap_or(bound);
                 let rules =
                     ids.iter().map(|id| self.rule_broken_by(index, (*id, *wire), (now, until), budget));
-                passed.push((wire.to_string(), rules.flatten().next()));
+                passed.push((shown(budget, *wire), rules.flatten().next()));
             }
         }
         passed
@@ -148,7 +150,7 @@ impl Client {
             Some("L4: a hold passes on after its bound")
         } else if is_bounded && self.engine.remaining(id, now) > MAX_HOLD {
             Some("a hold passes on past the longest hold of the next guard")
-        } else if self.passing.gone.contains(&wire.to_string()) {
+        } else if self.passing.gone.contains(&shown(budget, wire)) {
             Some("a lost hold passes on")
         } else {
             None

@@ -2,21 +2,26 @@
 
 use std::collections::BTreeSet;
 
-use leasehold_proto::{Call, Owner};
+use leasehold_proto::{Call, Owner, Verb, WireOwner};
 
 use super::World;
+use super::budget::shown;
+use super::server::owner_of;
 
 impl World {
     /// Checks G5 and D3, by which a renewed hold is claimed, held and not released.
     pub(super) fn check_renewal(&mut self, call: &Call, claimed: &[String], released: &[String]) {
-        if call.argument("count") != Some("0") {
+        let is_plain_renewal = self.budget.plain && call.verb() == Verb::Renew;
+        if call.argument("count") != Some("0") && !is_plain_renewal {
             return; // Not a renewal. A re-entry renews too, but sets a count.
         }
-        let owner = call.argument("owner").unwrap().to_owned();
+        let owner = owner_of(call).to_owned();
         if released.contains(&owner) {
             self.broken.get_or_insert("D3: a renewal was sent after the release");
         }
-        if !claimed.contains(&owner) {
+        // A re-entry of a plain lock looks as a renewal does, and an unclaimed hold may be re-entered.
+        let may_reenter = is_plain_renewal && self.clients.iter().any(|client| client.users.len() > 1);
+        if !claimed.contains(&owner) && !may_reenter {
             self.broken.get_or_insert("G5: a renewal was sent for an unclaimed hold");
         }
     }
@@ -27,8 +32,13 @@ impl World {
         client
             .holds()
             .filter_map(|hold| client.engine.wire_owner(hold))
-            .map(|owner| owner.to_string())
+            .map(|owner| self.shown(owner))
             .collect()
+    }
+
+    /// Returns a wire owner as the server has it.
+    fn shown(&self, owner: WireOwner) -> String {
+        shown(self.budget, owner)
     }
 
     pub(super) fn check(&mut self) {
@@ -51,7 +61,7 @@ impl World {
         let client = &self.clients[index];
         let valid =
             client.holds().filter(|hold| client.alive && client.engine.is_held(*hold, self.clock(index)));
-        let owners = |hold| Some((client.engine.wire_owner(hold)?.to_string(), client.engine.held(hold)?.1));
+        let owners = |hold| Some((self.shown(client.engine.wire_owner(hold)?), client.engine.held(hold)?.1));
         valid.filter_map(owners).collect()
     }
 }

@@ -10,7 +10,7 @@ use leasehold_store::embedded::SortedSet;
 use crate::check::{assert_found, assert_sound};
 use crate::world::Step::{Give, Take};
 use crate::world::{
-    BrokenVariant, Budget, End, Ledger, QUIET, Repeats, Scene, Seen, Step, Verdict, World, count,
+    BrokenVariant, Budget, End, Hearing, Ledger, QUIET, Repeats, Scene, Seen, Step, Verdict, World, count,
 };
 
 const TICK_MS: u64 = 100;
@@ -74,10 +74,13 @@ fn scene(budget: Budget) -> Scene {
         ticks_to_end: 10,
         wanted: |clients| count(clients, End::Granted) == 2,
         variant: None,
+        hearing: Hearing::Deaf,
+        has_native: false,
     }
 }
 
-const FAULTS: Budget = Budget { ticks: 4, delays: 1, losses: 1, repeats: 1, cancels: 1, crashes: 1 };
+const FAULTS: Budget =
+    Budget { ticks: 4, delays: 1, losses: 1, repeats: 1, cancels: 1, crashes: 1, breaks: 0 };
 
 #[test]
 fn expired_permits_are_counted_once() {

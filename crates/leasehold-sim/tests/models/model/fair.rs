@@ -13,7 +13,7 @@ use leasehold_store::embedded::SortedSet;
 use crate::check::{assert_found, assert_sound};
 use crate::world::Step::{Give, Take, Try};
 use crate::world::{
-    BrokenVariant, Budget, End, Ledger, QUIET, Repeats, Scene, Seen, Step, Verdict, World, count,
+    BrokenVariant, Budget, End, Hearing, Ledger, QUIET, Repeats, Scene, Seen, Step, Verdict, World, count,
 };
 
 /// A waiter is gone after two ticks without a poll.
@@ -123,6 +123,8 @@ fn scene(plans: &'static [&'static [Step]], budget: Budget) -> Scene {
         ticks_to_end: 14,
         wanted: |clients| count(clients, End::Granted) >= 2,
         variant: None,
+        hearing: Hearing::Deaf,
+        has_native: false,
     }
 }
 

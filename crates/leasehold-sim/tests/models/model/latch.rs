@@ -10,7 +10,8 @@ use leasehold_proto::{Call, Engine, Lease, Moment, Name, Owner, Verb};
 use crate::check::{assert_found, assert_sound};
 use crate::world::Step::{Do, Take};
 use crate::world::{
-    BrokenVariant, Budget, End, Ledger, QUIET, Repeats, START_MS, Scene, Seen, Step, Verdict, World, count,
+    BrokenVariant, Budget, End, Hearing, Ledger, QUIET, Repeats, START_MS, Scene, Seen, Step, Verdict, World,
+    count,
 };
 
 const TICK_MS: u64 = 100;
@@ -156,6 +157,8 @@ fn scene(budget: Budget) -> Scene {
         ticks_to_end: 12,
         wanted: |clients| count(clients, End::Granted) == 1 && count(clients, End::Done) == 3,
         variant: None,
+        hearing: Hearing::Deaf,
+        has_native: false,
     }
 }
 

@@ -11,7 +11,7 @@ use leasehold_proto::{Lease, Name, Owner, Verb};
 use crate::check::{assert_found, assert_sound};
 use crate::world::Step::{Give, Take};
 use crate::world::{
-    BrokenVariant, Budget, End, Ledger, QUIET, Repeats, Scene, Seen, Step, Verdict, World, count,
+    BrokenVariant, Budget, End, Hearing, Ledger, QUIET, Repeats, Scene, Seen, Step, Verdict, World, count,
 };
 
 const TICK_MS: u64 = 100;
@@ -96,6 +96,8 @@ fn scene(plans: &'static [&'static [Step]], request: fn(u8) -> Request, budget: 
         ticks_to_end: 12,
         wanted: |clients| count(clients, End::Granted) >= clients.len(),
         variant: None,
+        hearing: Hearing::Deaf,
+        has_native: false,
     }
 }
 

@@ -10,7 +10,7 @@ use leasehold_store::embedded::Entry;
 use crate::check::{assert_found, assert_sound};
 use crate::world::Step::{Give, Take};
 use crate::world::{
-    BrokenVariant, Budget, Client, End, Ledger, QUIET, Repeats, Scene, Step, Verdict, World, count,
+    BrokenVariant, Budget, Client, End, Hearing, Ledger, QUIET, Repeats, Scene, Step, Verdict, World, count,
 };
 
 /// The mark of a waiting upgrade lives for one tick and not for two.
@@ -130,6 +130,8 @@ fn scene(plans: &'static [&'static [Step]], budget: Budget) -> Scene {
         ticks_to_end: 10,
         wanted: |clients| count(clients, End::Granted) >= 3,
         variant: None,
+        hearing: Hearing::Deaf,
+        has_native: false,
     }
 }
 

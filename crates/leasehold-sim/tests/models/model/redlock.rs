@@ -293,7 +293,7 @@ impl World {
                         *woken = true;
                     }
                 }
-                Effect::Wake(_) => {}
+                Effect::Wake(_) | Effect::Subscribe(_) | Effect::Unsubscribe(_) => {}
                 Effect::Complete(outcome) => completed = Some(outcome.clone()),
             }
         }

@@ -10,7 +10,9 @@ use leasehold_proto::{Lease, Name, Owner};
 
 use crate::check::{assert_found, assert_sound};
 use crate::world::Step::{Give, Take};
-use crate::world::{BrokenVariant, Budget, End, Ledger, Repeats, Scene, Seen, Step, Verdict, World, count};
+use crate::world::{
+    BrokenVariant, Budget, End, Hearing, Ledger, Repeats, Scene, Seen, Step, Verdict, World, count,
+};
 
 const TICK_MS: u64 = 2_600;
 /// The requests.
@@ -85,10 +87,13 @@ fn scene(plans: &'static [&'static [Step]], budget: Budget) -> Scene {
         ticks_to_end: 10,
         wanted: |clients| count(clients, End::Granted) == 2,
         variant: None,
+        hearing: Hearing::Deaf,
+        has_native: false,
     }
 }
 
-const FAULTS: Budget = Budget { ticks: 3, delays: 2, losses: 2, repeats: 2, cancels: 1, crashes: 0 };
+const FAULTS: Budget =
+    Budget { ticks: 3, delays: 2, losses: 2, repeats: 2, cancels: 1, crashes: 0, breaks: 0 };
 
 #[test]
 fn every_permit_is_acquired_and_released_once() {

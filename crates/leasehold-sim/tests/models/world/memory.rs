@@ -14,9 +14,9 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use leasehold_proto::engine::{Action, CallId, Event, Id, Outcome};
-use leasehold_proto::{Call, Engine, Moment, Reply, StoreError};
+use leasehold_proto::{Call, Channel, Engine, Moment};
 
-use super::server::{BrokenVariant, Server};
+use super::server::{BrokenVariant, Executed, Form, Server};
 
 /// A value that most steps leave unchanged, cheap to clone and to hash.
 #[derive(Debug)]
@@ -28,10 +28,12 @@ pub(crate) enum Effect {
     Run(CallId, Shared<Call>),
     Wake(Id),
     Complete(Outcome),
+    Subscribe(Channel),
+    Unsubscribe(Channel),
 }
 
 type Stepped = (Shared<Engine>, Arc<[Effect]>);
-type Answered = (Server, Result<Reply, StoreError>);
+type Answered = (Server, Executed);
 
 thread_local! {
     static STEPS: RefCell<HashMap<(u64, u64), Stepped>> = RefCell::default();
@@ -46,7 +48,7 @@ impl<T: Hash> Shared<T> {
 }
 
 impl Shared<Engine> {
-    /// Steps the engine with one event. The server of these worlds sends no wake-ups, so subscriptions are ignored.
+    /// Steps the engine with one event.
     pub(crate) fn step(&mut self, now: Moment, event: Event) -> Arc<[Effect]> {
         let key = (self.1, print_of(&(now, &event)));
         let known = STEPS.with_borrow(|steps| steps.get(&key).cloned());
@@ -79,7 +81,9 @@ fn effect(action: Action) -> Option<Effect> {
         Action::Run(id, call, _) => Some(Effect::Run(id, Shared::new(call))),
         Action::Wake(id) => Some(Effect::Wake(id)),
         Action::Complete(_, outcome) => Some(Effect::Complete(outcome)),
-        Action::Withdraw(_) | Action::Subscribe(_) | Action::Unsubscribe(_) | Action::Trusted(..) => None,
+        Action::Subscribe(channel) => Some(Effect::Subscribe(channel)),
+        Action::Unsubscribe(channel) => Some(Effect::Unsubscribe(channel)),
+        Action::Withdraw(_) | Action::Trusted(..) => None,
     }
 }
 
@@ -89,18 +93,18 @@ impl Server {
         &mut self,
         call: &Shared<Call>,
         now_ms: u64,
-        variant: Option<BrokenVariant>,
-    ) -> Result<Reply, StoreError> {
-        let key = (print_of(&*self), print_of(&(now_ms, call, variant)));
+        (form, variant): (Form, Option<BrokenVariant>),
+    ) -> Executed {
+        let key = (print_of(&*self), print_of(&(now_ms, call, form, variant)));
         let known = CALLS.with_borrow(|calls| calls.get(&key).cloned());
-        let (server, reply) = known.unwrap_or_else(|| {
+        let (server, executed) = known.unwrap_or_else(|| {
             let mut server = self.clone();
-            let reply = server.execute(call, now_ms, variant);
-            CALLS.with_borrow_mut(|calls| calls.insert(key, (server.clone(), reply.clone())));
-            (server, reply)
+            let executed = server.execute(call, now_ms, (form, variant));
+            CALLS.with_borrow_mut(|calls| calls.insert(key, (server.clone(), executed.clone())));
+            (server, executed)
         });
         *self = server;
-        reply
+        executed
     }
 }
 

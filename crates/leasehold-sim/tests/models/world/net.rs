@@ -5,8 +5,9 @@
 use leasehold_proto::engine::CallId;
 use leasehold_proto::{Applied, Call, Reply, StoreError, StoreErrorKind};
 
+use super::channels::Channels;
 use super::memory::Shared;
-use super::server::{BrokenVariant, Server};
+use super::server::{BrokenVariant, Form, Server};
 
 /// A call between its sending and the arrival of its outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -16,6 +17,8 @@ pub(crate) struct Transit {
     pub(crate) server: usize,
     id: CallId,
     pub(crate) call: Shared<Call>,
+    /// True if its native command has run, and its script has to.
+    follows: bool,
     /// The reply, or `None` while the request is on its way to the server.
     pub(crate) reply: Option<Result<Reply, StoreError>>,
 }
@@ -50,24 +53,38 @@ pub(crate) struct Net {
     pub(crate) transits: Vec<Transit>,
     /// The requests that may still be delivered.
     repeatable: Vec<Transit>,
+    /// True if the servers have the native commands.
+    pub(crate) has_native: bool,
+    pub(crate) channels: Channels,
 }
 
 impl Net {
-    pub(crate) const fn new(servers: Vec<Server>) -> Self {
-        Self { servers, transits: Vec::new(), repeatable: Vec::new() }
+    pub(crate) fn new(servers: Vec<Server>) -> Self {
+        let channels = Channels::default();
+        Self { servers, transits: Vec::new(), repeatable: Vec::new(), has_native: false, channels }
     }
 
     pub(crate) fn send(&mut self, sender: usize, server: usize, id: CallId, call: Shared<Call>) {
-        let transit = Transit { sender, server, id, call, reply: None };
+        let transit = Transit { sender, server, id, call, follows: false, reply: None };
         insert(&mut self.transits, transit);
     }
 
-    /// Executes a call, and keeps its reply in flight.
-    pub(crate) fn execute(&mut self, place: usize, now_ms: u64, variant: Option<BrokenVariant>) -> Seen {
-        let Transit { server, call, .. } = self.transits[place].clone();
-        let seen = self.run(server, call, now_ms, variant);
-        self.transits[place].reply = Some(seen.reply.clone());
+    /// Executes a call, and keeps its reply in flight. Returns `None` if its script is still to follow a native command.
+    pub(crate) fn execute(
+        &mut self,
+        place: usize,
+        now_ms: u64,
+        variant: Option<BrokenVariant>,
+    ) -> Option<Seen> {
+        let Transit { server, call, follows, .. } = self.transits[place].clone();
+        let seen = self.run(server, call, now_ms, (self.form(follows), variant));
+        self.transits[place].follows = seen.is_none();
+        self.transits[place].reply = seen.as_ref().map(|seen| seen.reply.clone());
         seen
+    }
+
+    const fn form(&self, follows: bool) -> Form {
+        if self.has_native && !follows { Form::Native } else { Form::Script }
     }
 
     fn run(
@@ -75,11 +92,12 @@ impl Net {
         server: usize,
         call: Shared<Call>,
         now_ms: u64,
-        variant: Option<BrokenVariant>,
-    ) -> Seen {
+        how: (Form, Option<BrokenVariant>),
+    ) -> Option<Seen> {
         let before = self.servers[server].clone();
-        let reply = self.servers[server].run(&call, now_ms, variant);
-        Seen { call, reply, before }
+        let executed = self.servers[server].run(&call, now_ms, how);
+        executed.told.iter().for_each(|channel| self.channels.publish(channel));
+        Some(Seen { call, reply: executed.reply?, before })
     }
 
     /// Delivers the reply of an executed call. With `Repeats::All`, the call may be executed once more.
@@ -115,7 +133,9 @@ impl Net {
     /// Delivers a lost request, or an executed request again.
     pub(crate) fn repeat(&mut self, place: usize, now_ms: u64, variant: Option<BrokenVariant>) -> Seen {
         let Transit { server, call, .. } = self.repeatable.remove(place);
-        self.run(server, call, now_ms, variant)
+        let seen = self.run(server, call.clone(), now_ms, (self.form(false), variant));
+        seen.or_else(|| self.run(server, call, now_ms, (Form::Script, variant)))
+            .expect("a script settles its call")
     }
 
     pub(crate) fn forget_repeatable(&mut self) {
@@ -125,6 +145,17 @@ impl Net {
     /// Drops the replies to a client that is gone.
     pub(crate) fn hang_up(&mut self, sender: usize) {
         self.transits.retain(|transit| transit.sender != sender || transit.reply.is_none());
+        self.channels.hang_up(sender, &mut self.servers[0]);
+    }
+
+    /// Lets the server execute the next subscription command of a client.
+    pub(crate) fn subscribe(&mut self, client: usize) {
+        self.channels.execute(client, &mut self.servers[0]);
+    }
+
+    /// Breaks the subscription connection of a client.
+    pub(crate) fn break_off(&mut self, client: usize) {
+        self.channels.break_off(client, &mut self.servers[0]);
     }
 
     pub(crate) fn pass_to(&mut self, now_ms: u64) {

@@ -2,12 +2,13 @@
 //!
 //! Invariant: two servers are equal if they have the same keys, values and expiries now, and started at the same time.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use leasehold_proto::{Call, Reply, StoreError, recipe};
-use leasehold_store::embedded::{Database, Entry, Fields, SortedSet, Value, read_reply};
+use leasehold_proto::native::Word;
+use leasehold_proto::{Call, Channel, Reply, StoreError, recipe};
+use leasehold_store::embedded::{Database, Entry, Fields, SortedSet, SubscriptionKind, Value, read_reply};
 
 use super::memory::Shared;
 
@@ -25,11 +26,36 @@ impl BrokenVariant {
     }
 }
 
+/// How a call is executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Form {
+    Script,
+    /// As the native command that stands in for its script.
+    Native,
+}
+
+/// The result of a call.
+#[derive(Clone, Debug)]
+pub(crate) struct Executed {
+    /// The reply, or `None` if the script has to follow the native command.
+    pub(crate) reply: Option<Result<Reply, StoreError>>,
+    /// The channels of the messages.
+    pub(crate) told: Arc<[Channel]>,
+}
+
+#[derive(Clone, Debug, Default, Hash)]
+struct State {
+    /// The entries now.
+    entries: Vec<Entry>,
+    started_ms: u64,
+    /// The number of subscriptions of each channel.
+    listeners: BTreeMap<Channel, usize>,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     database: Arc<Database>,
-    /// The entries now, and the start time.
-    state: Shared<(Vec<Entry>, u64)>,
+    state: Shared<State>,
 }
 
 impl Server {
@@ -40,7 +66,7 @@ impl Server {
             let words: Vec<Vec<u8>> = command.iter().map(|word| word.as_bytes().to_vec()).collect();
             assert!(!database.execute(now_ms, &words).reply.is_error(), "{command:?}");
         }
-        let state = Shared::new((database.entries(now_ms), 0));
+        let state = Shared::new(State { entries: database.entries(now_ms), ..State::default() });
         Self { database: Arc::new(database), state }
     }
 
@@ -48,17 +74,26 @@ impl Server {
         &mut self,
         call: &Call,
         now_ms: u64,
-        variant: Option<BrokenVariant>,
-    ) -> Result<Reply, StoreError> {
+        (form, variant): (Form, Option<BrokenVariant>),
+    ) -> Executed {
         let database = Arc::make_mut(&mut self.database);
         let broken = variant.filter(|variant| call.script().source().contains(variant.find));
-        let executed = match broken {
-            None => database.run(now_ms, call),
-            Some(variant) => database.execute(now_ms, &eval(call, variant)),
+        let native = call.script().native().filter(|_| form == Form::Native).map(|native| native.0[0]);
+        let executed = match (native, broken) {
+            (Some(native), _) => database.execute(now_ms, &words(call, native.words)),
+            (None, None) => database.run(now_ms, call),
+            (None, Some(variant)) => database.execute(now_ms, &eval(call, variant)),
         };
         let entries = database.entries(now_ms);
-        self.state = Shared::new((entries, self.state.1));
-        read_reply(executed.reply, call.verb(), call.subject())
+        self.state = Shared::new(State { entries, ..(*self.state).clone() });
+        let text = |channel: &[u8]| Channel::new(&String::from_utf8_lossy(channel));
+        let told = executed.messages.iter().map(|message| text(&message.channel)).collect();
+        let reply = read_reply(executed.reply, call.verb(), call.subject());
+        let reply = match (native, reply) {
+            (Some(native), Ok(reply)) => (native.read)(call.arguments(), &reply).map(Ok),
+            (_, reply) => Some(reply),
+        };
+        Executed { reply, told }
     }
 
     /// Removes the keys that have expired by a new time.
@@ -66,7 +101,7 @@ impl Server {
         let lives = |entry: &Entry| entry.expires_at_ms.is_none_or(|at| now_ms <= at);
         if !self.entries().iter().all(lives) {
             let present = self.entries().iter().filter(|entry| lives(entry)).cloned().collect();
-            self.state = Shared::new((present, self.state.1));
+            self.state = Shared::new(State { entries: present, ..(*self.state).clone() });
         }
     }
 
@@ -75,11 +110,28 @@ impl Server {
         let database = Arc::make_mut(&mut self.database);
         let _ = database.execute(now_ms, &[b"FLUSHALL".to_vec()]);
         database.restart(now_ms);
-        self.state = Shared::new((Vec::new(), now_ms));
+        self.state = Shared::new(State { started_ms: now_ms, ..State::default() });
+    }
+
+    /// Counts a subscription more, or one less.
+    pub(super) fn count(&mut self, channel: &Channel, is_more: bool) {
+        let database = Arc::make_mut(&mut self.database);
+        let name = channel.as_str().as_bytes();
+        let mut state = (*self.state).clone();
+        let listeners = state.listeners.entry(channel.clone()).or_default();
+        if is_more {
+            database.joins(SubscriptionKind::Channel, name);
+            *listeners += 1;
+        } else {
+            database.leaves(SubscriptionKind::Channel, name);
+            *listeners -= 1;
+        }
+        state.listeners.retain(|_, listeners| *listeners > 0);
+        self.state = Shared::new(state);
     }
 
     pub(crate) fn entries(&self) -> &[Entry] {
-        &self.state.0
+        &self.state.entries
     }
 
     pub(crate) fn entry(&self, key: &str) -> Option<&Entry> {
@@ -111,6 +163,13 @@ impl Server {
         }
     }
 
+    pub(crate) fn string(&self, key: &str) -> Option<&[u8]> {
+        match &self.entry(key)?.value {
+            Value::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
     /// Returns the number in a string.
     pub(crate) fn number(&self, key: &str) -> Option<i64> {
         match &self.entry(key)?.value {
@@ -132,6 +191,16 @@ impl Hash for Server {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.state.hash(state);
     }
+}
+
+/// Builds the native command of a call.
+fn words(call: &Call, words: &[Word]) -> Vec<Vec<u8>> {
+    let word = |word: &Word| match *word {
+        Word::Text(text) => text.as_bytes().to_vec(),
+        Word::Key(at) => call.keys().nth(at).unwrap().as_bytes().to_vec(),
+        Word::Arg(at) => call.args().nth(at).unwrap().to_vec(),
+    };
+    words.iter().map(word).collect()
 }
 
 /// Builds the `EVAL` command of a call with a broken script.

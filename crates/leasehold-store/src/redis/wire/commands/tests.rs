@@ -2,6 +2,7 @@
 
 mod confirmed;
 mod gathering;
+mod native;
 mod one_server;
 mod unsent;
 

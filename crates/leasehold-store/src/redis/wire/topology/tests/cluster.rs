@@ -1,6 +1,7 @@
 //! Tests of a cluster: `a` has the lower slots, `b` the upper ones. `low` and `high` are keys in these.
 
 mod maps;
+mod native;
 
 use std::time::Duration;
 

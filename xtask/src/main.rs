@@ -16,6 +16,7 @@ mod private_network;
 mod server;
 mod shell;
 mod tidy;
+mod toolchains;
 mod verb;
 
 use std::process::ExitCode;
@@ -53,7 +54,7 @@ const VERBS: [Verb; 20] = [
     },
     Verb {
         name: "interop",
-        purpose: "run the tests against the real Redisson; takes arguments of the test program; needs Java and Maven",
+        purpose: "run the tests against the real Redisson, and with plain those of libraries in Python, Node, Go and Rust; takes --all and arguments of the test program",
         run: verb::interop::run,
     },
     Verb {

@@ -69,6 +69,14 @@ pub(crate) enum Done {
 }
 
 impl Done {
+    /// Returns the reason if the work was skipped.
+    pub(crate) fn skipped(self) -> Option<String> {
+        match self {
+            Self::Skipped(reason) => Some(reason),
+            Self::Fully | Self::Except(_) => None,
+        }
+    }
+
     /// Returns an error if the work was skipped, for a verb of its own.
     pub(crate) fn unless_skipped(self) -> Result<()> {
         match self {

@@ -1,6 +1,9 @@
-//! `cargo x interop`: the library and the real Redisson on the same locks.
+//! `cargo x interop`: the library and the real Redisson on the same locks, and `cargo x interop plain`, the plain lock
+//! beside other libraries.
 //!
 //! Invariant: the tests run against a jar of the current sources, or not at all.
+
+mod plain;
 
 use anyhow::Result;
 
@@ -66,16 +69,30 @@ fn left_out(release: &str) -> Vec<&'static str> {
     missing.flat_map(|(_, test)| ["--skip", *test]).collect()
 }
 
-/// Builds the Java process and runs the tests with it. Arguments go to the test program, as in `cargo x interop
-/// lock::`.
-/// `--all` runs every release. `--redisson 3.50.0` before other arguments runs one of them.
+/// Runs the tests with Redisson, then those of the plain lock's peers. `--all` runs every release and every peer, and
+/// `plain` the peers alone. Other arguments go to the test program of Redisson, as in `cargo x interop lock::`, and
+/// `--redisson 3.50.0` before them chooses a release.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     run_or_skip(arguments)?.unless_skipped()
 }
 
-/// Runs the tests if the machine has Java. On CI it installs Java first. Without arguments it runs all tests with the
-/// newest release, and [`SHARED`] with two older releases.
+/// Runs the tests whose languages the machine has. A language that is missing skips its part, and the other part runs
+/// nevertheless.
 pub(crate) fn run_or_skip(arguments: &[String]) -> Result<Done> {
+    match arguments {
+        [first, rest @ ..] if first == "plain" => return plain::run_or_skip(rest),
+        [] => {}
+        [only] if only == "--all" => {}
+        _ => return redisson_or_skip(arguments),
+    }
+    let parts = [redisson_or_skip(arguments)?, plain::run_or_skip(arguments)?];
+    let skipped: Vec<String> = parts.into_iter().filter_map(Done::skipped).collect();
+    Ok(if skipped.is_empty() { Done::Fully } else { Done::Skipped(skipped.join("; ")) })
+}
+
+/// Builds the Java process and runs the tests with it, if the machine has Java. On CI it installs Java first. Without
+/// arguments it runs all tests with the newest release, and [`SHARED`] with two older releases.
+fn redisson_or_skip(arguments: &[String]) -> Result<Done> {
     if let Some(reason) = missing(&ThisMachine) {
         if !on_ci() {
             return Ok(Done::Skipped(reason));

@@ -19,8 +19,6 @@ mod private_server;
 mod record;
 mod report;
 mod statistics;
-mod toolchains;
-mod versions;
 mod workloads;
 
 use std::collections::BTreeMap;
@@ -29,13 +27,18 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 
 use crate::server;
+use crate::toolchains::{Profile, Workshop};
 use contenders::Contender;
 use measure::Bench;
 use options::Options;
 use private_server::PrivateServer;
 use record::{Entry, Record, Results};
-use toolchains::Workshop;
 use workloads::Workload;
+
+/// Opens the workshop of the contenders.
+fn workshop() -> Result<Workshop> {
+    Workshop::new("bench/peers", "peers", Profile::Release)
+}
 
 /// Measures the chosen workloads with the chosen contenders, and writes the report.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -54,7 +57,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     ensure!(options.reports_only || has_choice, "nothing is chosen; --list prints the names");
     let program = server::ensure_installed()?;
     println!("server: {program}");
-    let workshop = Workshop::new()?;
+    let workshop = workshop()?;
     let built = build(&workshop, &contenders);
     let results = Results::at(workshop.folder.join(if options.quick { "quick" } else { "results" }))?;
     for workload in workloads {

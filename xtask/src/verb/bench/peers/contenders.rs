@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::toolchains::{Language, Workshop};
+use crate::toolchains::{Language, Workshop};
 
 /// The contender that the ratios of the report compare with.
 pub(super) const HANDWRITTEN: &str = "hand-written";
@@ -13,7 +13,7 @@ pub(super) struct Contender {
     pub(super) language: Language,
     /// The package, as the lock file of its language calls it.
     pub(super) package: &'static str,
-    /// The program below the folder of its language.
+    /// The program below the folder of its language, or its main class.
     program: &'static str,
     /// The argument after the URL, if there is one.
     argument: Option<&'static str>,
@@ -53,7 +53,7 @@ pub(super) static ALL: [Contender; 16] = [
     peer("redsync", Language::Go, "github.com/go-redsync/redsync/v4", "redsync", "polls after 50 to 250 ms"),
     peer("bsm/redislock", Language::Go, "github.com/bsm/redislock", "bsm-redislock", "polls every 1 ms"),
     peer("rueidislock", Language::Go, "github.com/redis/rueidis", "rueidislock", "invalidation messages"),
-    peer("Redisson", Language::Java, "redisson", "", "publish and subscribe"),
+    peer("Redisson", Language::Java, "redisson", "leasehold.peers.Main", "publish and subscribe"),
     peer("node redlock", Language::Node, "redlock", "redlock/main.js", "polls after 200 to 300 ms"),
     peer(
         "redis-semaphore",
@@ -90,6 +90,7 @@ const fn ours(name: &'static str, api: &'static str) -> Contender {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::toolchains::versions;
 
     #[test]
     fn each_contender_has_a_name_and_a_program_of_its_own() {
@@ -101,5 +102,14 @@ mod tests {
             assert_eq!(same.count(), 1, "{}", contender.name);
         }
         assert!(ALL.iter().any(|contender| contender.name == HANDWRITTEN && !contender.is_ours()));
+    }
+
+    #[test]
+    fn every_contender_is_pinned() {
+        let workshop = super::super::workshop().unwrap();
+        for contender in &ALL {
+            let version = versions::of(contender.language, contender.package, &workshop).unwrap();
+            assert!(version.starts_with(|first: char| first.is_ascii_digit()), "{version}");
+        }
     }
 }

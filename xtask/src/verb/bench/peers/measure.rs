@@ -14,8 +14,8 @@ use super::monitor::{Monitor, Sent};
 use super::private_server::{Counters, PrivateServer};
 use super::record::{Entry, Figures};
 use super::statistics::{hand_overs, jain, median, percentile};
-use super::toolchains::{Language, Workshop};
 use super::workloads::{What, Workload};
+use crate::toolchains::{Language, Workshop};
 
 /// The time in which a contender sets a workload up.
 const SET_UP: Duration = Duration::from_secs(120);

@@ -17,10 +17,9 @@ use super::machine;
 use super::plot::{self, Bar, Panel};
 use super::record::{Entry, Record, Results};
 use super::statistics::{median, range, ratio};
-use super::toolchains::Workshop;
-use super::versions;
 use super::workloads::{self, Workload};
 use crate::shell::output;
+use crate::toolchains::{Workshop, versions};
 use earlier::Earlier;
 
 /// The groups of the report, with their titles.
@@ -88,7 +87,7 @@ fn contender_table(workshop: &Workshop) -> Result<String> {
     let mut table =
         "\n## Contenders\n\n| contender | package | language | waits by |\n|---|---|---|---|\n".to_owned();
     for contender in &contenders::ALL {
-        let version = versions::of(contender, workshop)?;
+        let version = versions::of(contender.language, contender.package, workshop)?;
         let tool = output(&mut contender.language.version()).unwrap_or_else(|_| "not installed".to_owned());
         let tool = tool.lines().next().unwrap_or_default();
         let Contender { name, package, waits, language, .. } = contender;

@@ -1,6 +1,8 @@
-//! The builds of the contenders, one for each language.
+//! The builds of programs on other libraries, one for each language, with the versions that their lock files pin.
 //!
-//! Invariant: builds write below `target/peers` alone. Tools that write beside their manifest work on a copy.
+//! Invariant: builds write below `target` alone. Tools that write beside their manifest work on a copy.
+
+pub(crate) mod versions;
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,9 +13,9 @@ use anyhow::{Context, Result};
 
 use crate::shell::{output, root};
 
-/// A language of contenders.
+/// A language of programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Language {
+pub(crate) enum Language {
     Rust,
     Go,
     Java,
@@ -22,7 +24,7 @@ pub(super) enum Language {
 }
 
 impl Language {
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Rust => "Rust",
             Self::Go => "Go",
@@ -32,7 +34,7 @@ impl Language {
         }
     }
 
-    /// Returns the name of its folder below `bench/peers`.
+    /// Returns the name of its folder below those of all languages.
     fn folder(self) -> &'static str {
         match self {
             Self::Rust => "rust",
@@ -43,39 +45,73 @@ impl Language {
         }
     }
 
+    /// Returns the packages of its tools on Debian and its derivatives.
+    pub(crate) fn packages(self) -> &'static [&'static str] {
+        match self {
+            Self::Rust => &["rustc", "cargo"],
+            Self::Go => &["golang"],
+            Self::Java => &["openjdk-17-jdk-headless", "maven"],
+            Self::Node => &["nodejs", "npm"],
+            Self::Python => &["python3", "python3-venv"],
+        }
+    }
+
+    /// Returns a command for each of its tools. The first one prints the version of the language.
+    fn tools(self) -> &'static [&'static [&'static str]] {
+        match self {
+            Self::Rust => &[&["rustc", "--version"], &["cargo", "--version"]],
+            Self::Go => &[&["go", "version"]],
+            Self::Java => &[&["java", "--version"], &["javac", "--version"], &["mvn", "--version"]],
+            Self::Node => &[&["node", "--version"], &["npm", "--version"]],
+            // A Python of Debian without python3-venv makes no environment.
+            Self::Python => &[&["python3", "--version"], &["python3", "-c", "import ensurepip, venv"]],
+        }
+    }
+
+    /// Returns true if all of its tools run.
+    pub(crate) fn is_installed(self) -> bool {
+        self.tools().iter().all(|words| output(Command::new(words[0]).args(&words[1..])).is_ok())
+    }
+
     /// Returns the command that prints the version of its tool.
-    pub(super) fn version(self) -> Command {
-        let (program, argument) = match self {
-            Self::Rust => ("rustc", "--version"),
-            Self::Go => ("go", "version"),
-            Self::Java => ("java", "--version"),
-            Self::Node => ("node", "--version"),
-            Self::Python => ("python3", "--version"),
-        };
-        let mut command = Command::new(program);
-        command.arg(argument);
+    pub(crate) fn version(self) -> Command {
+        let words = self.tools()[0];
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]);
         command
     }
 }
 
 /// The folders of the sources and of the builds.
-pub(super) struct Workshop {
-    pub(super) root: PathBuf,
+pub(crate) struct Workshop {
+    pub(crate) root: PathBuf,
     /// The folder of everything that the verb makes.
-    pub(super) folder: PathBuf,
+    pub(crate) folder: PathBuf,
+    /// The folder of the sources, from the root.
+    sources: &'static str,
+    profile: Profile,
+}
+
+/// The way in which Rust is built.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Profile {
+    /// Built in less time, for tests.
+    Dev,
+    Release,
 }
 
 impl Workshop {
-    pub(super) fn new() -> Result<Self> {
+    /// Opens the workshop for these sources. It makes everything in a folder below `target`.
+    pub(crate) fn new(sources: &'static str, folder: &str, profile: Profile) -> Result<Self> {
         let root = root()?.canonicalize()?;
-        let folder = root.join("target/peers");
+        let folder = root.join("target").join(folder);
         fs::create_dir_all(&folder)?;
-        Ok(Self { root, folder })
+        Ok(Self { root, folder, sources, profile })
     }
 
     /// Returns the folder of a language's sources.
-    pub(super) fn sources(&self, language: Language) -> PathBuf {
-        self.root.join("bench/peers").join(language.folder())
+    pub(crate) fn sources(&self, language: Language) -> PathBuf {
+        self.root.join(self.sources).join(language.folder())
     }
 
     fn built(&self, language: Language) -> PathBuf {
@@ -83,19 +119,19 @@ impl Workshop {
     }
 
     /// Returns the short name of the commit, with a mark if files differ from it.
-    pub(super) fn commit(&self) -> Result<String> {
+    pub(crate) fn commit(&self) -> Result<String> {
         let words = ["describe", "--always", "--dirty", "--exclude=*"];
         Ok(output(Command::new("git").args(words).current_dir(&self.root))?.trim().to_owned())
     }
 
-    /// Builds all contenders of a language.
-    pub(super) fn build(&self, language: Language) -> Result<()> {
+    /// Builds all programs of a language.
+    pub(crate) fn build(&self, language: Language) -> Result<()> {
         let (sources, built) = (self.sources(language), self.built(language));
         fs::create_dir_all(&built)?;
         let mut command = match language {
             Language::Rust => {
-                let mut cargo = crate::shell::cargo(&["build", "--release", "--locked", "--quiet"])?;
-                cargo.arg("--target-dir").arg(&built).current_dir(&sources);
+                let mut cargo = crate::shell::cargo(&["build", "--locked", "--quiet", "--profile"])?;
+                cargo.arg(self.profile.name()).arg("--target-dir").arg(&built).current_dir(&sources);
                 cargo
             }
             Language::Go => {
@@ -124,21 +160,21 @@ impl Workshop {
                 pip
             }
         };
-        output(&mut command).map(drop).with_context(|| format!("the {} contenders", language.name()))
+        output(&mut command).map(drop).with_context(|| format!("the programs in {}", language.name()))
     }
 
-    /// Returns the command that runs a program of a language.
-    pub(super) fn command(&self, language: Language, program: &str) -> Command {
+    /// Returns the command that runs a program of a language: a main class in Java.
+    pub(crate) fn command(&self, language: Language, program: &str) -> Command {
         let built = self.built(language);
         match language {
-            Language::Rust => Command::new(built.join("release").join(program)),
+            Language::Rust => Command::new(built.join(self.profile.folder()).join(program)),
             Language::Go => Command::new(built.join(program)),
             Language::Java => {
                 let mut java = Command::new("java");
-                let mut path = OsString::from(built.join("target/redisson-contender.jar"));
+                let mut path = OsString::from(built.join("target/*"));
                 path.push(":");
                 path.push(built.join("target/lib/*"));
-                java.arg("-cp").arg(path).arg("leasehold.peers.Main");
+                java.arg("-cp").arg(path).arg(program);
                 java
             }
             Language::Node => {
@@ -152,6 +188,23 @@ impl Workshop {
                 interpreter.arg("-B").arg(self.sources(language).join(program));
                 interpreter
             }
+        }
+    }
+}
+
+impl Profile {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Dev => "dev",
+            Self::Release => "release",
+        }
+    }
+
+    /// Returns the folder of its programs.
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Dev => "debug",
+            Self::Release => "release",
         }
     }
 }

@@ -1,25 +1,26 @@
-//! The versions of the contenders, read from the lock files that pin them.
+//! The versions of packages, read from the lock files that pin them.
+//!
+//! Invariant: a version is that of the package of exactly this name.
 
 use std::fs;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::contenders::Contender;
-use super::toolchains::{Language, Workshop};
+use super::{Language, Workshop};
 
-/// Returns the version of a contender's package.
-pub(super) fn of(contender: &Contender, workshop: &Workshop) -> Result<String> {
-    let (file, find): (_, fn(&str, &str) -> Option<String>) = match contender.language {
+/// Returns the version of a package, which its lock file has under this name.
+pub(crate) fn of(language: Language, package: &str, workshop: &Workshop) -> Result<String> {
+    let (file, find): (_, fn(&str, &str) -> Option<String>) = match language {
         Language::Rust => ("Cargo.lock", in_cargo_lock),
         Language::Go => ("go.mod", in_go_mod),
         Language::Java => ("pom.xml", in_pom),
         Language::Node => ("package-lock.json", in_package_lock),
         Language::Python => ("requirements.txt", in_requirements),
     };
-    let path = workshop.sources(contender.language).join(file);
+    let path = workshop.sources(language).join(file);
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    find(&text, contender.package).with_context(|| format!("{file} does not pin {}", contender.package))
+    find(&text, package).with_context(|| format!("{file} does not pin {package}"))
 }
 
 fn in_cargo_lock(text: &str, package: &str) -> Option<String> {
@@ -67,14 +68,5 @@ mod tests {
         let python = "python-redis==3\nredis-x==2\nredis==8.1.0 \\\n    --hash=sha256:0\n";
         assert_eq!(in_requirements(python, "redis").as_deref(), Some("8.1.0"));
         assert_eq!(in_requirements(python, "rq"), None);
-    }
-
-    #[test]
-    fn every_contender_is_pinned() {
-        let workshop = Workshop::new().unwrap();
-        for contender in &super::super::contenders::ALL {
-            let version = of(contender, &workshop).unwrap();
-            assert!(version.starts_with(|first: char| first.is_ascii_digit()), "{version}");
-        }
     }
 }

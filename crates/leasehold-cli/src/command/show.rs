@@ -111,7 +111,7 @@ fn of_holder(text: &mut String, holder: &Holder) {
     line(text, "holder", &parts.join(", "));
     match holder.form {
         Some(Form::Foreign) => {
-            line(text, "", &format!("value \"{}\", which this library has not chosen", holder.owner))
+            line(text, "", &format!("value \"{}\", which this library has not chosen", holder.owner));
         }
         Some(Form::Marked) => line(text, "", &format!("owner {}, marked by a waiter", holder.owner)),
         _ => line(text, "", &format!("owner {}", holder.owner)),

@@ -110,23 +110,7 @@ impl Invariant for Renewals {
                 self.requested.insert(wire.clone(), view.now);
                 self.entering.insert(*call, wire.clone());
             }
-            Event::Returned { call, applied, .. } => {
-                // An acquire of several names claims each as soon as it is granted, by whichever attempt.
-                if let Some((process, name, wire)) = self.acquiring.remove(call)
-                    && self.gathering.takes(process, &name)
-                {
-                    self.claimed.insert(wire);
-                }
-                if let (Some(wire), Some(_)) = (self.under_way.remove(call), applied) {
-                    self.failed.insert(wire, view.now);
-                }
-                if let (Some(wire), None) = (self.asking.remove(call), applied) {
-                    self.failed.remove(&wire);
-                }
-                if let (Some(wire), None) = (self.entering.remove(call), applied) {
-                    self.failed.remove(&wire);
-                }
-            }
+            Event::Returned { call, applied, .. } => self.returned(view, *call, applied.is_some()),
             _ => {}
         }
         Ok(())
@@ -144,6 +128,24 @@ impl Invariant for Renewals {
 }
 
 impl Renewals {
+    /// Notes the end of a call, which was answered or has failed.
+    fn returned(&mut self, view: &View, call: u64, has_failed: bool) {
+        // An acquire of several names claims each as soon as it is granted, by whichever attempt.
+        if let Some((process, name, wire)) = self.acquiring.remove(&call)
+            && self.gathering.takes(process, &name)
+        {
+            self.claimed.insert(wire);
+        }
+        if let Some(wire) = self.under_way.remove(&call).filter(|_| has_failed) {
+            self.failed.insert(wire, view.now);
+        }
+        for calls in [&mut self.asking, &mut self.entering] {
+            if let Some(wire) = calls.remove(&call).filter(|_| !has_failed) {
+                self.failed.remove(&wire);
+            }
+        }
+    }
+
     fn asked(&mut self, view: &View, process: usize, call: u64, wire: &Wire) -> Result<(), String> {
         self.expect_claim(view, wire);
         self.check_end(view, process, wire)?;

@@ -426,7 +426,7 @@ mod tests {
             let engine = Engine::new(ClientId::from_random([node; 16]), Settings::default());
             let shared = Shared::new(engine, process(), Moment::default);
             let handle = Handle::new(Arc::new(shared));
-            Lock::new(&handle, named("job"), HoldTerms::new(), Node::new(Duration::ZERO, SOON))
+            Lock::new(&handle, named("job"), HoldTerms::new(), Node::new(false, Duration::ZERO, SOON))
         };
         QuorumGuard::new(&[1, 2, 3].map(node), vec![None, None, None], Vec::new())
     }

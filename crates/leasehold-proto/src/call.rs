@@ -14,7 +14,7 @@ use crate::name::{Channel, Name, slot};
 use crate::native::Arguments;
 use crate::outcome::Verb;
 use crate::owner::WireOwner;
-pub use crate::reply::Reply;
+use crate::reply::Reply;
 use crate::script::Script;
 use crate::text::Text;
 

@@ -73,12 +73,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::call::Reply;
 use crate::confirm::Confirm;
 use crate::lease::LEASE_MAX;
 use crate::moment::Moment;
 use crate::outcome::StoreError;
 use crate::owner::{ClientId, Owner, WireOwner};
+use crate::reply::Reply;
 
 pub use crate::id::{CallId, Id};
 pub use crate::settings::Settings;

@@ -6,10 +6,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::call::Reply;
 use crate::id::Id;
 use crate::name::Name;
 use crate::owner::{ClientId, WireOwner};
+use crate::reply::Reply;
 use crate::settings::Settings;
 use crate::text::{Text, joined, text};
 

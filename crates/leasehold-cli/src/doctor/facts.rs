@@ -121,7 +121,7 @@ pub(crate) struct Rights {
     pub(crate) optional: Vec<String>,
 }
 
-/// The commands that stand in for a script of the plain lock, of those that the server has.
+/// The server's native commands for plain locks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Native {
     pub(crate) user: String,

@@ -1,4 +1,4 @@
-//! The scan of all keys, which finds the holds of Redisson and of dead clients for which nobody waits, plain locks too.
+//! The scan of all keys. It finds holds without waiters that no client reports: Redisson's, and those of dead clients.
 //!
 //! Invariant: a scan takes at most its share of a server's time, and a call of it about a millisecond. It is the dearest
 //! source, so a large database is scanned only on request.

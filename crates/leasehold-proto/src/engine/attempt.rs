@@ -19,13 +19,13 @@ use super::timers::Timer;
 use super::tokens::Tokens;
 use super::tries::{Tries, Used};
 use super::{AcquireFailure, Engine, Grant, Id, Outcome, Subject};
-use crate::call::Reply;
 use crate::id::CallId;
 use crate::lease::Lease;
 use crate::moment::Moment;
 use crate::outcome::{Applied, StoreError, StoreErrorKind, Verb};
 use crate::owner::Owner;
 use crate::recipe::{Answer, CallArgs, CallContext, Holding, Recipe};
+use crate::reply::Reply;
 
 impl Engine {
     /// Makes an attempt for the first waiter of a queue, or notes that another attempt must follow the one on its way.

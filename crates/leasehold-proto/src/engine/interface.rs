@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::backoff::Backoff;
-use crate::call::{Call, Reply};
+use crate::call::Call;
 use crate::confirm::Confirm;
 use crate::id::{CallId, Id};
 use crate::lease::Lease;
@@ -12,6 +12,7 @@ use crate::moment::Moment;
 use crate::name::Channel;
 use crate::outcome::{FreeWithin, StoreError};
 use crate::owner::{Owner, WireOwner};
+use crate::reply::Reply;
 use crate::scope::Scope;
 use crate::subject::Subject;
 

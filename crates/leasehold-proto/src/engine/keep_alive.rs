@@ -27,12 +27,12 @@ use super::subscriptions::Listener;
 use super::terms::Terms;
 use super::timers::Timer;
 use super::{Engine, Id};
-use crate::call::Reply;
 use crate::id::CallId;
 use crate::moment::Moment;
 use crate::outcome::StoreError;
 use crate::owner::WireOwner;
 use crate::recipe::KeepAliveArgs;
+use crate::reply::Reply;
 
 /// The number of waiters that begin to listen together.
 const LISTENERS: usize = 16;

@@ -10,11 +10,11 @@ use super::hold::{Cause, MinHold, Phase, ServerHold};
 use super::keys::Number;
 use super::{Engine, Outcome, ReleaseFailure};
 use crate::backoff;
-use crate::call::Reply;
 use crate::lease::{LEASE_MAX, Lease};
 use crate::moment::Moment;
 use crate::outcome::{FreeWithin, StoreError, Verb};
 use crate::recipe::{CallArgs, Renewal};
+use crate::reply::Reply;
 
 impl ServerHold {
     const fn min_hold(&self) -> Option<&MinHold> {

@@ -9,9 +9,10 @@ use super::ticket::Ticket;
 use super::timers::{Alarm, Timer};
 use super::{Engine, Id, OperationFailure, Outcome};
 use crate::backoff;
-use crate::call::{Call, Reply};
+use crate::call::Call;
 use crate::moment::Moment;
 use crate::outcome::{Applied, StoreError};
+use crate::reply::Reply;
 
 impl Engine {
     pub(super) fn perform(&mut self, now: Moment, id: Id, call: Call) {

@@ -22,11 +22,11 @@ use super::keys::{Number, PlaceId, QueueId};
 use super::renewal::taken_over_or;
 use super::subscriptions::Listener;
 use super::{CallId, Engine, LostReason, Subject};
-use crate::call::Reply;
 use crate::moment::Moment;
 use crate::outcome::{Applied, StoreError, Verb};
 use crate::recipe::rules::read_hand_off;
 use crate::recipe::{CallArgs, HandOffAnswer, Renewal};
+use crate::reply::Reply;
 
 /// The time for which the client asks no question after a server did not tell its listeners.
 const UNTOLD: Duration = Duration::from_secs(60);

@@ -19,13 +19,13 @@ use super::keys::{PlaceId, Side};
 use super::renewal::taken_over_or;
 use super::{AcquireFailure, CallId, Engine, GrantedBy, Id, LostReason, Outcome, Subject};
 use crate::backoff;
-use crate::call::Reply;
 use crate::confirm::Confirm;
 use crate::lease::Lease;
 use crate::moment::Moment;
 use crate::outcome::{Applied, FreeWithin, StoreError, Verb};
 use crate::owner::Owner;
 use crate::recipe::{CallArgs, Renewal};
+use crate::reply::Reply;
 
 impl Engine {
     /// Lets the waiters of an owner that has just acquired the lock re-enter it, or fails the waiters that do not

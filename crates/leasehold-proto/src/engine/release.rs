@@ -23,11 +23,11 @@ use super::subscriptions::Listener;
 use super::turns::Turns;
 use super::{CallId, Engine, Id, Outcome, ReleaseFailure};
 use crate::backoff;
-use crate::call::Reply;
 use crate::marker::MARKED_FOR;
 use crate::moment::Moment;
 use crate::outcome::{Applied, FreeWithin, StoreError, StoreErrorKind, Verb};
 use crate::recipe::{CallArgs, CallContext, ReleaseAnswer};
+use crate::reply::Reply;
 
 /// The pause between attempts that are not expected to succeed soon.
 const SLOW: Duration = Duration::from_secs(2);

@@ -12,11 +12,11 @@ use super::ticket::Ticket;
 use super::timers::Timer;
 use super::{Action, CallId, Engine, EnsureFailure, Id, LostReason, Outcome, Subject};
 use crate::backoff;
-use crate::call::Reply;
 use crate::lease::{LEASE_MIN, Lease};
 use crate::moment::Moment;
 use crate::outcome::{Applied, StoreError, StoreErrorKind, Verb};
 use crate::recipe::{CallArgs, Renewal};
+use crate::reply::Reply;
 
 /// The largest number of renewals that one step sends so that they go together.
 const TOGETHER: usize = 64;

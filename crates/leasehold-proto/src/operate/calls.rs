@@ -6,10 +6,11 @@ use super::answer::Answer;
 use super::card::{Card, Registered};
 use super::described::DESCRIBE;
 use super::question::{Question, RequestId};
-use crate::call::{Call, Reply};
+use crate::call::Call;
 use crate::name::{Channel, tagged};
 use crate::outcome::Verb;
 use crate::recipe::{NUMSUB, PUBLISH};
+use crate::reply::Reply;
 use crate::script::Script;
 
 static REGISTER: Script = Script::new(Verb::Report, include_str!("../../scripts/operate/register.lua"));

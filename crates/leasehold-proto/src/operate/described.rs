@@ -6,11 +6,12 @@
 use std::time::Duration;
 
 use super::kind::Kind;
-use crate::call::{Call, Reply};
+use crate::call::Call;
 use crate::name::Name;
 use crate::outcome::Verb;
 use crate::permit::PermitId;
 use crate::recipe::{NUMSUB, Remaining, fair, fenced, latch, plain, reentrant, semaphore, sides};
+use crate::reply::Reply;
 use crate::script::Script;
 
 /// The script that reads all keys of a name.

@@ -15,7 +15,7 @@ pub enum Kind {
     Fenced,
     /// A lock whose waiters only ask again and again.
     Spin,
-    /// A lock that is one string, also one of several that are locked together, and that of a Redlock on each of its servers.
+    /// A single-string lock, alone, in a multi-lock, or on each server of a Redlock.
     Plain,
     /// A lock with two sides.
     ReadWrite,
@@ -78,7 +78,7 @@ impl Kind {
         matches!(self, Self::Lock | Self::Fair | Self::Fenced | Self::Spin | Self::ReadWrite)
     }
 
-    /// Returns true if each hold of an object of this kind should have a lease, which is that of the key.
+    /// Returns true if the key's expiry is the lease of each hold.
     #[must_use]
     pub const fn has_lease(self) -> bool {
         self.is_lock() || matches!(self, Self::Plain)

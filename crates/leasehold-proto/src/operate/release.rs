@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::described::Mode;
 use super::kind::Kind;
-use crate::call::{Call, Reply};
+use crate::call::Call;
 use crate::lease::Lease;
 use crate::name::Name;
 use crate::outcome::Verb;
@@ -21,6 +21,7 @@ use crate::recipe::reentrant::REENTRANT;
 use crate::recipe::semaphore::SEMAPHORE;
 use crate::recipe::spin::SPIN;
 use crate::recipe::{CallArgs, Recipe, ReleaseAnswer};
+use crate::reply::Reply;
 use crate::script::Script;
 use crate::subject::Subject;
 

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use super::rules::{self, Answer, CallArgs, Holding, Recipe, Remaining, Renewal, Waiters};
 use super::semaphore::{self, CHANNEL, ids, published};
-use crate::call::{Call, Reply};
+use crate::call::Call;
 use crate::lease::Lease;
 use crate::marker::Operation;
 use crate::name::Name;
 use crate::outcome::Verb;
 use crate::permit::PermitId;
+use crate::reply::Reply;
 use crate::script::Script;
 
 /// A script of the folder, behind the helpers that all of its scripts use.

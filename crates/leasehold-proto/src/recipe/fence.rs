@@ -2,9 +2,10 @@
 //!
 //! A token that is lower than an earlier token for the same key writes nothing.
 
-use crate::call::{Call, Reply};
+use crate::call::Call;
 use crate::name::Name;
 use crate::outcome::Verb;
+use crate::reply::Reply;
 use crate::script::Script;
 
 const CHECK: &str = include_str!("../../scripts/fence/check.lua");

@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use super::reentrant::{self, REENTRANT};
 use super::rules::{Answer, CallArgs, Recipe};
-use crate::call::{Call, Reply};
+use crate::call::Call;
 use crate::name::Name;
 use crate::outcome::Verb;
+use crate::reply::Reply;
 use crate::script::Script;
 use crate::text::Text;
 

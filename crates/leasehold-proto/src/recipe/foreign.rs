@@ -4,9 +4,10 @@
 
 use std::fmt;
 
-use crate::call::{Call, Reply};
+use crate::call::Call;
 use crate::name::Name;
 use crate::outcome::Verb;
+use crate::reply::Reply;
 use crate::script::Script;
 
 static KIND: Script = Script::new(Verb::Inspect, include_str!("../../scripts/check/kind.lua"));

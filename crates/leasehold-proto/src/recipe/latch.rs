@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use super::event::EventState;
 use super::rules::{self, Answer, CallArgs, Holding, PUBLISH, Recipe, ReleaseAnswer, Renewal, Waiters};
-use crate::call::{Call, Reply};
+use crate::call::Call;
 use crate::marker::Operation;
 use crate::name::Name;
 use crate::outcome::Verb;
+use crate::reply::Reply;
 use crate::script::Script;
 use crate::text::Text;
 

@@ -13,11 +13,12 @@ use std::time::Duration;
 use super::format::Format;
 use super::reentrant::{self, MESSAGE, REENTRANT};
 use super::rules::{Answer, CallArgs, Holder, Holders, LockCalls, PUBLISH, Recipe, ReleaseAnswer, Renewal};
-use crate::call::{Call, Reply};
+use crate::call::Call;
 use crate::name::Name;
 use crate::native::{Arguments, Command, Native, Word};
 use crate::outcome::Verb;
 use crate::owner::{ClientId, WireOwner};
+use crate::reply::Reply;
 use crate::script::Script;
 use crate::subject::Subject;
 use crate::text::{Text, text};
@@ -30,20 +31,9 @@ macro_rules! script {
 
 /// `SET` with `NX` and `GET`, which Redis has from 7.0, or without `GET`.
 static SET: Native = Native(&[
+    Command { words: &set_if_absent(1), read: |_, reply| Some(reply.clone()) },
     Command {
-        words: &[
-            Word::Text("SET"),
-            Word::Key(0),
-            Word::Arg(0),
-            Word::Text("NX"),
-            Word::Text("GET"),
-            LEASE.0,
-            LEASE.1,
-        ],
-        read: |_, reply| Some(reply.clone()),
-    },
-    Command {
-        words: &[Word::Text("SET"), Word::Key(0), Word::Arg(0), Word::Text("NX"), LEASE.0, LEASE.1],
+        words: &[SET_WORD, Word::Key(0), Word::Arg(0), Word::Text("NX"), Word::Text("PX"), Word::Arg(1)],
         read: |_, reply| match reply {
             Reply::Nil => Some(Reply::Text(Vec::new())),
             Reply::Text(text) if text == b"OK" => Some(Reply::Nil),
@@ -51,7 +41,14 @@ static SET: Native = Native(&[
         },
     },
 ]);
-const LEASE: (Word, Word) = (Word::Text("PX"), Word::Arg(1));
+const SET_WORD: Word = Word::Text("SET");
+
+/// `SET` of the value if the key is absent, with the lease of this argument. The reply is what was there.
+const fn set_if_absent(lease: usize) -> [Word; 7] {
+    let [absent, get, px] = [Word::Text("NX"), Word::Text("GET"), Word::Text("PX")];
+    [SET_WORD, Word::Key(0), Word::Arg(0), absent, get, px, Word::Arg(lease)]
+}
+
 /// Compare and delete. Nothing but a deletion settles the release.
 static DELETE: Native = Native(&[
     Command { words: &[Word::Text("DELIFEQ"), Word::Key(0), Word::Arg(0)], read: deleted },
@@ -65,15 +62,7 @@ fn deleted(_: Arguments<'_>, reply: &Reply) -> Option<Reply> {
 /// The attempt of a waiter at a server that runs no scripts. It marks nothing, so the waiter polls. Its own value is left to
 /// run out, because the lease of an earlier call is unknown.
 static SET_OR_POLL: Native = Native(&[Command {
-    words: &[
-        Word::Text("SET"),
-        Word::Key(0),
-        Word::Arg(0),
-        Word::Text("NX"),
-        Word::Text("GET"),
-        Word::Text("PX"),
-        Word::Arg(2),
-    ],
+    words: &set_if_absent(2),
     read: |_, reply| match reply {
         Reply::Nil => Some(Reply::Nil),
         _ => Some(Reply::Array(vec![Reply::Int(A_DAY_MS)])),

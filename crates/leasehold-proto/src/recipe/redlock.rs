@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use super::reentrant::{self, REENTRANT};
 use super::rules::{Answer, CallArgs, Recipe};
-use crate::call::{Call, Reply};
+use crate::call::Call;
 use crate::outcome::Verb;
+use crate::reply::Reply;
 use crate::script::Script;
 
 static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/redlock/acquire.lua"));

@@ -7,10 +7,11 @@ use std::time::Duration;
 use super::rules::{
     self, Answer, CallArgs, Holding, LockCalls, NUMSUB, PUBLISH, Recipe, ReleaseAnswer, Renewal, Waiters,
 };
-use crate::call::{Call, Reply};
+use crate::call::Call;
 use crate::name::Name;
 use crate::outcome::Verb;
 use crate::owner::WireOwner;
+use crate::reply::Reply;
 use crate::script::Script;
 use crate::text::{Text, or_empty};
 

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use super::event::EventState;
 use super::format::Format;
-use crate::call::{Call, Effects, Reply};
+use crate::call::{Call, Effects};
 use crate::lease::Lease;
 use crate::name::{Channel, Name};
 use crate::outcome::Verb;
 use crate::owner::{ClientId, WireOwner};
+use crate::reply::Reply;
 
 /// The arguments from which a recipe builds a call.
 #[derive(Clone, Copy, Debug)]

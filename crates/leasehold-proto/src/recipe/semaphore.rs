@@ -18,10 +18,11 @@ use super::rules::{
     self, Answer, CallArgs, CallContext, Holding, KeepAliveArgs, PUBLISH, Recipe, ReleaseAnswer, Renewal,
     Waiters,
 };
-use crate::call::{Call, Reply};
+use crate::call::Call;
 use crate::marker::{self, Operation, read_flag};
 use crate::name::Name;
 use crate::outcome::Verb;
+use crate::reply::Reply;
 use crate::script::Script;
 use crate::text::{Text, joined, text};
 

@@ -6,10 +6,11 @@
 use std::time::Duration;
 
 use super::rules::{Answer, PUBLISH};
-use crate::call::{Call, Reply};
+use crate::call::Call;
 use crate::name::Name;
 use crate::outcome::Verb;
 use crate::owner::WireOwner;
+use crate::reply::Reply;
 use crate::script::Script;
 use crate::text::{Text, joined, or_empty, text};
 

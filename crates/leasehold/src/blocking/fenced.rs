@@ -123,7 +123,7 @@ impl From<crate::FencedGuard> for FencedGuard {
 
 impl From<FencedGuard> for crate::FencedGuard {
     fn from(guard: FencedGuard) -> Self {
-        Self::again(guard.guard.0)
+        Self::of(guard.guard.0)
     }
 }
 

@@ -98,13 +98,7 @@ pub struct FencedGuard(Guard);
 
 impl FencedGuard {
     /// Creates the guard of a hold with a token.
-    pub(super) const fn of(guard: Guard) -> Self {
-        Self(guard)
-    }
-
-    /// Restores a fenced guard from its inner guard.
-    #[cfg(feature = "blocking")]
-    pub(crate) const fn again(guard: Guard) -> Self {
+    pub(crate) const fn of(guard: Guard) -> Self {
         Self(guard)
     }
 

@@ -197,7 +197,7 @@ impl Target {
         }
     }
 
-    /// Asks which native commands the server has, and which of them a user of these rules may run.
+    /// Asks which native commands the server has, and which ones a user with these rules may run.
     async fn native(&self, address: &Address, user: &str, rules: &str) -> Native {
         let mut native = Native { user: user.to_owned(), ..Native::default() };
         for command in NATIVE {

@@ -89,7 +89,7 @@ const VERBS: [Verb; 20] = [
     },
     Verb {
         name: "tidy",
-        purpose: "check the rules that no compiler checks; takes --voice, which prints the figures of the prose",
+        purpose: "check the rules that no compiler checks",
         run: verb::tidy::run,
     },
     Verb {

@@ -12,7 +12,6 @@ mod pages;
 mod promises;
 mod source;
 mod tokens;
-mod voice;
 mod wire;
 
 use anyhow::Result;
@@ -30,8 +29,6 @@ pub(crate) struct Report {
     pub(crate) notes: Vec<String>,
     /// The number of Rust files.
     pub(crate) sources: usize,
-    /// The figures of the prose, as a table.
-    pub(crate) voice: Vec<String>,
 }
 
 /// Checks all rules on this checkout.
@@ -62,7 +59,6 @@ pub(crate) fn check() -> Result<Report> {
     report.findings.extend(ledger::repeated(ledger));
     report.findings.extend(pages::repeated_changes(files.text("CHANGELOG.md")?));
     report.findings.extend(pages::long_glossary(files.text("docs/glossary.md")?));
-    check_voice(&files, &sources, &mut report);
     match commits::check(&root) {
         Ok(findings) => report.findings.extend(findings),
         Err(reason) => report.notes.push(format!("commits are not checked: {reason}")),
@@ -74,14 +70,6 @@ pub(crate) fn check() -> Result<Report> {
     let stale = mutants.iter().filter_map(|mutant| mutant.check(&root).err());
     report.findings.extend(stale.map(|error| error.to_string()));
     Ok(report)
-}
-
-fn check_voice(files: &Checkout, sources: &[Source], report: &mut Report) {
-    let scripts: Vec<_> = files.texts(|path| path.ends_with(".lua")).collect();
-    let mut voices = voice::of_crates(sources, &scripts);
-    voices.extend(files.texts(pages::is_page).map(|(path, text)| voice::of_page(path, text)));
-    report.findings.extend(voices.iter().flat_map(voice::Voice::findings));
-    report.voice = voice::table(&voices);
 }
 
 fn check_wire(files: &Checkout) -> Result<Vec<String>> {

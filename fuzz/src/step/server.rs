@@ -2,12 +2,12 @@
 //!
 //! Invariant: the expiry of a hold uses the engine's clock, so a hold that the engine trusts must exist here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use arbitrary::{Result, Unstructured};
-use leasehold_proto::{Applied, Call, Moment, Reply, StoreError, StoreErrorKind, Verb};
+use leasehold_proto::{Applied, Call, Channel, Moment, Reply, StoreError, StoreErrorKind, Verb};
 
 /// The holds of the honest server, by key.
 #[derive(Debug, Default)]
@@ -38,8 +38,9 @@ impl Server {
         self.0.entry(key.into()).or_insert(stranger);
     }
 
-    /// Executes a script. Also returns true if it was a release that publishes a wake-up.
-    pub(super) fn run(&mut self, call: &Call, now: Moment) -> (Reply, bool) {
+    /// Executes a script while the client listens to these channels. Also returns true if it was a release that
+    /// publishes a wake-up.
+    pub(super) fn run(&mut self, call: &Call, now: Moment, heard: &BTreeSet<Channel>) -> (Reply, bool) {
         self.0.retain(|_, hold| hold.expires_at > now);
         let key = call.subject();
         let text = |name| call.argument(name).expect("the script has this argument");
@@ -65,7 +66,12 @@ impl Server {
                 hold.count = if count == 0 { hold.count } else { count };
                 Reply::Int(1)
             }
-            (Verb::Renew, held) => Reply::Int(if held.is_some() { -1 } else { 0 }),
+            (Verb::HandOff, Some(hold)) if mine => {
+                hold.expires_at = hold.expires_at.max(expires_at(now));
+                let listeners = heard.iter().filter(|channel| channel.to_string() == text("channel")).count();
+                Reply::Int(2 + i64::try_from(listeners).expect("a client listens once"))
+            }
+            (Verb::Renew | Verb::HandOff, held) => Reply::Int(if held.is_some() { -1 } else { 0 }),
             (Verb::Release, Some(hold)) if mine => {
                 hold.count = u32::try_from(number("remaining")).expect("a count is small");
                 if hold.count > 0 {

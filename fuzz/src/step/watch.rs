@@ -191,7 +191,7 @@ impl Watch {
 
     fn run(&mut self, at: usize) -> Reply {
         let call = self.calls[at].call.clone();
-        let (reply, tells) = self.server.run(&call, self.now);
+        let (reply, tells) = self.server.run(&call, self.now, &self.channels);
         if tells {
             self.undelivered.extend(self.channels.iter().cloned().map(Event::Message));
         }
@@ -245,7 +245,7 @@ impl Watch {
     pub(super) fn repeat(&mut self, place: u8) {
         if !self.repeatable.is_empty() {
             let call = self.repeatable.remove(usize::from(place) % self.repeatable.len());
-            self.server.run(&call, self.now);
+            self.server.run(&call, self.now, &self.channels);
         }
     }
 

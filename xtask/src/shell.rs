@@ -3,6 +3,8 @@
 //! Invariant: the error of a failed program names its whole command line.
 
 use std::env;
+use std::fmt;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -30,6 +32,60 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("cannot run {line}"))?;
     ensure!(status.success(), "{line}: {status}");
     Ok(())
+}
+
+/// Runs a test program with its output on the terminal. The error names the tests that failed, each with its panic, since
+/// a log may be cut before the place where they stand.
+pub(crate) fn run_tests(command: &mut Command) -> Result<()> {
+    let line = describe(command);
+    println!("$ {line}");
+    let mut child = command.stdout(Stdio::piped()).spawn().with_context(|| format!("cannot run {line}"))?;
+    let printed = child.stdout.take().context("the output is piped")?;
+    let mut failures = Failures::default();
+    for line in BufReader::new(printed).split(b'\n') {
+        let line = line.with_context(|| "cannot read the output of the tests")?;
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        failures.add(&line);
+    }
+    let status = child.wait().with_context(|| format!("cannot wait for {line}"))?;
+    ensure!(status.success(), "{line}: {status}; {failures}");
+    Ok(())
+}
+
+/// The failed tests in the output of test programs, each with the lines of its panic.
+#[derive(Debug, Default)]
+struct Failures {
+    tests: Vec<(String, Vec<String>)>,
+    /// The lines that still belong to the last panic.
+    lines_left: usize,
+}
+
+impl Failures {
+    /// The lines of a panic that are kept: its place, and the beginning of its message.
+    const LINES: usize = 4;
+
+    fn add(&mut self, line: &str) {
+        if let Some(name) = line.strip_prefix("---- ").and_then(|line| line.strip_suffix(" stdout ----")) {
+            self.tests.push((name.to_owned(), Vec::new()));
+            self.lines_left = 0;
+        } else if let Some((_, lines)) = self.tests.last_mut() {
+            if lines.is_empty() && line.contains("panicked at") {
+                self.lines_left = Self::LINES;
+            }
+            if self.lines_left > 0 {
+                self.lines_left -= 1;
+                lines.push(line.trim().to_owned());
+            }
+        }
+    }
+}
+
+impl fmt::Display for Failures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} failed", self.tests.len())?;
+        self.tests.iter().try_for_each(|(name, lines)| write!(f, "\n    {name}: {}", lines.join(" | ")))
+    }
 }
 
 /// Runs a program, and prints its output in one piece when it ends, so that programs can run at the same time.
@@ -145,6 +201,16 @@ fn describe(command: &Command) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn failed_tests_are_named_with_their_panics() {
+        let mut failures = Failures::default();
+        let output = "test a::b ... FAILED\n\nfailures:\n\n---- a::b stdout ----\n\n\
+            thread 'a::b' panicked at x.rs:1:2:\nleft\nright\nnote\nmore\n\nfailures:\n    a::b\n";
+        output.lines().for_each(|line| failures.add(line));
+        let shown = "1 failed\n    a::b: thread 'a::b' panicked at x.rs:1:2: | left | right | note";
+        assert_eq!(failures.to_string(), shown);
+    }
 
     #[test]
     fn a_failure_names_the_command_and_its_output() {

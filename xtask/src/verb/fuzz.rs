@@ -151,9 +151,18 @@ fn search(fuzz: &Path, programs: &Path, name: &str, extent: Extent) -> Result<St
     let tail: Vec<&str> = printed.lines().rev().take(40).collect();
     tail.iter().rev().for_each(|line| println!("{line}"));
     match artifact(&printed) {
-        Some(input) => bail!("{status}; `cargo x fuzz {name} {input}` repeats it"),
+        Some(input) => bail!("{status}; {}; `cargo x fuzz {name} {input}` repeats it", finding(&printed)),
         None => bail!("{status}; see {}", log.display()),
     }
+}
+
+/// Returns the panic and the input in base64, for a log that outlives the file of the input.
+fn finding(printed: &str) -> String {
+    let is_told = |line: &&str| line.contains("panicked at") || line.starts_with("Base64:");
+    let message = |at: usize| printed.lines().nth(at + 1).unwrap_or_default();
+    let panic = printed.lines().position(|line| line.contains("panicked at")).map(message);
+    let told = printed.lines().filter(is_told).chain(panic);
+    told.collect::<Vec<_>>().join("; ")
 }
 
 /// Executions, executions per second, edges and features, from the output of libFuzzer.
@@ -205,5 +214,12 @@ mod tests {
         assert_eq!(figures("nothing"), None);
         let printed = "artifact_prefix='x'; Test unit written to /x/fuzz/artifacts/step/crash-1\n";
         assert_eq!(artifact(printed), Some("fuzz/artifacts/step/crash-1"));
+    }
+
+    #[test]
+    fn a_finding_has_its_panic_and_its_input() {
+        let printed = "#12 NEW\nthread '<unnamed>' (7) panicked at src/a.rs:7:2:\nit is wrong\nstack\nBase64: AAE=\n";
+        let expected = "thread '<unnamed>' (7) panicked at src/a.rs:7:2:; Base64: AAE=; it is wrong";
+        assert_eq!(finding(printed), expected);
     }
 }

@@ -10,7 +10,7 @@ use std::thread::available_parallelism;
 use anyhow::Result;
 
 use crate::server;
-use crate::shell::{Part, cargo, run as run_command, summary};
+use crate::shell::{Part, cargo, run as run_command, run_tests, summary};
 
 /// The tests of the model check.
 const MODEL: &str = "model::";
@@ -69,7 +69,7 @@ pub(crate) fn everything() -> Vec<Part> {
     }
     if parts.iter().all(Part::passed) {
         let targets = [&PROGRAMS[..], &["--no-fail-fast", "--", "--skip", MODEL]].concat();
-        parts.push(Part::run("tests", || run_command(at_once(&mut command(&targets)?))));
+        parts.push(Part::run("tests", || run_tests(at_once(&mut command(&targets)?))));
         parts.push(Part::run("doc tests", || test(&["--doc", "--no-fail-fast"])));
     }
     parts

@@ -3,7 +3,7 @@
 //! Invariant: the target itself puts the password in its place in the URL.
 
 use arbitrary::{Arbitrary, Unstructured};
-use leasehold_store::redis::{ServerUrl, UrlError};
+use leasehold_store::url::{ServerUrl, UrlError};
 
 /// A password that no other part contains by chance.
 const CANARY: &str = "qXz7hunter2";

@@ -14,7 +14,8 @@ use std::time::Duration;
 use arbitrary::{Result, Unstructured};
 use leasehold_proto::{Applied, Call, Channel, Moment, Script, StoreErrorKind, Verb};
 use leasehold_store::redis::wire::{CallId, ConnId, Input, Output, SubscriberId, Wire};
-use leasehold_store::redis::{ConnectOptions, ServerUrl};
+use leasehold_store::redis::ConnectOptions;
+use leasehold_store::url::ServerUrl;
 
 /// The largest number of inputs of one run.
 const INPUTS: usize = 300;

@@ -1,6 +1,6 @@
 //! The answers of servers as lists and texts.
 
-use leasehold_store::redis::Address;
+use leasehold_store::url::Address;
 use leasehold_store::redis::wire::Answer;
 
 /// Returns a text, or a number as text.

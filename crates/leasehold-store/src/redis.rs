@@ -29,7 +29,6 @@ mod tls;
 mod tls_alert;
 mod tls_fault;
 mod transport;
-mod url;
 pub mod wire;
 
 pub use connect::{AddressMap, ConnectOptions};
@@ -43,4 +42,3 @@ pub use standalone::Redis;
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
 pub use tls::{SentinelTls, Tls, TlsProvider};
 pub use transport::ByteStream;
-pub use url::{Address, Credentials, ServerUrl, Servers, UrlError};

@@ -1,11 +1,24 @@
-//! The schemes of the URL family and their errors.
+//! The servers that a client can connect to, and the URLs that name them.
 //!
-//! The schemes and errors are the same in every build, whatever stores it contains. An error repeats no text of the
-//! URL except its scheme, because the rest might be a password.
+//! URLs and errors are the same in every build, whatever stores it contains. No `Debug`, `Display` or error shows a
+//! password, and an error repeats no text of the URL except its scheme, because the rest might be one.
 
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
+mod address;
+mod credentials;
+mod parse;
+mod server;
+mod server_url;
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
+
+pub use self::address::{Address, Servers};
+pub use self::credentials::Credentials;
+pub use self::server::Server;
+pub use self::server_url::ServerUrl;
 
 /// The scheme of a URL, which is the text before `://`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -146,22 +159,8 @@ impl Scheme {
     }
 
     /// Returns the error for an encrypted scheme in a build without TLS.
-    #[cfg(feature = "redis")]
-    pub(crate) const fn without_tls(self) -> UrlError {
+    const fn without_tls(self) -> UrlError {
         UrlError::NotBuiltIn { scheme: self.name(), feature: Some("tls-ring") }
-    }
-}
-
-/// Returns the name in `memory://name`, or `None` in `memory://`.
-///
-/// # Errors
-/// Returns [`UrlError::BadStoreName`] if the name has characters besides letters, digits, `-`, `_` and `.`.
-pub fn store_name(rest: &str) -> Result<Option<&str>, UrlError> {
-    let allowed = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
-    match rest {
-        "" => Ok(None),
-        name if name.chars().all(allowed) => Ok(Some(name)),
-        _ => Err(UrlError::BadStoreName),
     }
 }
 
@@ -227,15 +226,6 @@ mod tests {
             for scheme in [Scheme::Redis { tls }, Scheme::Sentinel { tls }, Scheme::Cluster { tls }] {
                 assert_eq!(Scheme::split(&format!("{}://h", scheme.name())), Ok((scheme, "h")));
             }
-        }
-    }
-
-    #[test]
-    fn a_store_in_memory_may_have_a_name() {
-        assert_eq!(store_name(""), Ok(None));
-        assert_eq!(store_name("orders-2.test_a"), Ok(Some("orders-2.test_a")));
-        for text in ["/", "a/b", "a?b=1", "me:secret@host", "a b", "ä"] {
-            assert_eq!(store_name(text), Err(UrlError::BadStoreName), "{text}");
         }
     }
 

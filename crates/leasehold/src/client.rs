@@ -637,7 +637,31 @@ impl ClientBuilder {
     /// See [`ClientBuilder`].
     pub async fn connect(self, url: &str) -> Result<Client, ConnectError> {
         self.check()?;
-        Ok(Client::new(connect(url, self.options).await?))
+        let server = url.parse().map_err(ConnectError::Url)?;
+        Ok(Client::new(connect(&server, self.options).await?))
+    }
+
+    /// Connects to a server of a configuration with these settings, for tools that examine servers.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the attempt. Nothing is left behind.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// let config = leasehold::config::Config::builder().url("memory://").build()?;
+    /// let client = leasehold::Client::builder().connect_to(&config.servers()[0]).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "config")]
+    pub async fn connect_to(self, server: &crate::config::Server) -> Result<Client, ConnectError> {
+        self.check()?;
+        Ok(Client::new(connect(server, self.options).await?))
     }
 
     /// Connects to a custom store, in a custom runtime. It is for stores and simulators, which implement the traits

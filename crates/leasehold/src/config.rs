@@ -33,13 +33,14 @@ use std::path::Path;
 
 use futures_util::future::try_join_all;
 use leasehold_proto::Confirm;
+pub use leasehold_store::url::Server;
 
 use self::builder::Merged;
 use self::checks::{Checked, Sources, source};
 use self::layer::is_within;
 use self::schema::{ENCRYPTIONS, SERVERS, Settings};
 use self::servers::Servers;
-use self::value::{Missing, Sharding, ShownNames, Span, Url, with};
+use self::value::{Missing, Sharding, ShownNames, Span, with};
 #[cfg(feature = "redis")]
 use crate::client::connect::CredentialsFile;
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
@@ -96,14 +97,6 @@ impl Config {
         Self::builder().file(path).build()
     }
 
-    /// Reads the configuration from the environment of the process. See [`ConfigBuilder::environment`].
-    ///
-    /// # Errors
-    /// As [`from_file`](Self::from_file).
-    pub fn from_env() -> Result<Self, ConfigError> {
-        Self::builder().environment().build()
-    }
-
     /// Returns the names of the variables that begin with `LEASEHOLD_` and configure nothing, because Kubernetes sets them in
     /// every pod beside a service whose name begins with `leasehold`, such as `LEASEHOLD_PORT=tcp://10.96.0.7:6379`.
     #[must_use]
@@ -130,32 +123,25 @@ impl Config {
     /// ```
     #[must_use]
     pub fn is_in_process(&self) -> bool {
-        let scheme = |url: &Url| url.expose().split("://").next().map(str::to_ascii_lowercase);
-        let is_in_memory = |url: &Url| scheme(url).as_deref() == Some("memory");
-        match &self.servers {
-            Servers::One(url) => is_in_memory(url),
-            Servers::Quorum(urls) => urls.iter().any(is_in_memory),
-        }
+        self.servers().iter().any(Server::is_in_memory)
     }
 
-    /// Returns the URLs of the servers, with their passwords, for tools that examine the servers. A quorum has several.
-    /// The `Display` of a configuration masks
-    /// the passwords, and this method does not.
+    /// Returns the servers, with their logins, for tools that examine them. A quorum has several.
     ///
     /// # Examples
     /// ```
     /// # fn main() -> Result<(), leasehold::Error> {
     /// let config = leasehold::config::Config::builder().url("redis://:secret@h").build()?;
-    /// assert_eq!(config.expose_urls().collect::<Vec<_>>(), ["redis://:secret@h"]);
+    /// assert_eq!(config.servers()[0].to_string(), "redis://:***@h:6379");
     /// # Ok(())
     /// # }
     /// ```
-    pub fn expose_urls(&self) -> impl Iterator<Item = &str> {
-        let urls = match &self.servers {
-            Servers::One(url) => std::slice::from_ref(url),
-            Servers::Quorum(urls) => urls,
-        };
-        urls.iter().map(Url::expose)
+    #[must_use]
+    pub fn servers(&self) -> &[Server] {
+        match &self.servers {
+            Servers::One(server) => std::slice::from_ref(server),
+            Servers::Quorum(servers) => servers,
+        }
     }
 
     /// Returns the source of the login at the servers if the configuration names a `password_file`, for tools that examine
@@ -283,7 +269,7 @@ impl Config {
     /// See [`Config`].
     pub async fn connect(&self) -> Result<Client, ConfigConnectError> {
         match &self.servers {
-            Servers::One(url) => Ok(self.client(url.expose()).connect(url.expose()).await?),
+            Servers::One(server) => Ok(self.client(server).connect_to(server).await?),
             Servers::Quorum(_) => Err(ConfigConnectError::IsQuorum),
         }
     }
@@ -311,12 +297,12 @@ impl Config {
     /// # }
     /// ```
     pub async fn connect_quorum(&self) -> Result<Redlock, ConfigConnectError> {
-        let Servers::Quorum(urls) = &self.servers else { return Err(ConfigConnectError::IsNotQuorum) };
+        let Servers::Quorum(servers) = &self.servers else { return Err(ConfigConnectError::IsNotQuorum) };
         let quorum = &self.settings.quorum;
-        let clients = urls.iter().map(|url| async {
-            let client = self.client(url.expose()).lazy();
+        let clients = servers.iter().map(|server| async {
+            let client = self.client(server).lazy();
             let client = with(client, quorum.node_timeout, |client, Span(timeout)| client.timeout(timeout));
-            client.connect(url.expose()).await
+            client.connect_to(server).await
         });
         let clients = try_join_all(clients).await?;
         let builder = Redlock::builder();
@@ -327,8 +313,8 @@ impl Config {
         Ok(builder.over(clients))
     }
 
-    /// Returns the settings of the client of this URL.
-    fn client(&self, url: &str) -> ClientBuilder {
+    /// Returns the settings of the client of this server.
+    fn client(&self, server: &Server) -> ClientBuilder {
         let settings = &self.settings;
         let backoff = settings.spin_lock.backoff_first.zip(settings.spin_lock.backoff_longest);
         let builder = Client::builder().key_prefix(self.key_prefix());
@@ -353,7 +339,7 @@ impl Config {
         let builder =
             with(builder, settings.on_missing, |builder, Missing(choice)| builder.on_missing(choice));
         let builder = with(builder, settings.fsync, ClientBuilder::fsync);
-        let builder = settings.secured(builder, url);
+        let builder = settings.secured(builder, server);
         let (holds, total) = (settings.holds().into_iter(), settings.replicas_total);
         holds.fold(builder, |builder, (_, primitive, hold)| builder.defaults(primitive, hold.terms(total)))
     }

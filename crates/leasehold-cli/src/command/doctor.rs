@@ -2,13 +2,11 @@
 //!
 //! Invariant: a failed check is an outcome and no error. An error is a deployment that cannot be named.
 
-use anyhow::Error;
+use leasehold::config::Server;
 use leasehold_proto::recipe::grants::Names;
-use leasehold_store::redis::ServerUrl;
 use tokio::runtime;
 
 use crate::acl;
-use crate::address::Address;
 use crate::arguments::{Confirmation, Doctor};
 use crate::doctor::checks;
 use crate::doctor::gather::{Access, Target};
@@ -61,12 +59,9 @@ fn targets(arguments: &Doctor) -> Result<Vec<Target>, Failure> {
         Confirmation { confirmed: confirmed || config.is_confirmed(), fsync: fsync || config.fsync() };
     let names = acl::parse_prefix(prefix).unwrap_or_else(|_| Names::all());
     let primitives = acl::chosen_or_all(&arguments.primitives);
-    let target = |text: &str| {
-        let url: ServerUrl = text.parse().map_err(|error| Failure::usage(Error::new(error)))?;
-        let secret: Address = text.parse().unwrap_or_else(|never| match never {});
-        let (prefix, names) = (prefix.to_owned(), names.clone());
+    let target = |server: &Server| {
         let rights = (primitives.clone(), confirmation, arguments.operator.clone());
-        Ok(Target::new((url, secret), access.clone(), (prefix, names), rights))
+        Target::new(server, access.clone(), (prefix.to_owned(), names.clone()), rights)
     };
-    config.expose_urls().map(target).collect()
+    Ok(config.servers().iter().filter_map(target).collect())
 }

@@ -10,25 +10,25 @@ mod servers;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use leasehold::config::Server;
 use leasehold::{Client, CredentialsFile};
 use leasehold_proto::recipe::grants::{
     Names, Place, Primitive, rules, rules_of_confirmed, rules_of_locks, rules_of_operator,
 };
 use leasehold_store::redis::wire::Answer;
-use leasehold_store::redis::{Address, ConnectOptions, Peer, SentinelTls, ServerUrl, Tls, query};
+use leasehold_store::redis::{ConnectOptions, Peer, SentinelTls, Tls, query};
+use leasehold_store::url::{Address, ServerUrl};
 
 use super::facts::{Facts, Fields, Fleet, Role};
 use super::latency;
-use crate::address::Address as Secret;
 use crate::answers::text;
 use crate::arguments::Confirmation;
 
 /// The subject of an examination.
 #[derive(Debug)]
 pub(crate) struct Target {
+    server: Server,
     url: ServerUrl,
-    /// The URL with its passwords.
-    secret: Secret,
     access: Access,
     options: ConnectOptions,
     /// The beginning of the scratch names.
@@ -62,12 +62,15 @@ struct Node {
 }
 
 impl Target {
+    /// Returns the examination of a server, unless it is in memory.
     pub(crate) fn new(
-        (url, secret): (ServerUrl, Secret),
+        server: &Server,
         access: Access,
         (prefix, names): (String, Names),
         (primitives, confirmation, operator): (Vec<&'static Primitive>, Confirmation, Option<String>),
-    ) -> Self {
+    ) -> Option<Self> {
+        let Server::Redis(url) = server else { return None };
+        let (server, url) = (server.clone(), url.clone());
         let options = ConnectOptions::default().timeout(access.timeout).tls(access.tls.clone());
         let options = options.sentinel_tls(access.sentinel_tls.clone());
         let options = match &access.login {
@@ -79,7 +82,7 @@ impl Target {
             None => options,
         };
         let confirmed = rules_of_confirmed(confirmation.confirmed, confirmation.fsync);
-        Self { url, secret, access, options, prefix, names, primitives, confirmed, operator }
+        Some(Self { server, url, access, options, prefix, names, primitives, confirmed, operator })
     }
 
     /// Asks a server. The reason for no answer is in one line.
@@ -154,7 +157,7 @@ impl Target {
             Some(login) => builder.sentinel_credentials(login.clone()),
             None => builder,
         };
-        let client = builder.connect(self.secret.expose()).await;
+        let client = builder.connect_to(&self.server).await;
         for (facts, name) in nodes.iter_mut().zip(scratch) {
             let Some(name) = name else { continue };
             facts.latency = Some(match &client {

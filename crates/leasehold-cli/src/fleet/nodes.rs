@@ -3,7 +3,8 @@
 use anyhow::{Error, anyhow};
 use leasehold_proto::Name;
 use leasehold_store::redis::wire::Answer;
-use leasehold_store::redis::{Address, ConnectOptions, Peer, ServerUrl, Servers, query};
+use leasehold_store::redis::{ConnectOptions, Peer, query};
+use leasehold_store::url::{Address, ServerUrl, Servers};
 
 use crate::answers::{host_of, list, text};
 

@@ -15,7 +15,8 @@ use futures_util::future::join_all;
 use leasehold_proto::operate::{Kind, is_owner};
 use leasehold_proto::recipe::plain::Value;
 use leasehold_store::redis::wire::Answer;
-use leasehold_store::redis::{Address, Inquiry, Peer};
+use leasehold_store::redis::{Inquiry, Peer};
+use leasehold_store::url::Address;
 
 use super::nodes::Master;
 use super::object::Scan;

@@ -4,11 +4,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Error, anyhow};
-use leasehold::config::Config;
+use leasehold::config::{Config, Server};
 use leasehold_proto::operate::Audience;
 use leasehold_proto::{Call, Name, Reply};
 use leasehold_store::Store;
-use leasehold_store::redis::{self, ConnectOptions, Redis, ServerUrl};
+use leasehold_store::redis::{self, ConnectOptions, Redis};
+use leasehold_store::url::ServerUrl;
 
 use super::nodes::{self, Master};
 use crate::clock::{Instant, now};
@@ -67,11 +68,10 @@ impl Servers {
             None => options,
         };
         let mut failure = Failure::usage(anyhow!("the configuration names no server"));
-        let texts: Vec<_> = config.expose_urls().collect();
-        let quorum = texts.len();
-        for text in texts {
-            let url: ServerUrl = text.parse().map_err(|error| Failure::usage(Error::new(error)))?;
-            match Self::connect_to(url, options.clone(), config.key_prefix(), timeout).await {
+        let quorum = config.servers().len();
+        for server in config.servers() {
+            let Server::Redis(url) = server else { continue };
+            match Self::connect_to(url.clone(), options.clone(), config.key_prefix(), timeout).await {
                 Ok(fleet) => return Ok(Self { quorum, ..fleet }),
                 Err(error) => failure = error,
             }
@@ -95,7 +95,7 @@ impl Servers {
     }
 
     pub(super) const fn is_cluster(&self) -> bool {
-        matches!(self.url.servers(), redis::Servers::Cluster { .. })
+        matches!(self.url.servers(), leasehold_store::url::Servers::Cluster { .. })
     }
 
     /// Returns the masters as they were last found.

@@ -8,7 +8,8 @@ use leasehold_proto::engine::Subject;
 use leasehold_proto::recipe::reentrant::REENTRANT;
 use leasehold_proto::{Call, CallArgs, ClientId, Lease, Moment, Name, WireOwner};
 use leasehold_store::redis::wire::{CallId, ConnId, Input, Output, Wire};
-use leasehold_store::redis::{ConnectOptions, ServerUrl};
+use leasehold_store::redis::ConnectOptions;
+use leasehold_store::url::ServerUrl;
 
 /// The answers of a server to the first commands of a connection, in RESP2.
 const GREETING: &[u8] = b"+PONG\r\n-ERR unknown command 'HELLO'\r\n:0\r\n:1\r\n";

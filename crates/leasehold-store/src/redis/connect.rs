@@ -13,7 +13,7 @@ use super::peer::Peer;
 use super::socket::{Dial, RealSockets};
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
 use super::tls::{Encrypted, SentinelTls, Tls};
-use super::url::{Address, ServerUrl};
+use crate::url::{Address, ServerUrl};
 use crate::confirm::Confirmation;
 use crate::sharding::ShardedPubsub;
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use super::url::Credentials;
+use crate::url::Credentials;
 use crate::tokio_runtime::{off_thread, within};
 
 /// The largest file that can hold a password.
@@ -36,7 +36,8 @@ pub type ProviderError = Box<dyn Error + Send + Sync>;
 /// ```
 /// use std::time::Duration;
 ///
-/// use leasehold_store::redis::{Credentials, CredentialsProvider, ProviderError};
+/// use leasehold_store::redis::{CredentialsProvider, ProviderError};
+/// use leasehold_store::url::Credentials;
 ///
 /// struct Tokens;
 ///

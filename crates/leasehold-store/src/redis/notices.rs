@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::reach::Reach;
-use super::url::Address;
+use crate::url::Address;
 
 /// The function that hears of the first connection that carries a password in plain text to a host that is neither
 /// loopback nor private.

@@ -13,7 +13,7 @@ use super::connect::ConnectOptions;
 use super::error::Failure;
 use super::peer::Peer;
 use super::socket::{RealSockets, Socket};
-use super::url::{Address, Credentials, ServerUrl};
+use crate::url::{Address, Credentials, ServerUrl};
 use super::wire::{Answer, Conversation};
 use crate::tokio_runtime::within;
 

@@ -18,7 +18,7 @@ use tokio::runtime::Handle;
 use tokio_rustls::client::TlsStream;
 
 use super::transport::{ByteStream, ResetOnDrop, Transport};
-use super::url::Address;
+use crate::url::Address;
 use crate::tokio_runtime::{random, within};
 
 /// The silence of a connection after which the system probes whether the other side is still there.
@@ -172,7 +172,8 @@ impl fmt::Debug for Socket {
 /// use std::pin::Pin;
 /// use std::time::Duration;
 ///
-/// use leasehold_store::redis::{Address, Dial, Socket};
+/// use leasehold_store::redis::{Dial, Socket};
+/// use leasehold_store::url::Address;
 ///
 /// /// All servers are behind one socket of a tunnel.
 /// #[derive(Debug)]

@@ -13,7 +13,7 @@ use super::connect::ConnectOptions;
 use super::driver::{Access, Link, carry_on, drive};
 use super::peer::Peer;
 use super::socket::Dial;
-use super::url::{ServerUrl, UrlError};
+use crate::url::{ServerUrl, UrlError};
 use super::wire::Wire;
 use crate::store::{Heard, Outcomes, Store, Submit, Subscription};
 use crate::tokio_runtime::{Task, current, spawn};

@@ -75,7 +75,7 @@ use self::server::Settings;
 use self::topology::Topology;
 use super::connect::ConnectOptions;
 use super::peer::Peer;
-use super::url::ServerUrl;
+use crate::url::ServerUrl;
 
 /// The client of the servers at one URL.
 #[derive(Debug)]

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use leasehold_proto::StoreErrorKind;
 use leasehold_store::redis::wire::Answer;
-use leasehold_store::redis::{
-    ConnectOptions, CredentialsFile, Peer, Redis, SentinelTls, ServerUrl, Servers, Tls, query,
-};
+use leasehold_store::redis::{ConnectOptions, CredentialsFile, Peer, Redis, SentinelTls, Tls, query};
+use leasehold_store::url::{ServerUrl, Servers};
 use leasehold_testkit::certificates::Authority;
 use leasehold_testkit::contract::reentrant;
 use leasehold_testkit::fleets::{SentinelOptions, Sentinels};

@@ -8,9 +8,8 @@ use crate::common::{
 use leasehold_proto::{Applied, Channel, StoreError, StoreErrorKind as Kind};
 use leasehold_store::Store;
 use leasehold_store::redis::wire::Answer;
-use leasehold_store::redis::{
-    Address, ConnectOptions, Peer, Redis, ServerUrl, Servers, Tls, TlsProvider, query,
-};
+use leasehold_store::redis::{ConnectOptions, Peer, Redis, Tls, TlsProvider, query};
+use leasehold_store::url::{Address, ServerUrl, Servers};
 use leasehold_testkit::certificates::{Authority, Identity};
 use leasehold_testkit::contract::{reentrant, store};
 use leasehold_testkit::servers::{RedisServer, TlsServer};

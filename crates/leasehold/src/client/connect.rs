@@ -14,26 +14,28 @@ use leasehold_proto::{ClientId, Engine};
 #[cfg(feature = "embedded")]
 pub(crate) use leasehold_store::embedded::{BoxFuture, Embedded, Frame};
 #[cfg(feature = "redis")]
-use leasehold_store::redis::{self, Redis, ServerUrl};
-#[cfg(feature = "redis")]
-pub use leasehold_store::redis::{
-    Address, ByteStream, Credentials, CredentialsFile, CredentialsProvider, Dial, ProviderError, Socket,
-};
+use leasehold_store::redis::{self, Redis};
 #[cfg(feature = "redis")]
 pub(crate) use leasehold_store::redis::{AddressMap, CredentialsSource};
+#[cfg(feature = "redis")]
+pub use leasehold_store::redis::{
+    ByteStream, CredentialsFile, CredentialsProvider, Dial, ProviderError, Socket,
+};
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
 pub use leasehold_store::redis::{SentinelTls, Tls, TlsProvider};
 #[cfg(any(feature = "redis", feature = "embedded", test))]
 use leasehold_store::tokio_runtime::TokioRuntime;
-use leasehold_store::url::Scheme;
+use leasehold_store::url::Server;
+#[cfg(feature = "redis")]
+use leasehold_store::url::ServerUrl;
+#[cfg(feature = "redis")]
+pub use leasehold_store::url::{Address, Credentials};
 use leasehold_store::{Confirm, Confirmation, OnMissing, Runtime, ShardedPubsub, Store};
 use tokio::sync::oneshot;
 
 use crate::client::visibility::Visibility;
 use crate::defaults::Defaults;
 use crate::error::ConnectError;
-#[cfg(feature = "config")]
-use crate::error::UrlError;
 #[cfg(feature = "redis")]
 use crate::observe::{Connection, ConnectionChange, ConnectionEvent};
 use crate::observe::{Observers, Setup};
@@ -116,58 +118,30 @@ impl ConnectOptions {
     }
 }
 
-/// Refuses a URL that no build of this version can use.
-#[cfg(feature = "config")]
-pub(crate) fn check_url(url: &str) -> Result<(), UrlError> {
-    match Scheme::split(url) {
-        Ok((Scheme::Memory, rest)) => leasehold_store::url::store_name(rest).map(drop),
-        #[cfg(feature = "redis")]
-        Ok(_) => ServerUrl::parse(url)?.served(),
-        #[cfg(not(feature = "redis"))]
-        Ok(_) => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
 /// Connects, and starts the driver.
 #[cfg_attr(
     not(any(feature = "redis", feature = "embedded")),
     expect(unused_variables, reason = "without a store nothing can be connected to")
 )]
-pub(crate) async fn connect(url: &str, options: ConnectOptions) -> Result<Arc<Handle>, ConnectError> {
-    match Scheme::split(url).map_err(ConnectError::Url)? {
+pub(crate) async fn connect(server: &Server, options: ConnectOptions) -> Result<Arc<Handle>, ConnectError> {
+    match server {
         // A program that sets certificates expects encryption, so plain text would be a silent surprise.
         #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-        (scheme, _) if options.tls.is_some() && scheme != Scheme::Memory && !is_encrypted(url) => {
-            let url = ServerUrl::parse(url).map_err(ConnectError::Url)?;
+        Server::Redis(url) if options.tls.is_some() && !url.tls() => {
             Err(ConnectError::NotEncrypted { server: url.to_string() })
         }
         #[cfg(feature = "redis")]
-        (Scheme::Redis { .. } | Scheme::Sentinel { .. } | Scheme::Cluster { .. } | Scheme::Unix, _) => {
-            to_redis(url, options).await
-        }
+        Server::Redis(url) => to_redis(url.clone(), options).await,
         #[cfg(feature = "embedded")]
-        (Scheme::Memory, rest) => to_memory(rest, options).await,
-        #[cfg(not(all(feature = "redis", feature = "embedded")))]
-        (scheme, _) => Err(ConnectError::Url(scheme.not_built_in())),
+        Server::Memory(name) => to_memory(server.to_string(), name.as_deref(), options).await,
+        #[allow(unreachable_patterns, reason = "a server without its store is refused when its URL is read")]
+        other => unreachable!("{other} has no store in this build"),
     }
 }
 
-/// Returns true if the URL asks for encryption.
-#[cfg(any(feature = "config", feature = "tls-ring", feature = "tls-aws-lc"))]
-pub(crate) fn is_encrypted(url: &str) -> bool {
-    let scheme = Scheme::split(url).map(|(scheme, _)| scheme);
-    matches!(
-        scheme,
-        Ok(Scheme::Redis { tls: true } | Scheme::Sentinel { tls: true } | Scheme::Cluster { tls: true })
-    )
-}
-
 #[cfg(feature = "redis")]
-async fn to_redis(url: &str, options: ConnectOptions) -> Result<Arc<Handle>, ConnectError> {
+async fn to_redis(url: ServerUrl, options: ConnectOptions) -> Result<Arc<Handle>, ConnectError> {
     let lazy = options.lazy;
-    let url = ServerUrl::parse(url).map_err(ConnectError::Url)?;
-    url.served().map_err(ConnectError::Url)?;
     let client = ClientId::from_random(TokioRuntime.random());
     let audience = Audience::new(&options.defaults.key_prefix, url.database());
     let identity = options.visibility.identity(client, options.client_name.as_deref(), audience);
@@ -235,10 +209,13 @@ fn connection_change(serving: &redis::Serving, change: redis::Change) -> Connect
 
 /// Returns a new store for a URL without a name, or the shared store of the name.
 #[cfg(feature = "embedded")]
-async fn to_memory(rest: &str, options: ConnectOptions) -> Result<Arc<Handle>, ConnectError> {
-    let name = leasehold_store::url::store_name(rest).map_err(ConnectError::Url)?;
+async fn to_memory(
+    server: String,
+    name: Option<&str>,
+    options: ConnectOptions,
+) -> Result<Arc<Handle>, ConnectError> {
     let store = name.map_or_else(|| Embedded::new(uptime_ms), |name| Embedded::named(name, uptime_ms));
-    start(&TokioRuntime, options, format!("memory://{rest}"), async move || Ok(store)).await
+    start(&TokioRuntime, options, server, async move || Ok(store)).await
 }
 
 /// Returns the time of in-memory servers, which is the monotonic clock by which clients trust their holds, so a change

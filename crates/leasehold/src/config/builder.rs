@@ -161,14 +161,6 @@ impl ConfigBuilder {
         self.set("watchdog", lease)
     }
 
-    /// Sets the lease that the watchdog renews for one primitive: 3 ms to 365 days (default: that of
-    /// [`watchdog`](Self::watchdog)).
-    pub fn watchdog_of(self, primitive: Primitive, lease: Duration) -> Self {
-        let holds = Settings::default().holds();
-        let own = holds.iter().filter(|(_, of, _)| *of == primitive);
-        own.fold(self, |builder, (section, ..)| builder.set(&format!("{section}.watchdog"), lease))
-    }
-
     /// Reads all sources and merges what can be used of them.
     pub(super) fn merged(self) -> Merged {
         let mut merged = Merged::default();

@@ -5,6 +5,8 @@
 #[cfg(feature = "redis")]
 use std::path::PathBuf;
 
+use leasehold_store::url::Server;
+
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
 use super::schema;
 #[cfg(feature = "redis")]
@@ -16,18 +18,18 @@ use crate::client::ClientBuilder;
 #[cfg(feature = "redis")]
 use crate::client::connect::CredentialsFile;
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-use crate::client::connect::{SentinelTls, Tls, is_encrypted};
+use crate::client::connect::{SentinelTls, Tls};
 
 impl Settings {
-    /// Sets the file login and the encryption of the servers' section, for a client of this URL.
+    /// Sets the file login and the encryption of the servers' section, for a client of this server.
     #[cfg_attr(
         not(any(feature = "tls-ring", feature = "tls-aws-lc")),
         expect(unused_variables, reason = "this build has no encryption")
     )]
-    pub(super) fn secured(&self, builder: ClientBuilder, url: &str) -> ClientBuilder {
-        // Of the URLs of a quorum, some may be encrypted.
+    pub(super) fn secured(&self, builder: ClientBuilder, server: &Server) -> ClientBuilder {
+        // Some servers of a quorum may be encrypted.
         #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
-        let builder = if is_encrypted(url) { builder.tls(self.tls()) } else { builder };
+        let builder = if server.is_encrypted() { builder.tls(self.tls()) } else { builder };
         #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
         let builder = builder.sentinel_tls(self.sentinel_tls());
         #[cfg(feature = "redis")]

@@ -1,42 +1,26 @@
 //! The servers and the login.
 //!
-//! Invariant: a configuration names its servers in one way. The result is URLs, and only if a URL can express everything
-//! that was set. No store connects without a login that was set.
+//! Invariant: a configuration names its servers in one way. No store connects without a login that was set.
 
-use std::collections::BTreeSet;
-use std::fmt::Write;
 use std::fs;
 use std::path::Path;
+
+use leasehold_store::url::{Address, Credentials, Server, ServerUrl, Servers as Topology};
 
 use super::checks::{Checked, source};
 use super::error::{ConfigError, Conflict};
 use super::layer::is_within;
 use super::schema::{Cluster, Quorum, SERVERS, Sentinel, Standalone, Tls};
 use super::value::{Secret, Url};
-use crate::client::connect::{check_url, is_encrypted};
 use crate::error::UrlError;
 
 /// The servers to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Servers {
     /// One server.
-    One(Url),
+    One(Server),
     /// The servers of a quorum.
-    Quorum(Vec<Url>),
-}
-
-/// A user and a password, encoded for a URL.
-struct Login {
-    user: String,
-    password: Option<String>,
-}
-
-impl Login {
-    /// Returns the part of a URL in front of the address.
-    fn prefix(&self) -> String {
-        let Self { user, password } = self;
-        password.as_ref().map(|password| format!("{user}:{password}@")).unwrap_or_default()
-    }
+    Quorum(Vec<Server>),
 }
 
 /// The expected value of a password.
@@ -53,9 +37,9 @@ impl Checked<'_> {
         }
         match (&self.settings.url, &named[..]) {
             (Some(url), _) => {
-                self.check_url("url", url)?;
-                self.tls_of_urls(("tls", &self.settings.tls), ("url", std::slice::from_ref(url)))?;
-                Ok(Servers::One(url.clone()))
+                let server = self.parsed("url", url)?;
+                self.tls_of_urls(("tls", &self.settings.tls), ("url", std::slice::from_ref(&server)))?;
+                Ok(Servers::One(server))
             }
             (None, [(_, server)]) if self.settings.tls != Tls::default() => {
                 let set = self.sources.keys().find(|key| is_within(key, "tls"));
@@ -74,20 +58,21 @@ impl Checked<'_> {
         }
     }
 
-    fn standalone(&self, server: &Standalone) -> Result<Url, ConfigError> {
+    fn standalone(&self, server: &Standalone) -> Result<Server, ConfigError> {
         let Some(address) = server.address.as_deref().filter(|address| !address.is_empty()) else {
             return Err(missing("standalone.address", "it says where the server is"));
         };
         let login =
             self.login("standalone", "", (&server.user, &server.password, server.password_file.as_deref()))?;
         let tls = self.tls("standalone.tls", &server.tls)?;
-        self.url_of("standalone.address", address, &login, (tls, server.database))
+        self.at("standalone.address", address, login, (tls, server.database))
     }
 
-    fn sentinel(&self, fleet: &Sentinel) -> Result<Url, ConfigError> {
-        let addresses =
-            self.list("sentinel.addresses", fleet.addresses.as_deref(), "it says where the sentinels are")?;
-        let Some(master) = fleet.master.as_deref().filter(|master| !master.is_empty()) else {
+    fn sentinel(&self, fleet: &Sentinel) -> Result<Server, ConfigError> {
+        let key = "sentinel.addresses";
+        let why = "it says where the sentinels are";
+        let sentinels = self.list(key, fleet.addresses.as_deref(), why, Address::sentinel)?;
+        let Some(service) = fleet.master.clone().filter(|master| !master.is_empty()) else {
             return Err(missing("sentinel.master", "it says which service of the sentinels has the locks"));
         };
         let login = (&fleet.user, &fleet.password, fleet.password_file.as_deref());
@@ -95,39 +80,41 @@ impl Checked<'_> {
         let tls = self.tls("sentinel.tls", &fleet.tls)?;
         self.tls("sentinel.sentinel_tls", &fleet.sentinel_tls)?;
         let own = (&fleet.sentinel_user, &fleet.sentinel_password, fleet.sentinel_password_file.as_deref());
-        let Login { user, password } = self.login("sentinel", "sentinel_", own)?;
-        let own = password.map(|password| format!("?sentinel_username={user}&sentinel_password={password}"));
-        let own = own.unwrap_or_default();
-        let (master, database) = (encoded(master), fleet.database.unwrap_or_default());
-        let url =
-            format!("{}+sentinel://{}{addresses}/{master}/{database}{own}", scheme(tls), login.prefix());
-        self.checked("sentinel.addresses", url)
+        let credentials = self.login("sentinel", "sentinel_", own)?;
+        let url = ServerUrl::new(Topology::Sentinel { sentinels, service, credentials });
+        let url = url.credentials(login).encrypted(tls).in_database(fleet.database.unwrap_or_default());
+        self.served(key, url)
     }
 
-    fn cluster(&self, cluster: &Cluster) -> Result<Url, ConfigError> {
+    fn cluster(&self, cluster: &Cluster) -> Result<Server, ConfigError> {
+        let key = "cluster.addresses";
         let why = "it says where some nodes of the cluster are";
-        let addresses = self.list("cluster.addresses", cluster.addresses.as_deref(), why)?;
+        let seeds = self.list(key, cluster.addresses.as_deref(), why, Address::server)?;
         let login =
             self.login("cluster", "", (&cluster.user, &cluster.password, cluster.password_file.as_deref()))?;
         let tls = self.tls("cluster.tls", &cluster.tls)?;
-        self.checked("cluster.addresses", format!("{}+cluster://{}{addresses}", scheme(tls), login.prefix()))
+        let url = ServerUrl::new(Topology::Cluster { seeds }).credentials(login).encrypted(tls);
+        self.served(key, url)
     }
 
-    /// Returns the addresses of a fleet, joined for a URL.
+    /// Returns the addresses of a fleet.
     fn list(
         &self,
         key: &str,
         addresses: Option<&[String]>,
         why: &'static str,
-    ) -> Result<String, ConfigError> {
+        read: impl Fn(&str) -> Result<Address, UrlError>,
+    ) -> Result<Vec<Address>, ConfigError> {
         let addresses = addresses.unwrap_or_default();
         if addresses.is_empty() {
             return Err(missing(key, why));
         }
-        match addresses.iter().all(|address| is_host(address)) {
-            true => Ok(addresses.join(",")),
-            false => Err(self.wrong(key, "a list of addresses, such as [\"redis-1.example.org:6379\"]")),
+        let is_host = |address: &String| is_host(address);
+        if !addresses.iter().all(is_host) {
+            return Err(self.wrong(key, "a list of addresses, such as [\"redis-1.example.org:6379\"]"));
         }
+        let read = |address: &String| read(address).map_err(|cause| self.refused(key, cause));
+        addresses.iter().map(read).collect()
     }
 
     /// Checks a section of TLS. Returns true if it encrypts.
@@ -147,13 +134,7 @@ impl Checked<'_> {
         }
     }
 
-    /// Returns the URL if it can be used.
-    fn checked(&self, key: &str, url: String) -> Result<Url, ConfigError> {
-        let url = Url::new(url);
-        self.check_url(key, &url).map(|()| url)
-    }
-
-    fn quorum_servers(&self, quorum: &Quorum) -> Result<Vec<Url>, ConfigError> {
+    fn quorum_servers(&self, quorum: &Quorum) -> Result<Vec<Server>, ConfigError> {
         let login =
             self.login("quorum", "", (&quorum.user, &quorum.password, quorum.password_file.as_deref()))?;
         let tls = self.tls("quorum.tls", &quorum.tls)?;
@@ -162,22 +143,22 @@ impl Checked<'_> {
         let (key, servers) = match (addresses, urls) {
             ([], []) => return Err(missing("quorum.addresses", "a majority needs servers")),
             ([], urls) => {
-                urls.iter().try_for_each(|url| self.check_url("quorum.urls", url))?;
+                let key = "quorum.urls";
+                let servers = urls.iter().map(|url| self.parsed(key, url)).collect::<Result<Vec<_>, _>>()?;
                 self.only_for_addresses()?;
-                self.tls_of_urls(("quorum.tls", &quorum.tls), ("quorum.urls", urls))?;
-                ("quorum.urls", urls.to_vec())
+                self.tls_of_urls(("quorum.tls", &quorum.tls), (key, &servers))?;
+                (key, servers)
             }
             (addresses, []) => {
                 let key = "quorum.addresses";
-                let url = |address: &String| self.url_of(key, address, &login, (tls, quorum.database));
-                (key, addresses.iter().map(url).collect::<Result<_, _>>()?)
+                let at = |address: &String| self.at(key, address, login.clone(), (tls, quorum.database));
+                (key, addresses.iter().map(at).collect::<Result<_, _>>()?)
             }
             _ => return Err(self.conflict("quorum.addresses", "quorum.urls", Conflict::Either)),
         };
-        // A server that is named twice would have two votes. Each `memory://` is a server of its own.
-        let mut seen = BTreeSet::new();
-        let mut own = servers.iter().map(Url::expose).filter(|url| *url != "memory://");
-        if own.all(|url| seen.insert(server_of(url))) {
+        // A server that is named twice would have two votes.
+        let is_twice = |at: usize| servers[..at].iter().any(|earlier| is_same(earlier, &servers[at]));
+        if !(1..servers.len()).any(is_twice) {
             return Ok(servers);
         }
         Err(self.wrong(key, "servers that are different: one that is named twice would have two votes"))
@@ -187,14 +168,14 @@ impl Checked<'_> {
     fn tls_of_urls(
         &self,
         (section, tls): (&str, &Tls),
-        (key, urls): (&str, &[Url]),
+        (key, servers): (&str, &[Server]),
     ) -> Result<(), ConfigError> {
         let switch = format!("{section}.enabled");
         if self.sources.contains_key(&switch) {
             let instead = "a URL says that itself, by a scheme such as `rediss`";
             return Err(self.conflict(&switch, key, Conflict::NotUsed { instead }));
         }
-        if self.tls(section, tls)? && !urls.iter().any(|url| is_encrypted(url.expose())) {
+        if self.tls(section, tls)? && !servers.iter().any(Server::is_encrypted) {
             let set = self.sources.keys().find(|key| is_within(key, section));
             let instead = "no URL is encrypted; write `rediss` in place of `redis`, or leave the section out";
             return Err(self.conflict(
@@ -222,37 +203,43 @@ impl Checked<'_> {
         ConfigError::NotSupported { set_by: source(self.sources, key), key: key.to_owned(), what }
     }
 
-    fn check_url(&self, key: &str, url: &Url) -> Result<(), ConfigError> {
-        check_url(url.expose()).map_err(|cause| match cause {
+    fn parsed(&self, key: &str, url: &Url) -> Result<Server, ConfigError> {
+        url.expose().parse().map_err(|cause| self.refused(key, cause))
+    }
+
+    /// Returns the server if this build has its store.
+    fn served(&self, key: &str, url: ServerUrl) -> Result<Server, ConfigError> {
+        Server::try_from(url).map_err(|cause| self.refused(key, cause))
+    }
+
+    fn refused(&self, key: &str, cause: UrlError) -> ConfigError {
+        match cause {
             UrlError::NotBuiltIn { scheme: "rediss" | "rediss+sentinel" | "rediss+cluster", .. } => {
                 self.not_supported(key, "TLS")
             }
             cause => ConfigError::Url { set_by: source(self.sources, key), key: key.to_owned(), cause },
-        })
+        }
     }
 
-    /// Returns the URL of an address: `host`, `host:port` or the absolute path of a socket.
-    fn url_of(
+    /// Returns the server at `host`, `host:port` or the absolute path of a socket.
+    fn at(
         &self,
         key: &str,
         address: &str,
-        login: &Login,
+        login: Option<Credentials>,
         (tls, database): (bool, Option<u32>),
-    ) -> Result<Url, ConfigError> {
-        let (user, database) = (&login.user, database.unwrap_or_default());
-        let url = if address.starts_with('/') && tls {
+    ) -> Result<Server, ConfigError> {
+        let is_socket = address.starts_with('/');
+        if is_socket && tls {
             return Err(self.wrong(key, "a host when TLS is on, because a socket is not encrypted"));
-        } else if address.starts_with('/') {
-            let login = login.password.as_ref().map(|password| format!("&user={user}&pass={password}"));
-            let path: Vec<String> = address.split('/').map(encoded).collect();
-            format!("unix://{}?db={database}{}", path.join("/"), login.unwrap_or_default())
-        } else if !is_host(address) {
+        }
+        if !is_socket && !is_host(address) {
             let expected = "an address, such as \"redis.example.org:6379\" or \"/run/redis.sock\"";
             return Err(self.wrong(key, expected));
-        } else {
-            format!("{}://{}{address}/{database}", scheme(tls), login.prefix())
-        };
-        self.checked(key, url)
+        }
+        let address = Address::server(address).map_err(|cause| self.refused(key, cause))?;
+        let url = ServerUrl::new(Topology::One(address)).credentials(login).encrypted(tls);
+        self.served(key, url.in_database(database.unwrap_or_default()))
     }
 
     /// Returns the login of a section. Each connection reads the password of a file, so that one is checked and left out.
@@ -261,7 +248,7 @@ impl Checked<'_> {
         section: &str,
         prefix: &str,
         (user, password, file): (&Option<String>, &Option<Secret>, Option<&Path>),
-    ) -> Result<Login, ConfigError> {
+    ) -> Result<Option<Credentials>, ConfigError> {
         let key = |name: &str| format!("{section}.{prefix}{name}");
         let (of_text, of_file) = (key("password"), key("password_file"));
         let (key, password) = match (password, file) {
@@ -282,9 +269,11 @@ impl Checked<'_> {
         if password.as_ref().is_some_and(|password| password.expose().is_empty()) {
             return Err(self.wrong(&key, NOT_EMPTY));
         }
-        let user = encoded(user.as_deref().unwrap_or_default());
-        let password = password.filter(|_| file.is_none());
-        Ok(Login { user, password: password.map(|password| encoded(password.expose())) })
+        let login = |password: Secret| match user {
+            Some(user) if !user.is_empty() => Credentials::new(user, password.expose()),
+            _ => Credentials::password(password.expose()),
+        };
+        Ok(password.filter(|_| file.is_none()).map(login))
     }
 }
 
@@ -292,39 +281,18 @@ fn missing(key: &str, why: &'static str) -> ConfigError {
     ConfigError::Missing { key: key.to_owned(), why }
 }
 
-const fn scheme(tls: bool) -> &'static str {
-    if tls { "rediss" } else { "redis" }
-}
-
 /// Returns true if the text may be `host` or `host:port`, and ends no part of a URL.
 fn is_host(address: &str) -> bool {
     !address.is_empty() && !address.contains(['/', '@', '?', '#', ','])
 }
 
-/// Returns the part of a URL that identifies the server.
-fn server_of(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap_or_default();
-    let rest = rest.split('?').next().unwrap_or_default();
-    let scheme = scheme.to_ascii_lowercase();
-    if !scheme.starts_with("redis") && !scheme.starts_with("valkey") {
-        return format!("{scheme}://{rest}");
+/// Returns true if both are one server, whatever its login and database. Each `memory://` is a server of its own.
+fn is_same(one: &Server, other: &Server) -> bool {
+    match (one, other) {
+        (Server::Memory(one), Server::Memory(other)) => one.is_some() && one == other,
+        (Server::Redis(one), Server::Redis(other)) => one.is_at(other),
+        _ => false,
     }
-    let server = rest.rsplit_once('@').map_or(rest, |(_, server)| server);
-    let server = server.split('/').next().unwrap_or_default();
-    server.strip_suffix(":6379").unwrap_or(server).to_lowercase()
-}
-
-/// Encodes text for any part of a URL.
-fn encoded(text: &str) -> String {
-    text.bytes().fold(String::with_capacity(text.len()), |mut url, byte| {
-        match byte {
-            b'-' | b'.' | b'_' | b'~' => url.push(char::from(byte)),
-            _ if byte.is_ascii_alphanumeric() => url.push(char::from(byte)),
-            // Writing to a string does not fail.
-            _ => drop(write!(url, "%{byte:02X}")),
-        }
-        url
-    })
 }
 
 #[cfg(test)]
@@ -355,16 +323,16 @@ mod tests {
                     _ => builder.set("cluster.addresses", ["a"]),
                 }
             });
-            assert_eq!(one, Servers::One(Url::new(url.into())));
+            assert_eq!(one, Servers::One(url.parse().unwrap()));
         }
     }
 
     #[test]
-    fn a_url_says_all_of_a_server() {
+    fn a_section_is_the_server_of_its_url() {
         let one = servers("standalone", |builder| {
             builder.set("standalone.address", "a:1").set("standalone.database", 3)
         });
-        assert_eq!(one, Servers::One(Url::new("redis://app:hunter2@a:1/3".into())));
+        assert_eq!(one, Servers::One("redis://app:hunter2@a:1/3".parse().unwrap()));
         let fleet = servers("sentinel", |builder| {
             let builder = builder.set("sentinel.addresses", ["a", "[::1]:1"]).set("sentinel.master", "m/1");
             let builder = builder.set("sentinel.database", 3).set("sentinel.sentinel_user", "eye");
@@ -372,13 +340,13 @@ mod tests {
         });
         let url =
             "redis+sentinel://app:hunter2@a,[::1]:1/m%2F1/3?sentinel_username=eye&sentinel_password=p%40ss";
-        assert_eq!(fleet, Servers::One(Url::new(url.into())));
+        assert_eq!(fleet, Servers::One(url.parse().unwrap()));
         let cluster = servers("cluster", |builder| builder.set("cluster.addresses", ["a", "b:7"]));
-        assert_eq!(cluster, Servers::One(Url::new("redis+cluster://app:hunter2@a,b:7".into())));
+        assert_eq!(cluster, Servers::One("redis+cluster://app:hunter2@a,b:7".parse().unwrap()));
         let many = servers("quorum", |builder| {
             builder.set("quorum.addresses", ["a", "/s"]).set("quorum.database", 3)
         });
         let urls = ["redis://app:hunter2@a/3", "unix:///s?db=3&user=app&pass=hunter2"];
-        assert_eq!(many, Servers::Quorum(urls.map(|url| Url::new(url.into())).to_vec()));
+        assert_eq!(many, Servers::Quorum(urls.map(|url| url.parse().unwrap()).to_vec()));
     }
 }

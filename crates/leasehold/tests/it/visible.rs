@@ -6,7 +6,8 @@ use leasehold::{Client, ClientBuilder};
 use leasehold_proto::operate::{self, Answer, Audience, Body, Cards, Question, RequestId};
 use leasehold_proto::{Call, Reply};
 use leasehold_store::Store;
-use leasehold_store::redis::{ConnectOptions, Redis, ServerUrl};
+use leasehold_store::redis::{ConnectOptions, Redis};
+use leasehold_store::url::ServerUrl;
 use leasehold_testkit::fleets::Cluster;
 use leasehold_testkit::servers::RedisServer;
 

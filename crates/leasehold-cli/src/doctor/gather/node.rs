@@ -7,7 +7,8 @@ use std::process;
 use leasehold_proto::recipe::grants::{NATIVE, Place, has_native};
 use leasehold_proto::recipe::one_server::{keys_like, run_id};
 use leasehold_store::redis::wire::Answer;
-use leasehold_store::redis::{Address, Reach, Servers};
+use leasehold_store::redis::{Peer, Reach};
+use leasehold_store::url::{Address, Servers};
 
 use super::{Node, Target, fields, lines};
 use crate::answers::{list, text};
@@ -216,7 +217,7 @@ impl Target {
     }
 
     fn link(&self, address: &Address) -> Link {
-        let has_password = self.secret.has_password() || self.access.login.is_some();
+        let has_password = self.options.logs_in(&self.url, Peer::Server);
         Link { is_encrypted: self.url.tls(), has_password, reach: reach(address) }
     }
 }

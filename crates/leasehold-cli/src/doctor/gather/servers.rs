@@ -1,7 +1,7 @@
 //! The servers behind a URL: a single one, those that the sentinels name, or those of a cluster.
 
 use leasehold_store::redis::wire::Answer;
-use leasehold_store::redis::{Address, Servers};
+use leasehold_store::url::{Address, Servers};
 
 use super::{Node, Target, fields};
 use crate::answers::{host_of, list, text};

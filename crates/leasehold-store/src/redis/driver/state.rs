@@ -18,7 +18,7 @@ use super::super::foreign::guarded_poll;
 use super::super::notices::{Change, ConnectionNotice, MissingNotice, Serving};
 use super::super::peer::Peer;
 use super::super::socket::Socket;
-use super::super::url::{Address, Credentials};
+use crate::url::{Address, Credentials};
 use super::super::wire::{CallId, ConnId, Input, Output, SubscriberId, Wire};
 use super::carrier::{Carrier, Turns};
 use super::deliveries::{Deliveries, Outcome};
@@ -367,7 +367,7 @@ mod tests {
     use leasehold_proto::recipe::rights::may_subscribe;
 
     use super::super::super::connect::ConnectOptions;
-    use super::super::super::url::ServerUrl;
+    use crate::url::ServerUrl;
     use super::*;
 
     #[tokio::test]

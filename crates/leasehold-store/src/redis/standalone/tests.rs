@@ -17,7 +17,7 @@ use tokio::task::yield_now;
 
 use super::super::channels::PROBE;
 use super::super::socket::Socket;
-use super::super::url::Address;
+use crate::url::Address;
 use super::super::wire::IN_FLIGHT_MAX;
 use super::*;
 use crate::sharding::ShardedPubsub;

@@ -16,7 +16,7 @@ use super::options::Tls;
 use crate::redis::socket::{Dial, Socket};
 use crate::redis::tls_alert::explain;
 use crate::redis::tls_fault::TlsFault;
-use crate::redis::url::Address;
+use crate::url::Address;
 use crate::tokio_runtime::{after, off_thread, until};
 
 /// A dialer that encrypts the streams of another dialer.

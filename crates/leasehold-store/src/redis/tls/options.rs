@@ -100,13 +100,6 @@ impl Tls {
         self
     }
 
-    /// Shows the server a certificate that is given as PEM text, as [`client_files`](Self::client_files) does.
-    #[must_use]
-    pub fn client_pem(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
-        self.client = Some((Pem::Text(certificate.into().into()), Pem::Text(key.into().into())));
-        self
-    }
-
     /// Expects this name in the certificates of all servers, in place of the host of each connection. A cluster or a
     /// Sentinel that announces addresses for which no certificate is made needs it.
     #[must_use]

@@ -9,7 +9,7 @@ use super::encode;
 use super::secret::Secret;
 use super::value::{Value, malformed, server_error};
 use crate::redis::error::Failure;
-use crate::redis::url::Credentials;
+use crate::url::Credentials;
 
 /// The answer of a server to a command.
 #[derive(Clone, Debug, PartialEq, Eq)]

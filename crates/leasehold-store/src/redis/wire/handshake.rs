@@ -27,7 +27,7 @@ use super::value::{Value, malformed, server_error};
 use crate::redis::channels::{Channels, PROBE};
 use crate::redis::connect::ConnectOptions;
 use crate::redis::error::Failure;
-use crate::redis::url::{Credentials, ServerUrl};
+use crate::url::{Credentials, ServerUrl};
 
 /// The commands without an answer, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

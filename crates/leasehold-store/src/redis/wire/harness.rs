@@ -11,7 +11,7 @@ use leasehold_proto::{
 use super::{CallId, ConnId, Input, Output, SubscriberId, Wire};
 use crate::redis::connect::ConnectOptions;
 use crate::redis::notices::Serving;
-use crate::redis::url::{Address, ServerUrl};
+use crate::url::{Address, ServerUrl};
 use crate::store::Heard;
 
 /// The timeout of a call that nothing in a test awaits.

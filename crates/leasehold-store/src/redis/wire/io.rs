@@ -7,7 +7,7 @@ use leasehold_proto::{Call, Channel, Reply, Scope, StoreError};
 
 use super::ids::{CallId, ConnId, SubscriberId};
 use crate::redis::notices::Serving;
-use crate::redis::url::{Address, Credentials};
+use crate::url::{Address, Credentials};
 use crate::store::Heard;
 
 /// An event for the wire.

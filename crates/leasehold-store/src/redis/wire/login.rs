@@ -9,7 +9,7 @@ use std::time::Duration;
 use leasehold_proto::Moment;
 
 use super::io::Output;
-use crate::redis::url::Credentials;
+use crate::url::Credentials;
 
 /// The least time between an answer of the provider and the next request.
 const PAUSE_MIN: Duration = Duration::from_millis(250);

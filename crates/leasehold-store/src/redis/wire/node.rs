@@ -19,7 +19,7 @@ use super::server::{Server, Step};
 use super::subscriptions::Subscriptions;
 use crate::redis::connect::ConnectOptions;
 use crate::redis::error::Failure;
-use crate::redis::url::Credentials;
+use crate::url::Credentials;
 
 /// A server and its connections.
 #[derive(Debug)]

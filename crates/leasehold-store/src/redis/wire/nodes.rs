@@ -16,7 +16,7 @@ use super::part::Part;
 use super::report::Report;
 use super::server::{Server, Settings};
 use crate::redis::error::Failure;
-use crate::redis::url::{Address, Credentials};
+use crate::url::{Address, Credentials};
 
 /// The servers to which the wire connects.
 #[derive(Debug)]

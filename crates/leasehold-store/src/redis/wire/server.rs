@@ -15,7 +15,7 @@ use super::report::Report;
 use crate::redis::channels::Channels;
 use crate::redis::connect::ConnectOptions;
 use crate::redis::notices::{Carried, Serving};
-use crate::redis::url::{Address, ServerUrl};
+use crate::url::{Address, ServerUrl};
 
 /// The configuration that all servers of a client share.
 #[derive(Debug)]

@@ -25,7 +25,7 @@ use super::nodes::{Nodes, Turn};
 use super::part::Part;
 use super::report::Report;
 use crate::redis::error::Failure;
-use crate::redis::url::Servers;
+use crate::url::Servers;
 
 /// The servers of a client, by their parts.
 #[derive(Debug)]

@@ -88,7 +88,8 @@ mod served {
     use std::time::Duration;
 
     use leasehold_store::embedded::{Server, serve};
-    use leasehold_store::redis::{Address, Dial, Socket};
+    use leasehold_store::redis::{Dial, Socket};
+    use leasehold_store::url::Address;
     use tokio::io::duplex;
 
     use crate::contract::{text, unix_ms};

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use leasehold::{Client, Guard, Lock, RwLock, owner};
 use leasehold_store::TokioRuntime;
-use leasehold_store::redis::{ConnectOptions, Redis, ServerUrl};
+use leasehold_store::redis::{ConnectOptions, Redis};
+use leasehold_store::url::ServerUrl;
 
 use crate::support::ms;
 

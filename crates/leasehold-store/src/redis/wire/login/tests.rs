@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use crate::redis::connect::ConnectOptions;
-use crate::redis::url::Credentials;
+use crate::url::Credentials;
 use crate::redis::wire::harness::{Driver, GREETING, SHORT, set};
 use crate::redis::wire::{ConnId, Input};
 

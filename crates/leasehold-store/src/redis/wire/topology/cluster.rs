@@ -19,7 +19,7 @@ use super::map::Map;
 use super::slots::Slots;
 use crate::redis::channels::Channels;
 use crate::redis::error::{Failure, Redirection};
-use crate::redis::url::Address;
+use crate::url::Address;
 use crate::redis::wire::batch::PendingCall;
 use crate::redis::wire::commands::refuse;
 use crate::redis::wire::deadline::Deadline;

@@ -3,7 +3,7 @@
 //! Invariant: a range has its master alone. A replica never answers for a name.
 
 use crate::redis::error::SLOTS;
-use crate::redis::url::Address;
+use crate::url::Address;
 use crate::redis::wire::value::Value;
 
 /// The masters and their slots.

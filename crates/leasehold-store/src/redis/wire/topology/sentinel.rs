@@ -20,7 +20,7 @@ use std::time::Duration;
 use leasehold_proto::{Applied, Channel, Moment, Scope, StoreErrorKind};
 
 use crate::redis::error::Failure;
-use crate::redis::url::Address;
+use crate::url::Address;
 use crate::redis::wire::backoff::Backoff;
 use crate::redis::wire::ids::{NodeId, SubscriberId};
 use crate::redis::wire::io::Output;

@@ -4,7 +4,7 @@ mod cluster;
 mod sentinel;
 
 use crate::redis::connect::ConnectOptions;
-use crate::redis::url::{Address, ServerUrl, Servers};
+use crate::url::{Address, ServerUrl, Servers};
 use crate::redis::wire::harness::Driver;
 
 fn at(host: &str) -> Address {

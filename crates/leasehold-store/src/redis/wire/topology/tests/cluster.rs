@@ -9,7 +9,7 @@ use leasehold_proto::{Applied, Call, Reply, Scope, StoreErrorKind as Kind};
 
 use super::{array, at, driver};
 use crate::redis::connect::ConnectOptions;
-use crate::redis::url::{Address, ServerUrl, Servers};
+use crate::url::{Address, ServerUrl, Servers};
 use crate::redis::wire::harness::{Driver, LONG, SET, SHORT};
 use crate::redis::wire::{ConnId, Input};
 use crate::sharding::ShardedPubsub;

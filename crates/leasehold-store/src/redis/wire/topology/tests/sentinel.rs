@@ -7,7 +7,7 @@ use leasehold_proto::{Applied, Confirm, Reply, Scope, StoreErrorKind as Kind};
 use super::{array, at, driver};
 use crate::confirm::Confirmation;
 use crate::redis::connect::{AddressMap, ConnectOptions};
-use crate::redis::url::{Address, ServerUrl, Servers};
+use crate::url::{Address, ServerUrl, Servers};
 use crate::redis::wire::harness::{Driver, LONG};
 use crate::redis::wire::{ConnId, Input};
 

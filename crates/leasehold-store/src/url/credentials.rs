@@ -11,7 +11,7 @@ use std::time::Duration;
 ///
 /// # Examples
 /// ```
-/// use leasehold_store::redis::Credentials;
+/// use leasehold_store::url::Credentials;
 ///
 /// let login = Credentials::new("app", "p@ss");
 /// assert_eq!(format!("{login:?}"), "Some(\"app\") ***");
@@ -37,6 +37,7 @@ impl Credentials {
     }
 
     /// Returns the password, for the mask of errors.
+    #[cfg(feature = "redis")]
     pub(crate) fn secret(&self) -> &str {
         &self.password
     }
@@ -52,6 +53,7 @@ impl Credentials {
     }
 
     /// Returns the command that logs in.
+    #[cfg(feature = "redis")]
     pub(crate) fn command(&self) -> Vec<&str> {
         ["AUTH"].into_iter().chain(self.user.as_deref()).chain([self.password.as_str()]).collect()
     }

@@ -3,9 +3,12 @@
 //! Invariant: no password is in a `Debug` or `Display`.
 
 use std::fmt;
+use std::str::FromStr;
 
+use super::address::{Address, Servers};
 use super::credentials::Credentials;
-use super::servers::{Address, Servers};
+use super::parse;
+#[cfg(feature = "redis")]
 use crate::redis::peer::Peer;
 use crate::url::{Scheme, UrlError};
 
@@ -24,13 +27,13 @@ use crate::url::{Scheme, UrlError};
 /// Users, passwords, paths and service names are percent-decoded. `Display` and `Debug` write `***` for each password.
 ///
 /// ```
-/// use leasehold_store::redis::ServerUrl;
+/// use leasehold_store::url::ServerUrl;
 ///
 /// let url: ServerUrl = "redis://app:p%40ss@cache.example:6380/2".parse()?;
 /// assert_eq!(url.to_string(), "redis://app:***@cache.example:6380/2");
 /// let url: ServerUrl = "valkeys-sentinel://:p%40ss@s1,s2:5000/orders".parse()?;
 /// assert_eq!(url.to_string(), "rediss+sentinel://:***@s1:26379,s2:5000/orders");
-/// # Ok::<(), leasehold_store::redis::UrlError>(())
+/// # Ok::<(), leasehold_store::url::UrlError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerUrl {
@@ -42,10 +45,48 @@ pub struct ServerUrl {
 }
 
 impl ServerUrl {
+    /// Returns servers without encryption, with the login of the default user without a password, and database 0.
+    #[must_use]
+    pub const fn new(servers: Servers) -> Self {
+        Self { servers, tls: false, credentials: None, db: 0 }
+    }
+
+    /// Reads a URL.
+    ///
+    /// # Errors
+    /// Returns [`UrlError`], which names the wrong part without repeating it, because it might be the password.
+    pub fn parse(text: &str) -> Result<Self, UrlError> {
+        parse::url(text)
+    }
+
+    /// Sets whether the connections are encrypted.
+    #[must_use]
+    pub fn encrypted(self, tls: bool) -> Self {
+        Self { tls, ..self }
+    }
+
+    /// Sets the login at the servers that keep the locks.
+    #[must_use]
+    pub fn credentials(self, credentials: Option<Credentials>) -> Self {
+        Self { credentials, ..self }
+    }
+
+    /// Sets the index of the database.
+    #[must_use]
+    pub fn in_database(self, db: u32) -> Self {
+        Self { db, ..self }
+    }
+
     /// Returns the servers.
     #[must_use]
     pub const fn servers(&self) -> &Servers {
         &self.servers
+    }
+
+    /// Returns true if both are at the same addresses, whatever the login, the encryption and the database.
+    #[must_use]
+    pub fn is_at(&self, other: &Self) -> bool {
+        self.servers.is_at(&other.servers)
     }
 
     /// Returns true if the connections are encrypted.
@@ -67,6 +108,7 @@ impl ServerUrl {
     }
 
     /// Returns the login at a peer.
+    #[cfg(feature = "redis")]
     pub(crate) fn login_of(&self, peer: Peer) -> Option<&Credentials> {
         match (peer, &self.servers) {
             (Peer::Sentinel, Servers::Sentinel { credentials, .. }) => credentials.as_ref(),
@@ -77,10 +119,17 @@ impl ServerUrl {
     /// Checks that this build serves the URL.
     ///
     /// # Errors
-    /// Returns [`UrlError::NotBuiltIn`] for TLS in a build without the features `tls-ring` and `tls-aws-lc`.
+    /// Returns [`UrlError::NotBuiltIn`] in a build without the feature `redis`, and for TLS in one without the features
+    /// `tls-ring` and `tls-aws-lc`.
     pub const fn served(&self) -> Result<(), UrlError> {
         let has_tls = cfg!(any(feature = "tls-ring", feature = "tls-aws-lc"));
-        if self.tls && !has_tls { Err(self.scheme().without_tls()) } else { Ok(()) }
+        if cfg!(not(feature = "redis")) {
+            Err(self.scheme().not_built_in())
+        } else if self.tls && !has_tls {
+            Err(self.scheme().without_tls())
+        } else {
+            Ok(())
+        }
     }
 
     const fn scheme(&self) -> Scheme {
@@ -174,5 +223,13 @@ fn user_of(login: &Credentials) -> Encoded<'_> {
 impl fmt::Debug for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ServerUrl({self})")
+    }
+}
+
+impl FromStr for ServerUrl {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        Self::parse(text)
     }
 }

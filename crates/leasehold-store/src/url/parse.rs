@@ -6,12 +6,12 @@ use std::net::Ipv6Addr;
 
 use super::credentials::Credentials;
 use super::server_url::ServerUrl;
-use super::servers::{Address, Servers};
+use super::address::{Address, Servers};
 use crate::url::{Scheme, UrlError};
 
 /// The port of a server that keeps data.
-const SERVER_PORT: u16 = 6379;
-const SENTINEL_PORT: u16 = 26379;
+pub(super) const SERVER_PORT: u16 = 6379;
+pub(super) const SENTINEL_PORT: u16 = 26379;
 
 pub(super) fn url(text: &str) -> Result<ServerUrl, UrlError> {
     match Scheme::split(text)? {
@@ -49,7 +49,7 @@ impl<'a> Parts<'a> {
 
     /// Returns the addresses of the hosts, which commas separate.
     fn addresses(&self, default_port: u16) -> Result<Vec<Address>, UrlError> {
-        self.hosts.split(',').map(|place| read_place(place, default_port)).collect()
+        self.hosts.split(',').map(|host| place(host, default_port)).collect()
     }
 
     fn no_query(&self) -> Result<(), UrlError> {
@@ -60,7 +60,7 @@ impl<'a> Parts<'a> {
 fn one(tls: bool, rest: &str) -> Result<ServerUrl, UrlError> {
     let parts = Parts::split(rest)?;
     let credentials = read_login(parts.login)?;
-    let servers = Servers::One(read_place(parts.hosts, SERVER_PORT)?);
+    let servers = Servers::One(place(parts.hosts, SERVER_PORT)?);
     parts.no_query()?;
     Ok(ServerUrl { servers, tls, credentials, db: read_db(parts.path)? })
 }
@@ -133,13 +133,13 @@ fn credentials(user: String, password: String) -> Result<Option<Credentials>, Ur
     }
 }
 
-fn read_place(place: &str, default_port: u16) -> Result<Address, UrlError> {
-    let (host, port) = if let Some(inner) = place.strip_prefix('[') {
+pub(super) fn place(text: &str, default_port: u16) -> Result<Address, UrlError> {
+    let (host, port) = if let Some(inner) = text.strip_prefix('[') {
         let (host, port) = inner.split_once(']').ok_or(UrlError::BadHost)?;
         host.parse::<Ipv6Addr>().map_err(|_| UrlError::BadHost)?;
         (host, port)
     } else {
-        place.split_at(place.find(':').unwrap_or(place.len()))
+        text.split_at(text.find(':').unwrap_or(text.len()))
     };
     if host.is_empty() {
         return Err(UrlError::NoHost);

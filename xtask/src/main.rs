@@ -87,11 +87,7 @@ const VERBS: [Verb; 20] = [
         purpose: "build every crate from the files that would be published",
         run: verb::package::run,
     },
-    Verb {
-        name: "tidy",
-        purpose: "check the rules that no compiler checks",
-        run: verb::tidy::run,
-    },
+    Verb { name: "tidy", purpose: "check the rules that no compiler checks", run: verb::tidy::run },
     Verb {
         name: "valkey",
         purpose: "run the contract of stores on a Valkey, fetched with pip if none is installed",

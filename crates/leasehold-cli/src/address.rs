@@ -16,6 +16,14 @@ impl Address {
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }
+
+    /// Returns true if the address may carry a password.
+    pub(crate) fn has_password(&self) -> bool {
+        let rest = self.0.split_once("://").map_or(self.0.as_str(), |(_, rest)| rest);
+        let in_front = rest.rsplit_once('@').is_some_and(|(login, _)| login.contains(':'));
+        let behind = rest.split_once('?').is_some_and(|(_, query)| query.contains("pass"));
+        in_front || behind
+    }
 }
 
 impl FromStr for Address {
@@ -38,6 +46,17 @@ mod tests {
 
     fn address(url: &str) -> Address {
         Address(url.to_owned())
+    }
+
+    #[test]
+    fn passwords_are_recognized() {
+        for url in ["redis://:pw@h", "redis://me:pw@h:1", "redis://:p/w?@h", "unix:///s?password=pw", ":pw@h"]
+        {
+            assert!(address(url).has_password(), "{url}");
+        }
+        for url in ["redis://h:6379", "redis://me@h:6379/0", "unix:///tmp/s?db=1", "nonsense"] {
+            assert!(!address(url).has_password(), "{url}");
+        }
     }
 
     #[test]

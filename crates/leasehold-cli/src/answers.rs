@@ -1,7 +1,7 @@
 //! The answers of servers as lists and texts.
 
-use leasehold_store::url::Address;
 use leasehold_store::redis::wire::Answer;
+use leasehold_store::url::Address;
 
 /// Returns a text, or a number as text.
 pub(crate) fn text(answer: &Answer) -> Option<String> {

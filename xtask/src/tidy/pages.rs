@@ -13,11 +13,6 @@ const ARCHITECTURE_LINES: usize = 150;
 /// The most words of the glossary, as many as a contributor can learn.
 const GLOSSARY_WORDS: usize = 40;
 
-/// Returns true for a page of the project itself, at the root or below `docs`.
-pub(super) fn is_page(path: &str) -> bool {
-    path.ends_with(".md") && (path.starts_with("docs/") || !path.contains('/'))
-}
-
 /// Returns true if a file is one of leasehold's scripts.
 pub(super) fn is_script(path: &str) -> bool {
     path.starts_with(SCRIPTS) && path.ends_with(".lua")
@@ -105,12 +100,6 @@ mod tests {
         assert!(decision_numbers(&owned(&good)).is_empty());
         let bad = ["docs/decisions/0001-a.md", "docs/decisions/0001-b.md", "docs/decisions/12-c.md"];
         assert_eq!(decision_numbers(&owned(&bad)).len(), 2);
-    }
-
-    #[test]
-    fn pages_are_at_the_root_and_below_docs() {
-        assert!(is_page("README.md") && is_page("docs/decisions/0001-a.md"));
-        assert!(!is_page("docs/a.rs") && !is_page("crates/leasehold/README.md"));
     }
 
     #[test]

@@ -218,7 +218,8 @@ mod tests {
 
     #[test]
     fn a_finding_has_its_panic_and_its_input() {
-        let printed = "#12 NEW\nthread '<unnamed>' (7) panicked at src/a.rs:7:2:\nit is wrong\nstack\nBase64: AAE=\n";
+        let printed =
+            "#12 NEW\nthread '<unnamed>' (7) panicked at src/a.rs:7:2:\nit is wrong\nstack\nBase64: AAE=\n";
         let expected = "thread '<unnamed>' (7) panicked at src/a.rs:7:2:; Base64: AAE=; it is wrong";
         assert_eq!(finding(printed), expected);
     }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use leasehold_store::redis::wire::Answer;
 use leasehold_store::redis::Reach;
+use leasehold_store::redis::wire::Answer;
 use leasehold_store::url::Address;
 
 /// The answer to a question.

@@ -8,8 +8,8 @@ use leasehold::config::{Config, Server};
 use leasehold_proto::operate::Audience;
 use leasehold_proto::{Call, Name, Reply};
 use leasehold_store::Store;
-use leasehold_store::redis::{self, ConnectOptions, Redis};
-use leasehold_store::url::ServerUrl;
+use leasehold_store::redis::{ConnectOptions, Redis};
+use leasehold_store::url::{ServerUrl, Servers as Topology};
 
 use super::nodes::{self, Master};
 use crate::clock::{Instant, now};
@@ -95,7 +95,7 @@ impl Servers {
     }
 
     pub(super) const fn is_cluster(&self) -> bool {
-        matches!(self.url.servers(), leasehold_store::url::Servers::Cluster { .. })
+        matches!(self.url.servers(), Topology::Cluster { .. })
     }
 
     /// Returns the masters as they were last found.

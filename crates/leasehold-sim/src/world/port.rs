@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use leasehold_proto::{Applied, Call, Channel, Moment, Reply, Scope, StoreError, StoreErrorKind, engine};
-use leasehold_store::redis::wire::{CallId, ConnId, Input, Output, SubscriberId, Wire};
 use leasehold_store::redis::ConnectOptions;
+use leasehold_store::redis::wire::{CallId, ConnId, Input, Output, SubscriberId, Wire};
 use leasehold_store::url::{Address, ServerUrl};
 use leasehold_store::{Confirmation, Heard, Outcomes, ShardedPubsub, Store, Submit, Subscription};
 use tokio::sync::mpsc::UnboundedSender;

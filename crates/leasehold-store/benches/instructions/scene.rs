@@ -7,8 +7,8 @@ use std::time::Duration;
 use leasehold_proto::engine::Subject;
 use leasehold_proto::recipe::reentrant::REENTRANT;
 use leasehold_proto::{Call, CallArgs, ClientId, Lease, Moment, Name, WireOwner};
-use leasehold_store::redis::wire::{CallId, ConnId, Input, Output, Wire};
 use leasehold_store::redis::ConnectOptions;
+use leasehold_store::redis::wire::{CallId, ConnId, Input, Output, Wire};
 use leasehold_store::url::ServerUrl;
 
 /// The answers of a server to the first commands of a connection, in RESP2.

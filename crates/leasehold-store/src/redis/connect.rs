@@ -13,9 +13,9 @@ use super::peer::Peer;
 use super::socket::{Dial, RealSockets};
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
 use super::tls::{Encrypted, SentinelTls, Tls};
-use crate::url::{Address, ServerUrl};
 use crate::confirm::Confirmation;
 use crate::sharding::ShardedPubsub;
+use crate::url::{Address, ServerUrl};
 
 /// The rows of a batch, which keep the server from other clients for about a tenth of a millisecond.
 const BATCH_ROWS: usize = 64;

@@ -15,8 +15,8 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use crate::url::Credentials;
 use crate::tokio_runtime::{off_thread, within};
+use crate::url::Credentials;
 
 /// The largest file that can hold a password.
 const FILE_MAX: usize = 64 << 10;

@@ -40,10 +40,10 @@ use super::foreign::guarded;
 use super::notices::{ConnectionNotice, MissingNotice, PlainTextNotice};
 use super::peer::Peer;
 use super::socket::{Dial, Socket};
-use crate::url::{Credentials, ServerUrl};
 use super::wire::{CallId, ConnId, Input, SubscriberId, Wire};
 use crate::store::{Heard, Outcomes, Submit};
 use crate::tokio_runtime::{Task, clock, pause_until, spawn_on};
+use crate::url::{Credentials, ServerUrl};
 
 /// A dial under way.
 type Dialing = (ConnId, BoxFuture<'static, std::io::Result<(Socket, Option<Credentials>)>>);

@@ -13,9 +13,9 @@ use super::connect::ConnectOptions;
 use super::error::Failure;
 use super::peer::Peer;
 use super::socket::{RealSockets, Socket};
-use crate::url::{Address, Credentials, ServerUrl};
 use super::wire::{Answer, Conversation};
 use crate::tokio_runtime::within;
+use crate::url::{Address, Credentials, ServerUrl};
 
 /// The size of a read.
 const READ: usize = 4 << 10;

@@ -18,8 +18,8 @@ use tokio::runtime::Handle;
 use tokio_rustls::client::TlsStream;
 
 use super::transport::{ByteStream, ResetOnDrop, Transport};
-use crate::url::Address;
 use crate::tokio_runtime::{random, within};
+use crate::url::Address;
 
 /// The silence of a connection after which the system probes whether the other side is still there.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(10);
@@ -266,8 +266,9 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
     use tokio::net::TcpListener;
 
-    use super::super::{ConnectOptions, Redis, ServerUrl};
+    use super::super::{ConnectOptions, Redis};
     use super::*;
+    use crate::url::ServerUrl;
 
     /// A stream whose other end has already sent a PONG. The dialer keeps the other end.
     #[derive(Debug, Default)]

@@ -13,10 +13,10 @@ use super::connect::ConnectOptions;
 use super::driver::{Access, Link, carry_on, drive};
 use super::peer::Peer;
 use super::socket::Dial;
-use crate::url::{ServerUrl, UrlError};
 use super::wire::Wire;
 use crate::store::{Heard, Outcomes, Store, Submit, Subscription};
 use crate::tokio_runtime::{Task, current, spawn};
+use crate::url::{ServerUrl, UrlError};
 
 /// A Redis or Valkey server, the master that sentinels name, or the masters of a cluster.
 ///

@@ -33,6 +33,7 @@ pub enum Servers {
 
 /// The address of a server, as a transport receives it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "a transport connects to each of them")]
 pub enum Address {
     /// A port of a host.
     Tcp {

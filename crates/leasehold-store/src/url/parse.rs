@@ -4,9 +4,9 @@
 
 use std::net::Ipv6Addr;
 
+use super::address::{Address, Servers};
 use super::credentials::Credentials;
 use super::server_url::ServerUrl;
-use super::address::{Address, Servers};
 use crate::url::{Scheme, UrlError};
 
 /// The port of a server that keeps data.

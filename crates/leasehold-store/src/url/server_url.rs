@@ -9,7 +9,7 @@ use super::address::{Address, Servers};
 use super::credentials::Credentials;
 use super::parse;
 #[cfg(feature = "redis")]
-use crate::redis::peer::Peer;
+use crate::redis::Peer;
 use crate::url::{Scheme, UrlError};
 
 /// The servers and the login, in one of these forms:

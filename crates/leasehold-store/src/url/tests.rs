@@ -66,9 +66,7 @@ fn sentinels_have_a_service_and_a_login_of_their_own() {
 
 #[test]
 fn a_cluster_has_seeds_and_a_database() {
-    for (text, db) in
-        [("redis-cluster://:word@a,b:7000", 0), ("valkey+cluster://:word@a:6379,b:7000/3", 3)]
-    {
+    for (text, db) in [("redis-cluster://:word@a,b:7000", 0), ("valkey+cluster://:word@a:6379,b:7000/3", 3)] {
         let url = ServerUrl::parse(text).unwrap();
         let at = |host: &str, port| Address::Tcp { host: host.into(), port };
         assert_eq!(url.servers, Servers::Cluster { seeds: vec![at("a", 6379), at("b", 7000)] });

@@ -15,7 +15,6 @@ use super::error::{ConfigError, Source};
 use super::layer::{self, Layer, is_within};
 use super::read;
 use super::schema::{ENCRYPTIONS, LOGINS, SERVERS, Settings};
-use crate::defaults::Primitive;
 use crate::observe::Names;
 
 /// The sources of a configuration: files, the environment, the program. Made by

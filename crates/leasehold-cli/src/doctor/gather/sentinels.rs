@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::net::ToSocketAddrs;
 
 use futures_util::future::join_all;
-use leasehold_store::redis::wire::Answer;
 use leasehold_store::redis::Peer;
+use leasehold_store::redis::wire::Answer;
 use leasehold_store::url::Address;
 
 use super::node::reach;

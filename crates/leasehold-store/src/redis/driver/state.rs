@@ -18,12 +18,12 @@ use super::super::foreign::guarded_poll;
 use super::super::notices::{Change, ConnectionNotice, MissingNotice, Serving};
 use super::super::peer::Peer;
 use super::super::socket::Socket;
-use crate::url::{Address, Credentials};
 use super::super::wire::{CallId, ConnId, Input, Output, SubscriberId, Wire};
 use super::carrier::{Carrier, Turns};
 use super::deliveries::{Deliveries, Outcome};
 use super::turns::come_back;
 use crate::store::{Heard, Outcomes};
+use crate::url::{Address, Credentials};
 
 /// The most reads of one stream before the task lets others run. Calls wait for the lock meanwhile: a turn of a flood takes
 /// a few milliseconds at most.
@@ -367,8 +367,8 @@ mod tests {
     use leasehold_proto::recipe::rights::may_subscribe;
 
     use super::super::super::connect::ConnectOptions;
-    use crate::url::ServerUrl;
     use super::*;
+    use crate::url::ServerUrl;
 
     #[tokio::test]
     async fn the_calls_of_a_link_that_a_panic_has_ended_say_so() {

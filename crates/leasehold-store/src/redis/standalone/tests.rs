@@ -17,11 +17,11 @@ use tokio::task::yield_now;
 
 use super::super::channels::PROBE;
 use super::super::socket::Socket;
-use crate::url::Address;
 use super::super::wire::IN_FLIGHT_MAX;
 use super::*;
 use crate::sharding::ShardedPubsub;
 use crate::tokio_runtime::{clock, pause, pause_until};
+use crate::url::Address;
 
 static SET: Script = Script::new(
     Verb::Acquire,

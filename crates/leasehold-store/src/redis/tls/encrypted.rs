@@ -16,8 +16,8 @@ use super::options::Tls;
 use crate::redis::socket::{Dial, Socket};
 use crate::redis::tls_alert::explain;
 use crate::redis::tls_fault::TlsFault;
-use crate::url::Address;
 use crate::tokio_runtime::{after, off_thread, until};
+use crate::url::Address;
 
 /// A dialer that encrypts the streams of another dialer.
 #[derive(Debug)]

@@ -11,8 +11,8 @@ use leasehold_proto::{
 use super::{CallId, ConnId, Input, Output, SubscriberId, Wire};
 use crate::redis::connect::ConnectOptions;
 use crate::redis::notices::Serving;
-use crate::url::{Address, ServerUrl};
 use crate::store::Heard;
+use crate::url::{Address, ServerUrl};
 
 /// The timeout of a call that nothing in a test awaits.
 pub(super) const LONG: Duration = Duration::from_secs(3600);

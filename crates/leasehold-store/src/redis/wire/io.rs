@@ -7,8 +7,8 @@ use leasehold_proto::{Call, Channel, Reply, Scope, StoreError};
 
 use super::ids::{CallId, ConnId, SubscriberId};
 use crate::redis::notices::Serving;
-use crate::url::{Address, Credentials};
 use crate::store::Heard;
+use crate::url::{Address, Credentials};
 
 /// An event for the wire.
 #[derive(Debug)]

@@ -4,9 +4,9 @@ use std::io;
 use std::time::Duration;
 
 use crate::redis::connect::ConnectOptions;
-use crate::url::Credentials;
 use crate::redis::wire::harness::{Driver, GREETING, SHORT, set};
 use crate::redis::wire::{ConnId, Input};
+use crate::url::Credentials;
 
 /// The answers to the first commands with a login, in RESP2 and in RESP3.
 const LOGGED_IN: &str = "+OK\r\n+PONG\r\n-ERR unknown command 'HELLO'\r\n:0\r\n:1\r\n";

@@ -19,7 +19,6 @@ use super::map::Map;
 use super::slots::Slots;
 use crate::redis::channels::Channels;
 use crate::redis::error::{Failure, Redirection};
-use crate::url::Address;
 use crate::redis::wire::batch::PendingCall;
 use crate::redis::wire::commands::refuse;
 use crate::redis::wire::deadline::Deadline;
@@ -31,6 +30,7 @@ use crate::redis::wire::part::Part;
 use crate::redis::wire::queue::Queue;
 use crate::redis::wire::report::Report;
 use crate::redis::wire::value::{Value, server_error};
+use crate::url::Address;
 
 /// The most servers to which one call is directed in turn, and the channels of one slot between two maps.
 const REDIRECTIONS_MAX: usize = 5;

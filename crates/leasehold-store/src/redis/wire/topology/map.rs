@@ -3,8 +3,8 @@
 //! Invariant: a range has its master alone. A replica never answers for a name.
 
 use crate::redis::error::SLOTS;
-use crate::url::Address;
 use crate::redis::wire::value::Value;
+use crate::url::Address;
 
 /// The masters and their slots.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -20,7 +20,6 @@ use std::time::Duration;
 use leasehold_proto::{Applied, Channel, Moment, Scope, StoreErrorKind};
 
 use crate::redis::error::Failure;
-use crate::url::Address;
 use crate::redis::wire::backoff::Backoff;
 use crate::redis::wire::ids::{NodeId, SubscriberId};
 use crate::redis::wire::io::Output;
@@ -29,6 +28,7 @@ use crate::redis::wire::nodes::{Nodes, Turn};
 use crate::redis::wire::part::Part;
 use crate::redis::wire::report::Report;
 use crate::redis::wire::value::{Value, server_error};
+use crate::url::Address;
 
 /// The time between two rounds without a reason.
 const POLL: Duration = Duration::from_secs(10);

@@ -4,8 +4,8 @@ mod cluster;
 mod sentinel;
 
 use crate::redis::connect::ConnectOptions;
-use crate::url::{Address, ServerUrl, Servers};
 use crate::redis::wire::harness::Driver;
+use crate::url::{Address, ServerUrl, Servers};
 
 fn at(host: &str) -> Address {
     Address::Tcp { host: host.to_owned(), port: 1 }

@@ -9,11 +9,11 @@ use leasehold_proto::{Applied, Call, Reply, Scope, StoreErrorKind as Kind};
 
 use super::{array, at, driver};
 use crate::redis::connect::ConnectOptions;
-use crate::url::{Address, ServerUrl, Servers};
 use crate::redis::wire::harness::{Driver, LONG, SET, SHORT};
 use crate::redis::wire::{ConnId, Input};
 use crate::sharding::ShardedPubsub;
 use crate::store::Heard;
+use crate::url::{Address, ServerUrl, Servers};
 
 /// The answers of a node to the first commands up to HELLO, which tells that it is a node, and those that follow.
 const GREETING: &str = "+PONG\r\n*2\r\n$4\r\nmode\r\n$7\r\ncluster\r\n:0\r\n:1\r\n";

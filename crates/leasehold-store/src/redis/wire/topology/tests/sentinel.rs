@@ -7,9 +7,9 @@ use leasehold_proto::{Applied, Confirm, Reply, Scope, StoreErrorKind as Kind};
 use super::{array, at, driver};
 use crate::confirm::Confirmation;
 use crate::redis::connect::{AddressMap, ConnectOptions};
-use crate::url::{Address, ServerUrl, Servers};
 use crate::redis::wire::harness::{Driver, LONG};
 use crate::redis::wire::{ConnId, Input};
+use crate::url::{Address, ServerUrl, Servers};
 
 /// The answers of a data server that is a master to the first commands, and those of a replica.
 const MASTER: &str =

@@ -7,7 +7,7 @@ use leasehold_proto::recipe::format::Format;
 
 /// With whom a plain lock is shared: what those clients write besides the key's value.
 ///
-/// [docs/interop-plain.md](https://github.com/leasehold/leasehold/blob/main/docs/interop-plain.md) lists which library is
+/// [docs/interop-plain.md](https://github.com/leasehold-rs/leasehold/blob/main/docs/interop-plain.md) lists which library is
 /// tested in which version, and what each of them can break.
 ///
 /// # Examples

@@ -97,6 +97,9 @@ pub enum NameError {
         /// The reserved prefix.
         prefix: &'static str,
     },
+    /// A helper key of a plain lock, such as its counter, has the name of the lock.
+    #[error("the name is also that of the counter or list beside the lock, which needs a key of its own")]
+    UsedTwice,
 }
 
 impl Name {

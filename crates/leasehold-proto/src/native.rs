@@ -19,6 +19,23 @@ pub struct Command {
     pub words: &'static [Word],
     /// Returns the reply that the script would give, or nothing if the next command, or the script, has to run too.
     pub read: fn(Arguments<'_>, &Reply) -> Option<Reply>,
+    /// True if the command is of use only at a server that has one of the commands before it.
+    pub follows: bool,
+}
+
+impl Command {
+    /// Returns a command that needs none of the others.
+    pub(crate) const fn new(
+        words: &'static [Word],
+        read: fn(Arguments<'_>, &Reply) -> Option<Reply>,
+    ) -> Self {
+        Self { words, read, follows: false }
+    }
+
+    /// Returns the same command for a server that has one of the commands before it.
+    pub(crate) const fn following(self) -> Self {
+        Self { follows: true, ..self }
+    }
 }
 
 /// A word of a command.

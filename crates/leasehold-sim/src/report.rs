@@ -24,9 +24,10 @@ pub(crate) struct Report<'a> {
 
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Summary { seeds, simulated, grants, scripts, faults, violation } = self.summary;
+        let Summary { seeds, histories, simulated, grants, scripts, faults, violation } = self.summary;
         let per_second = *seeds as f64 / self.took.as_secs_f64().max(1e-9);
         writeln!(f, "seeds             {seeds}, {per_second:.1} a second")?;
+        writeln!(f, "histories         {histories:016x}")?;
         writeln!(f, "simulated         {:.1} hours", simulated.as_secs_f64() / 3_600.0)?;
         writeln!(f, "grants checked    {}", grants.values().sum::<u64>())?;
         for (primitive, count) in grants {

@@ -40,6 +40,8 @@ pub(crate) struct Outcome {
 pub(crate) struct Summary {
     /// The number of seeds that ran.
     pub(crate) seeds: u64,
+    /// The sum of the hashes of their histories, which is the same in any order. A change that keeps it changes no history.
+    pub(crate) histories: u64,
     /// The simulated time.
     pub(crate) simulated: Duration,
     /// The number of guards handed out, each of which was compared with every other hold.
@@ -151,6 +153,7 @@ impl Summary {
     fn add(&mut self, outcome: Outcome) {
         self.merge(Self {
             seeds: 1,
+            histories: outcome.hash,
             simulated: outcome.simulated,
             grants: outcome.grants.clone(),
             scripts: outcome.scripts,
@@ -161,6 +164,7 @@ impl Summary {
 
     fn merge(&mut self, other: Self) {
         self.seeds += other.seeds;
+        self.histories = self.histories.wrapping_add(other.histories);
         self.simulated += other.simulated;
         for (primitive, count) in other.grants {
             *self.grants.entry(primitive).or_default() += count;

@@ -1,7 +1,9 @@
 -- Reads the value of the hold.
 -- KEYS[1] lock string the lock; value of the hold
--- returns the value, nil when the lock is free
--- calls get
+-- returns the first KiB of the value, nil when the lock is free
+-- calls exists getrange
 -- wire 25.6
 local lock = KEYS[1]
-return redis.call('get', lock)
+local value = redis.call('getrange', lock, 0, 1023)
+if value == '' and redis.call('exists', lock) == 0 then return nil end
+return value

@@ -4,7 +4,7 @@
 -- ARGV[2] marked   string  the value with its mark
 -- ARGV[3] lease_ms integer lease of the keys from now
 -- ARGV[4] marks    integer 1 when the caller listens to the channels or will ask again
--- returns nil on success, else the longest PTTL of another hold (-1: one has no expiry), {PTTL} if another library has one
+-- returns nil on success, else the longest PTTL of another hold, or {PTTL} if another library has one of them
 -- calls get set pttl pexpire setrange
 -- wire 25.9, 4.2
 local lock, value, marked, lease_ms = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
@@ -19,7 +19,7 @@ for _, key in ipairs(KEYS) do
   local other = held[key]
   if other and other ~= value and other ~= marked then
     local remaining = redis.call('pttl', key)
-    if remaining == -1 then return -1 end
+    if remaining == -1 then remaining = 86400000 end
     longest = math.max(longest, remaining)
     local is_ours = #other == 28 and other:find('^lh1%-[%w_-]+%-[01]$')
     foreign = foreign or not is_ours

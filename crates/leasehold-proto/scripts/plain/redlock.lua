@@ -5,9 +5,9 @@
 -- ARGV[3] lease_ms  integer lease of the key from now
 -- ARGV[4] marks     integer 1 when the caller listens to the channel or will ask again
 -- ARGV[5] uptime_ms integer minimum uptime of the server, 0 when it persists every write
--- returns nil on success, the PTTL of another hold (-1: no expiry), or {milliseconds until the server counts}
+-- returns nil on success, the PTTL of another hold, or {milliseconds until the server counts}
 -- calls get set pttl pexpire setrange info
--- wire 25.9, 10.4
+-- wire 25.9, 10.4; another library's hold sends no message, so it is asked for again soon
 local lock, value, marked, lease_ms = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local marks, uptime_ms = ARGV[4] == '1', tonumber(ARGV[5])
 if not lease_ms or lease_ms < 1 or lease_ms % 1 ~= 0 or lease_ms > 9007199254740991 or not uptime_ms then
@@ -19,9 +19,11 @@ if held == value or held == marked then
   return nil
 end
 if held then
-  local is_marked = #held == 28 and held:find('^lh1%-[%w_-]+%-0$') and marks
-  if is_marked then redis.call('setrange', lock, 27, '1') end
-  return redis.call('pttl', lock)
+  local remaining = redis.call('pttl', lock)
+  if remaining == -1 then remaining = 86400000 end
+  if #held ~= 28 or not held:find('^lh1%-[%w_-]+%-[01]$') then return math.min(remaining, 200) end
+  if marks and held:sub(28) == '0' then redis.call('setrange', lock, 27, '1') end
+  return remaining
 end
 if uptime_ms > 0 then
   -- Uptime counts whole seconds and can be almost a second too long.

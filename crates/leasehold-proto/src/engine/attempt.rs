@@ -54,6 +54,7 @@ impl Engine {
         let mut tries =
             self.places.queue_mut(id).map(|queue| std::mem::take(&mut queue.tries)).unwrap_or_default();
         tries.alarm.clear(&mut self.cx.timers, Timer::Queue(id));
+        tries.shares = false;
         let attempt = self.next_attempt(now, id, (waiter, By::Queue), &mut tries, &terms);
         tries.call = Some(self.send_attempt(attempt));
         if let Some(queue) = self.places.queue_mut(id) {

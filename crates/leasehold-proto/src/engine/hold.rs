@@ -411,6 +411,16 @@ impl ServerHold {
         self.lease().min(Lease::clamped(self.kept_until().since(now)))
     }
 
+    /// Returns the lease that a renewal sets. The scripts never shorten a lease, but the native command that renews a plain
+    /// lock at a server without scripts does, so such a renewal asks for the rest of a longer one.
+    pub(super) fn lease_to_renew(&self, now: Moment) -> Lease {
+        let lease = self.lease_now(now);
+        match self.recipe().is_plain() {
+            true => lease.max(Lease::clamped(self.expires_at.since(now))),
+            false => lease,
+        }
+    }
+
     /// Returns the moment up to which renewals keep the key.
     pub(super) fn kept_until(&self) -> Moment {
         self.ends_at().max(self.latest_min_hold())

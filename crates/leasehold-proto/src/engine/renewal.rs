@@ -77,7 +77,7 @@ impl Engine {
             waiting.sent = true;
         }
         hold.renew_at = Moment::NEVER;
-        let lease = hold.lease_now(now);
+        let lease = hold.lease_to_renew(now);
         self.send_renew(number, Renewing { sent_at: now, lease, counts: true });
     }
 

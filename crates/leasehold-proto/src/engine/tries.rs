@@ -52,6 +52,8 @@ pub(super) struct Tries {
     failures: u32,
     /// True if the last holder sends no message.
     pub(super) polls: bool,
+    /// True if the timer ends a pause that is left to clients that poll.
+    pub(super) shares: bool,
     /// The number of refused attempts in a row.
     pub(super) refusals: u32,
     pub(super) last: Option<Last>,

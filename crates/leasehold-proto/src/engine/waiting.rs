@@ -217,6 +217,7 @@ impl Engine {
     pub(super) fn queue_due(&mut self, now: Moment, id: QueueId) {
         let Some(queue) = self.places.queue_mut(id).certain("only an open queue has a timer") else { return };
         queue.tries.alarm.fired();
+        queue.tries.shares = false;
         queue.reopen();
         // The messages of own releases have come by the end of a pause, so none of another client is taken for them.
         queue.forget_echoes();
@@ -343,7 +344,12 @@ impl Engine {
         let queue = self.places.queue(id).filter(|queue| queue.makes_no_attempt());
         let (Some((first, share)), Some(queue)) = (share, queue) else { return false };
         let seed = self.cx.varying_seed(first).wrapping_add(u64::from(queue.tries.refusals));
-        self.sleep_for(now, id, backoff::spread(share, seed));
+        let pause = backoff::spread(share, seed).min(self.cx.settings.poll_interval);
+        let Some(queue) = self.places.queue_mut(id) else { return false };
+        // A message during the pause does not prolong it, or those of a busy lock would do so without end.
+        if !(std::mem::replace(&mut queue.tries.shares, true) && queue.tries.alarm.is_set()) {
+            self.sleep_for(now, id, pause);
+        }
         true
     }
 

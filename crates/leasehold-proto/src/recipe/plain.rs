@@ -31,16 +31,17 @@ macro_rules! script {
 
 /// `SET` with `NX` and `GET`, which Redis has from 7.0, or without `GET`.
 static SET: Native = Native(&[
-    Command { words: &set_if_absent(1), read: |_, reply| Some(reply.clone()) },
-    Command {
-        words: &[SET_WORD, Word::Key(0), Word::Arg(0), Word::Text("NX"), Word::Text("PX"), Word::Arg(1)],
-        read: |_, reply| match reply {
+    SET_AND_GET,
+    Command::new(
+        &[SET_WORD, Word::Key(0), Word::Arg(0), Word::Text("NX"), Word::Text("PX"), Word::Arg(1)],
+        |_, reply| match reply {
             Reply::Nil => Some(Reply::Text(Vec::new())),
             Reply::Text(text) if text == b"OK" => Some(Reply::Nil),
             _ => None,
         },
-    },
+    ),
 ]);
+const SET_AND_GET: Command = Command::new(&set_if_absent(1), |_, reply| Some(reply.clone()));
 const SET_WORD: Word = Word::Text("SET");
 
 /// `SET` of the value if the key is absent, with the lease of this argument. The reply is what was there.
@@ -51,28 +52,33 @@ const fn set_if_absent(lease: usize) -> [Word; 7] {
 
 /// Compare and delete. Nothing but a deletion settles the release.
 static DELETE: Native = Native(&[
-    Command { words: &[Word::Text("DELIFEQ"), Word::Key(0), Word::Arg(0)], read: deleted },
-    Command { words: &[Word::Text("DELEX"), Word::Key(0), Word::Text("IFEQ"), Word::Arg(0)], read: deleted },
+    Command::new(&[Word::Text("DELIFEQ"), Word::Key(0), Word::Arg(0)], deleted),
+    Command::new(&[Word::Text("DELEX"), Word::Key(0), Word::Text("IFEQ"), Word::Arg(0)], deleted),
 ]);
 
 fn deleted(_: Arguments<'_>, reply: &Reply) -> Option<Reply> {
     (*reply == Reply::Int(1)).then_some(Reply::Int(0))
 }
 
+/// The attempt at a server that runs no scripts. No key has the new value, so the first commands only find out whether the
+/// server could release the hold.
+static SET_IF_RELEASABLE: Native = Native(&[
+    Command::new(&[Word::Text("DELIFEQ"), Word::Key(0), Word::Arg(0)], |_, _| None),
+    Command::new(&[Word::Text("DELEX"), Word::Key(0), Word::Text("IFEQ"), Word::Arg(0)], |_, _| None),
+    SET_AND_GET.following(),
+]);
+
 /// The attempt of a waiter at a server that runs no scripts. It marks nothing, so the waiter polls. Its own value is left to
 /// run out, because the lease of an earlier call is unknown.
-static SET_OR_POLL: Native = Native(&[Command {
-    words: &set_if_absent(2),
-    read: |_, reply| match reply {
-        Reply::Nil => Some(Reply::Nil),
-        _ => Some(Reply::Array(vec![Reply::Int(A_DAY_MS)])),
-    },
-}]);
+static SET_OR_POLL: Native = Native(&[Command::new(&set_if_absent(2), |_, reply| match reply {
+    Reply::Nil => Some(Reply::Nil),
+    _ => Some(Reply::Array(vec![Reply::Int(A_DAY_MS)])),
+})]);
 const A_DAY_MS: i64 = 86_400_000;
 /// The renewal there: of the value as it is, or with the mark of a client that may run scripts.
 static SET_IF_EQUAL: Native = Native(&[
-    Command { words: &set_if_equal(Word::Arg(0)), read: |args, reply| renewed(args, reply, 0) },
-    Command { words: &set_if_equal(Word::Arg(1)), read: |args, reply| renewed(args, reply, 1) },
+    Command::new(&set_if_equal(Word::Arg(0)), |args, reply| renewed(args, reply, 0)),
+    Command::new(&set_if_equal(Word::Arg(1)), |args, reply| renewed(args, reply, 1)),
 ]);
 
 const fn set_if_equal(value: Word) -> [Word; 8] {
@@ -93,13 +99,19 @@ fn renewed(args: Arguments<'_>, before: &Reply, argument: usize) -> Option<Reply
 
 /// The release there: of the value as it is, or with a mark. No waiter is told, since the waiters there poll.
 static DELETE_EITHER: Native = Native(&[
-    Command { words: &[Word::Text("DELIFEQ"), Word::Key(0), Word::Arg(0)], read: deleted },
-    Command { words: &[Word::Text("DELEX"), Word::Key(0), Word::Text("IFEQ"), Word::Arg(0)], read: deleted },
-    Command { words: &[Word::Text("DELIFEQ"), Word::Key(0), Word::Arg(1)], read: deleted },
-    Command { words: &[Word::Text("DELEX"), Word::Key(0), Word::Text("IFEQ"), Word::Arg(1)], read: deleted },
+    Command::new(&[Word::Text("DELIFEQ"), Word::Key(0), Word::Arg(0)], deleted),
+    Command::new(&[Word::Text("DELEX"), Word::Key(0), Word::Text("IFEQ"), Word::Arg(0)], deleted),
+    Command::new(&[Word::Text("DELIFEQ"), Word::Key(0), Word::Arg(1)], deleted),
+    Command::new(&[Word::Text("DELEX"), Word::Key(0), Word::Text("IFEQ"), Word::Arg(1)], deleted),
 ]);
 
-static ACQUIRE: Script = script!(Acquire, "acquire.lua").or_native(&SET);
+/// The release of one hold of several there, which finds out whether the owner has the lock.
+static READ: Native = Native(&[Command::new(&[Word::Text("GET"), Word::Key(0)], |args, held| match held {
+    Reply::Text(value) if args.is(0, value) || args.is(1, value) => Some(Reply::Int(0)),
+    _ => Some(Reply::Nil),
+})]);
+
+static ACQUIRE: Script = script!(Acquire, "acquire.lua").or_native(&SET).in_place(&SET_IF_RELEASABLE);
 static WAIT: Script = script!(Acquire, "wait.lua").in_place(&SET_OR_POLL);
 /// The same script, after a holder that sends no message.
 static WATCH: Script = script!(Acquire, "wait.lua").in_place(&SET_OR_POLL).alone().tracked();
@@ -109,7 +121,7 @@ static RENEW: Script = script!(Renew, "renew.lua").in_place(&SET_IF_EQUAL);
 static HAND_OFF: Script = script!(HandOff, "renew.lua").in_place(&SET_IF_EQUAL);
 static QUIET_RELEASE: Script = script!(Release, "release.lua").or_native(&DELETE).in_place(&DELETE_EITHER);
 static RELEASE: Script = script!(Release, "release.lua").in_place(&DELETE_EITHER);
-static KEEP: Script = script!(Release, "keep.lua");
+static KEEP: Script = script!(Release, "keep.lua").in_place(&READ);
 static FORCE_RELEASE: Script = script!(ForceRelease, "force_release.lua");
 static INSPECT: Script = script!(Inspect, "inspect.lua");
 static HOLDER: Script = script!(Inspect, "holder.lua");
@@ -239,8 +251,9 @@ fn owned(call: Call, args: &CallArgs<'_>) -> Call {
 }
 
 fn acquire(args: &CallArgs<'_>) -> Call {
-    let Format { fails_endless, holds_others, token, .. } = args.format;
-    let needs_script = args.context.marks || args.context.uncertain || *fails_endless || *holds_others;
+    let Format { fails_endless, holds_others, token, list, .. } = args.format;
+    let is_special = *fails_endless || *holds_others || list.is_some();
+    let needs_script = args.context.marks || args.context.uncertain || is_special;
     if !needs_script {
         let call = Call::of(&ACQUIRE).key("lock", args.name);
         let call = match token {
@@ -250,20 +263,25 @@ fn acquire(args: &CallArgs<'_>) -> Call {
         return call.arg("lease_ms", args.lease.as_millis());
     }
     let script = if args.context.polls { &WATCH } else { &WAIT };
-    owned(Call::of(script).key("lock", args.name), args)
-        .arg("lease_ms", args.lease.as_millis())
-        .arg("marks", u8::from(args.context.marks))
-        .arg("endless", u8::from(!fails_endless))
-        .arg("others", u8::from(*holds_others))
+    waiting(signalled(Call::of(script).key("lock", args.name), args.name, args.format), args)
 }
 
 fn fenced_acquire(args: &CallArgs<'_>) -> Call {
     let Some(fence) = &args.format.fence else { return acquire(args) };
-    owned(Call::of(&FENCED_ACQUIRE).key("lock", args.name).key("fence", fence), args)
+    let call = Call::of(&FENCED_ACQUIRE).key("lock", args.name).key("fence", fence);
+    waiting(signalled(call, args.name, args.format), args).arg("tokens", args.tokens)
+}
+
+/// Adds what the script of a waiter has to know. A chosen value may be that of another hold too, unless an earlier call of
+/// this acquire may have written it.
+fn waiting(call: Call, args: &CallArgs<'_>) -> Call {
+    let Format { fails_endless, holds_others, token, .. } = args.format;
+    owned(call, args)
         .arg("lease_ms", args.lease.as_millis())
         .arg("marks", u8::from(args.context.marks))
-        .arg("endless", u8::from(!args.format.fails_endless))
-        .arg("tokens", args.tokens)
+        .arg("endless", u8::from(!fails_endless))
+        .arg("others", u8::from(*holds_others))
+        .arg("repeats", u8::from(token.is_none() || args.context.uncertain))
 }
 
 fn redlock_acquire(args: &CallArgs<'_>) -> Call {
@@ -279,7 +297,7 @@ fn release(args: &CallArgs<'_>) -> Call {
     }
     let is_quiet = args.context.quiet && args.format.token.is_none() && !args.format.has_signal();
     let script = if is_quiet { &QUIET_RELEASE } else { &RELEASE };
-    let call = owned(signalled(Call::of(script), args.name, args.format), args);
+    let call = owned(signalled(Call::of(script).key("lock", args.name), args.name, args.format), args);
     telling(call, args.name, args.format)
 }
 
@@ -287,9 +305,10 @@ fn several(script: &'static Script, args: &CallArgs<'_>) -> Call {
     Call::of(script).key("lock", args.name).more_keys(args.others)
 }
 
-/// Adds the key and the list of the waiters of another library.
+/// Adds the list of the waiters of another library. An acquire has it too, so that a server which refuses it does so before
+/// there is a hold.
 fn signalled(call: Call, name: &Name, format: &Format) -> Call {
-    call.key("lock", name).key("signal", format.list.as_ref().unwrap_or(name))
+    call.key("signal", format.list.as_ref().unwrap_or(name))
 }
 
 /// Adds the arguments with which a script wakes waiters.
@@ -307,7 +326,7 @@ fn telling_each(call: Call) -> Call {
 /// Creates the call that frees the lock of any holder.
 #[must_use]
 pub fn force_release(name: &Name, format: &Format) -> Call {
-    telling(signalled(Call::of(&FORCE_RELEASE), name, format), name, format)
+    telling(signalled(Call::of(&FORCE_RELEASE).key("lock", name), name, format), name, format)
 }
 
 /// Creates the call that inspects the lock.
@@ -401,7 +420,7 @@ fn read_digit(digit: u8) -> Option<u8> {
 
 fn read_acquire(reply: &Reply) -> Option<Answer> {
     match reply {
-        // The value of the holder, about which nothing else is known.
+        // The value of the holder, or an empty text. Nothing else is known of it.
         Reply::Text(_) => Some(Answer::Refused { remaining: Duration::MAX }),
         Reply::Array(items) => match items.as_slice() {
             [Reply::Int(ms)] => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_proto::engine::{Event, Id, Request, Subject};
 use leasehold_proto::recipe::plain::PLAIN;
-use leasehold_proto::{Call, Name, Reply, Verb};
+use leasehold_proto::{Call, Lease, Name, Reply, Verb};
 
 use crate::harness::{Harness, millis, ms, next_timer, request, unknown};
 
@@ -138,4 +138,43 @@ fn waiters_leave_clients_that_poll_a_part_of_their_share() {
     pauses.sort_unstable();
     pauses.dedup();
     assert!(pauses.len() > 4, "the part is random: {pauses:?}");
+}
+
+#[test]
+fn releases_without_end_do_not_prolong_the_share_of_others() {
+    let share = Some(Duration::from_millis(400));
+    let mut harness = Harness::new();
+    harness.step(0, Event::Acquire(Id(1), Request { share, ..plain(1) }));
+    harness.answer(1, Ok(held()));
+    let channel = harness.listening.iter().next().unwrap().clone();
+    let begin = 1_000;
+    // Another client's tasks hold the lock for 5 ms each, and each release is marked, so it sends a message.
+    let attempted = (0..200).map(|message| begin + 5 * message).find(|at| {
+        harness.step(*at, Event::Message(channel.clone()));
+        harness.step(*at, Event::Tick);
+        !harness.sent.is_empty()
+    });
+    assert!(attempted.is_some_and(|at| at <= begin + 405), "{attempted:?}");
+}
+
+#[test]
+fn a_renewal_asks_for_the_rest_of_a_longer_lease() {
+    let mut harness = Harness::new();
+    let long = Request { watchdog: false, lease: Lease::clamped(Duration::from_secs(60)), ..plain(1) };
+    harness.hold_at_once(0, 1, long);
+    let short = Request { watchdog: true, lease: Lease::clamped(Duration::from_secs(3)), ..plain(1) };
+    harness.step(1_000, Event::Acquire(Id(2), short));
+    harness.answer(1_001, Ok(Reply::Int(2)));
+    harness.step(1_002, Event::Claim(Id(2)));
+    harness.release(1_003, 1, 99);
+    assert_eq!(harness.answer(1_004, Ok(Reply::Int(0))).verb(), Verb::Release);
+    let renewal = (0..5).find_map(|_| {
+        let at = millis(next_timer(&mut harness.engine));
+        harness.step(at, Event::Tick);
+        (!harness.sent.is_empty()).then(|| harness.answer(at, Ok(Reply::Int(2))))
+    });
+    let renewal = renewal.expect("the watchdog renews");
+    assert_eq!(renewal.verb(), Verb::Renew);
+    let lease: u64 = renewal.argument("lease_ms").unwrap().parse().unwrap();
+    assert!(lease > 50_000, "{lease}");
 }

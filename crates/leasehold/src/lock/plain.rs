@@ -7,13 +7,13 @@ use std::time::Duration;
 use leasehold_proto::engine::Subject;
 use leasehold_proto::recipe::format::Format;
 use leasehold_proto::recipe::{Holder, LockCalls, Recipe, plain};
-use leasehold_proto::{Call, ClientId, Name, Reply, WireOwner};
+use leasehold_proto::{Call, ClientId, Name, NameError, Reply, WireOwner};
 
 use super::fenced::FencedGuard;
 use super::handle::Lock;
 use super::kind::{Claimed, Kind, Sealed};
 use super::plain_format::PlainFormat;
-use crate::error::SubjectKind;
+use crate::error::{BadName, SubjectKind};
 use crate::lock::guard::Guard;
 use crate::name::{IntoName, Named, named};
 
@@ -23,6 +23,8 @@ pub struct Plain {
     /// The name as the user wrote it, to which formats add their prefix.
     bare: Named,
     format: PlainFormat,
+    /// The list of waiters of another library.
+    list: Option<Name>,
     share: Option<Duration>,
     token: Option<Box<str>>,
 }
@@ -36,15 +38,14 @@ pub struct FencedPlain {
 
 impl Plain {
     pub(crate) const fn new(bare: Named) -> Self {
-        Self { bare, format: PlainFormat::new(), share: None, token: None }
+        Self { bare, format: PlainFormat::new(), list: None, share: None, token: None }
     }
 
     /// Returns what the lock has besides its key.
     fn details(&self, lock: &Name) -> Format {
         let mut format = Format::default();
-        if let Ok(bare) = &self.bare {
-            self.format.describe(bare, lock, &mut format);
-        }
+        self.format.describe(lock, &mut format);
+        format.list.clone_from(&self.list);
         format.token.clone_from(&self.token);
         format
     }
@@ -172,9 +173,17 @@ impl Lock<Plain> {
     /// ```
     #[must_use]
     pub fn format(mut self, format: PlainFormat) -> Self {
-        let bare = self.kind.bare.clone();
-        self.name = bare.and_then(|bare| named(Prefixed(&bare, format.key_prefix())));
-        self.name = self.name.and_then(|name| self.handle.on_server(name));
+        let key = |prefix| {
+            let bare = self.kind.bare.clone()?;
+            named(Prefixed(&bare, prefix)).and_then(|name| self.handle.on_server(name))
+        };
+        // The first operation reports a list that cannot be named, as it does with the lock's own name.
+        let list = format.list_prefix().map(key).transpose();
+        self.name = match &list {
+            Ok(_) => key(format.key_prefix()),
+            Err(bad) => Err(bad.clone()),
+        };
+        self.kind.list = list.ok().flatten();
         self.kind.format = format;
         self
     }
@@ -193,14 +202,18 @@ impl Lock<Plain> {
     /// Sets the value of the key, for a hold that another program releases or renews by the same value (default: a value
     /// of its own for each hold).
     ///
-    /// A holder that uses a value twice can release its own later hold. Other waiters do not mark such a hold, so its
-    /// release always sends a message.
+    /// No two holds may have the same value, in any process: whoever knows it can release the lock, and an acquire of unknown
+    /// outcome is undone by it. Other waiters do not mark such a hold, so its release always sends a message.
     ///
     /// # Panics
-    /// Panics if the value is empty, or is `1`, which other libraries write for a lock without an owner.
+    /// Panics if the value is empty, is `1`, which other libraries write for a lock without an owner, has the form of the
+    /// values that this library writes, which its waiters mark, or has other characters than printable ASCII.
     #[must_use]
     pub fn token(mut self, value: &str) -> Self {
-        assert!(!value.is_empty() && value != "1", "a value names one hold");
+        let is_of_a_hold =
+            !value.is_empty() && value != "1" && plain::Value::read(value.as_bytes()).is_none();
+        assert!(is_of_a_hold, "a value names one hold, and has no form that others change");
+        assert!(value.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "a value is printable ASCII");
         self.kind.token = Some(value.into());
         self
     }
@@ -222,7 +235,13 @@ impl Lock<Plain> {
     pub fn fenced(self, counter: impl IntoName) -> Lock<FencedPlain> {
         let fence = self.handle.name(counter);
         // The first operation reports a counter that cannot be named, as it does with the lock's own name.
-        let name = fence.clone().and(self.name);
+        let is_taken =
+            |fence: &Name| self.name.as_ref() == Ok(fence) || self.kind.list.as_ref() == Some(fence);
+        let name = match &fence {
+            Ok(fence) if is_taken(fence) => Err(BadName::new(NameError::UsedTwice, fence.as_str())),
+            Ok(_) => self.name,
+            Err(bad) => Err(bad.clone()),
+        };
         let kind = FencedPlain { plain: self.kind, fence };
         let Self { handle, owner, terms, reenters, note, .. } = self;
         Lock { handle, name, owner, terms, reenters, note, kind }
@@ -233,7 +252,7 @@ impl Lock<Plain> {
 struct Prefixed<'a>(&'a Name, &'a str);
 
 impl IntoName for Prefixed<'_> {
-    fn into_name(self) -> Result<Name, leasehold_proto::NameError> {
+    fn into_name(self) -> Result<Name, NameError> {
         if self.1.is_empty() { Ok(self.0.clone()) } else { self.0.behind(self.1) }
     }
 

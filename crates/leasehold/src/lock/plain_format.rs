@@ -198,14 +198,20 @@ impl PlainFormat {
         self.signal == Signal::None && self.endless == Endless::Wait && !self.other_types
     }
 
-    /// Adds what the lock has besides its key.
-    pub(super) fn describe(&self, bare: &Name, lock: &Name, format: &mut Format) {
+    /// Returns what stands before the name in the list of waiters, if they have one.
+    pub(super) fn list_prefix(&self) -> Option<&str> {
+        match &self.signal {
+            Signal::List(prefix) => Some(prefix),
+            Signal::None | Signal::Channel(_) => None,
+        }
+    }
+
+    /// Adds what the lock has besides its keys.
+    pub(super) fn describe(&self, lock: &Name, format: &mut Format) {
         format.fails_endless = self.endless == Endless::Fail;
         format.holds_others = self.other_types;
-        match &self.signal {
-            Signal::None => {}
-            Signal::List(prefix) => format.list = bare.behind(prefix).ok(),
-            Signal::Channel(prefix) => format.channel = Some(format!("{prefix}{lock}").into()),
+        if let Signal::Channel(prefix) = &self.signal {
+            format.channel = Some(format!("{prefix}{lock}").into());
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The plain lock: its key, its marks, its messages, and how it meets what other libraries write.
 
+mod traps;
+
 use std::time::Duration;
 
 use leasehold::error::AcquireErrorKind;

@@ -264,15 +264,16 @@ impl CommandConnection {
         outcomes: &mut Vec<Outcome>,
     ) {
         let Sent { rows, form, .. } = sent;
-        match self.next(&rows, form, &value) {
-            Next::Answer => {}
+        let value = match self.next(&rows, form, &value) {
+            Next::Answer => value,
+            Next::Earlier(value) => value,
             Next::Reply(reply) => {
                 let calls = rows.into_calls().into_iter();
                 return outcomes.extend(calls.map(|call| (call, Ok(reply.clone()))));
             }
             Next::Command(place) => return self.send_again(rows, facts, Some(place)),
             Next::Script => return self.send_again(rows, facts, None),
-        }
+        };
         match form {
             Form::Hash if is_unknown_script(&value) => {
                 self.ask_for(&rows, facts);

@@ -5,7 +5,8 @@
 //! # How it works
 //! A server that does not have a command, or whose user may not run it, says so before it does anything. The connection then
 //! does not ask again. The next connection does, since the server may be another one, or the user may have more rights.
-//! A server that runs no scripts gets the commands that take their place, each in turn until one settles the call.
+//! A server that runs no scripts gets the commands that take their place, each in turn until one settles the call. If it has
+//! none of them, the call fails with the words by which it has refused the script.
 
 use std::collections::HashMap;
 
@@ -19,7 +20,8 @@ use super::value::Value;
 pub(super) struct Natives {
     /// The number of commands that the server has refused, by the hashes of their scripts.
     refused: HashMap<&'static str, usize>,
-    runs_no_scripts: bool,
+    /// The error with which the server has said that it runs no scripts.
+    no_scripts: Option<Value>,
 }
 
 /// The place of a native command.
@@ -36,6 +38,8 @@ pub(super) enum Place {
 pub(super) enum Next {
     /// The answer itself, such as an error, is the outcome.
     Answer,
+    /// This earlier answer is the outcome: the error of the script, since no command has taken its place.
+    Earlier(Value),
     /// The reply that the script would give.
     Reply(Reply),
     /// The command in this place follows.
@@ -47,16 +51,24 @@ pub(super) enum Next {
 impl Natives {
     /// Returns the command with which a call of the script begins.
     pub(super) fn first(&self, script: &Script) -> Option<Place> {
-        let before = script.native().and_then(|native| {
-            let index = self.refused.get(script.sha1()).copied().unwrap_or_default();
-            (index < native.0.len()).then_some(Place::Before(index))
-        });
-        before.or_else(|| self.instead(script))
+        self.instead(script).or_else(|| self.before(script))
+    }
+
+    /// Returns the command that comes in front of the script.
+    fn before(&self, script: &Script) -> Option<Place> {
+        let native = script.native()?;
+        let index = self.refused.get(script.sha1()).copied().unwrap_or_default();
+        (index < native.0.len()).then_some(Place::Before(index))
+    }
+
+    /// Returns true if the server has said that it runs no scripts.
+    pub(super) const fn run_no_scripts(&self) -> bool {
+        self.no_scripts.is_some()
     }
 
     /// Returns the command that takes the place of the script.
     pub(super) fn instead(&self, script: &Script) -> Option<Place> {
-        let has_some = self.runs_no_scripts && script.without_scripts().is_some();
+        let has_some = self.no_scripts.is_some() && script.without_scripts().is_some();
         has_some.then_some(Place::Instead { index: 0, has_run: false })
     }
 
@@ -90,11 +102,11 @@ impl Natives {
             (Place::Instead { index, has_run }, None) => {
                 let has_run = has_run || !is_refused;
                 let next = Place::Instead { index: index + 1, has_run };
-                match Self::command(script, next) {
+                match Self::command(script, next).filter(|command| has_run || !command.follows) {
                     Some(_) => Next::Command(next),
                     // None of them found what it was to change.
                     None if has_run => Next::Reply(Reply::Nil),
-                    None => Next::Answer,
+                    None => self.no_scripts.clone().map_or(Next::Answer, Next::Earlier),
                 }
             }
         }
@@ -107,14 +119,15 @@ impl Natives {
         if !(names_eval && is_refusal(text)) {
             return None;
         }
-        self.runs_no_scripts = true;
+        self.no_scripts = Some(value.clone());
         self.instead(script)
     }
 }
 
 /// Returns true if the error says that the server, or its user, does not have the command, so that nothing has run.
 fn is_refusal(text: &[u8]) -> bool {
-    ["ERR unknown command", "ERR syntax error", "NOPERM"]
+    // A proxy that does not know a command calls it unsupported.
+    ["ERR unknown command", "ERR unsupported command", "ERR syntax error", "NOPERM"]
         .iter()
         .any(|begin| text.starts_with(begin.as_bytes()))
 }
@@ -202,6 +215,15 @@ mod tests {
         while let Next::Command(next) = natives.answered(&call, place, &error(UNKNOWN)) {
             place = next;
         }
-        assert_eq!(natives.answered(&call, place, &error(UNKNOWN)), Next::Answer);
+        let words = "NOPERM User app has no permissions to run the 'evalsha' command";
+        assert_eq!(natives.answered(&call, place, &error(UNKNOWN)), Next::Earlier(error(words)));
+    }
+
+    #[test]
+    fn a_proxy_without_the_command_is_asked_for_the_next_one() {
+        let (call, mut natives) = (release(true), Natives::default());
+        let unsupported = error("ERR unsupported command 'DELIFEQ'");
+        let next = Next::Command(Place::Before(1));
+        assert_eq!(natives.answered(&call, Place::Before(0), &unsupported), next);
     }
 }

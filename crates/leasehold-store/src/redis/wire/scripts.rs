@@ -50,8 +50,12 @@ pub(super) struct Scripts {
 }
 
 impl Scripts {
-    /// Appends the command of these calls.
+    /// Appends the command of these calls. A check of rights comes before a native command too, since a holder that may not
+    /// publish would wake no waiter.
     pub(super) fn encode(&mut self, rows: &Rows, facts: Option<ServerFacts>, out: &mut Vec<u8>) -> Form {
+        if self.encode_checked(rows, facts, out) {
+            return Form::Checked;
+        }
         if let Rows::One(row) = rows
             && let Some(place) = self.natives.first(row.call.script())
         {
@@ -135,7 +139,7 @@ impl Scripts {
 
     /// Returns true if calls of the script cannot join a batch, because the first needs a check.
     pub(super) fn doubts(&self, sha1: &str, facts: ServerFacts) -> bool {
-        facts.doubts_channels && !self.allowed.contains(sha1)
+        facts.doubts_channels && !self.natives.run_no_scripts() && !self.allowed.contains(sha1)
     }
 
     /// Notes that the server let a checked call pass.

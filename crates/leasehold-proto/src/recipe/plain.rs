@@ -420,7 +420,7 @@ fn read_digit(digit: u8) -> Option<u8> {
 
 fn read_acquire(reply: &Reply) -> Option<Answer> {
     match reply {
-        // The value of the holder, or an empty text. Nothing else is known of it.
+        // The value of the holder, about which nothing else is known.
         Reply::Text(_) => Some(Answer::Refused { remaining: Duration::MAX }),
         Reply::Array(items) => match items.as_slice() {
             [Reply::Int(ms)] => {

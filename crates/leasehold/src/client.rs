@@ -659,7 +659,7 @@ impl ClientBuilder {
     /// # }
     /// ```
     #[cfg(feature = "config")]
-    pub async fn connect_to(self, server: &crate::config::Server) -> Result<Client, ConnectError> {
+    pub async fn connect_to(self, server: &leasehold_store::url::Server) -> Result<Client, ConnectError> {
         self.check()?;
         Ok(Client::new(connect(server, self.options).await?))
     }

@@ -181,7 +181,7 @@ impl ConnectOptions {
     /// Returns true if the connections to such a peer of a URL log in.
     #[must_use]
     pub fn logs_in(&self, url: &ServerUrl, peer: Peer) -> bool {
-        self.login_source(peer).is_some() || url.login_of(peer).is_some()
+        self.login_source(peer).is_some() || peer.login(url).is_some()
     }
 
     /// Returns the source of the login, if it is not in the URL.

@@ -1,5 +1,7 @@
 //! The other ends of connections.
 
+use crate::url::{Credentials, ServerUrl, Servers};
+
 /// The other end of a connection, which decides about its login and its encryption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
@@ -7,4 +9,14 @@ pub enum Peer {
     Server,
     /// A sentinel.
     Sentinel,
+}
+
+impl Peer {
+    /// Returns the login that a URL has for this peer.
+    pub(crate) fn login(self, url: &ServerUrl) -> Option<&Credentials> {
+        match (self, url.servers()) {
+            (Self::Sentinel, Servers::Sentinel { credentials, .. }) => credentials.as_ref(),
+            _ => url.credentials.as_ref(),
+        }
+    }
 }

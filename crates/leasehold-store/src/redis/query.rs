@@ -109,7 +109,7 @@ async fn bounded<T>(
 async fn login(url: &ServerUrl, peer: Peer, options: &ConnectOptions) -> io::Result<Option<Credentials>> {
     match options.login_source(peer) {
         Some(source) => source.ask(options.timeout).await.map(Some),
-        None => Ok(url.login_of(peer).cloned()),
+        None => Ok(peer.login(url).cloned()),
     }
 }
 

@@ -8,8 +8,6 @@ use std::str::FromStr;
 use super::address::{Address, Servers};
 use super::credentials::Credentials;
 use super::parse;
-#[cfg(feature = "redis")]
-use crate::redis::Peer;
 use crate::url::{Scheme, UrlError};
 
 /// The servers and the login, in one of these forms:
@@ -105,15 +103,6 @@ impl ServerUrl {
     #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
     pub(crate) const fn is_sentinel(&self) -> bool {
         matches!(self.servers, Servers::Sentinel { .. })
-    }
-
-    /// Returns the login at a peer.
-    #[cfg(feature = "redis")]
-    pub(crate) fn login_of(&self, peer: Peer) -> Option<&Credentials> {
-        match (peer, &self.servers) {
-            (Peer::Sentinel, Servers::Sentinel { credentials, .. }) => credentials.as_ref(),
-            _ => self.credentials.as_ref(),
-        }
     }
 
     /// Checks that this build serves the URL.

@@ -70,7 +70,7 @@ pub(super) struct Terms<'a> {
 impl<'a> Terms<'a> {
     /// Returns the login, which sentinels have of their own.
     fn login(&self) -> Option<&'a Credentials> {
-        self.login.map(|login| &login.credentials).or(self.url.login_of(self.part.peer()))
+        self.login.map(|login| &login.credentials).or(self.part.peer().login(self.url))
     }
 }
 

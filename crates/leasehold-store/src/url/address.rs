@@ -5,9 +5,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::UrlError;
 use super::credentials::Credentials;
-use super::parse;
 
 /// The servers that a URL names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,25 +75,6 @@ impl Address {
             }
             _ => self == other,
         }
-    }
-
-    /// Reads `host` or `host:port` of a server that keeps locks, or the absolute path of a socket.
-    ///
-    /// # Errors
-    /// Returns [`UrlError`] if the host or the port is none.
-    pub fn server(text: &str) -> Result<Self, UrlError> {
-        match text.starts_with('/') {
-            true => Ok(Self::Unix { path: text.into() }),
-            false => parse::place(text, parse::SERVER_PORT),
-        }
-    }
-
-    /// Reads `host` or `host:port` of a sentinel.
-    ///
-    /// # Errors
-    /// As [`server`](Self::server).
-    pub fn sentinel(text: &str) -> Result<Self, UrlError> {
-        parse::place(text, parse::SENTINEL_PORT)
     }
 }
 

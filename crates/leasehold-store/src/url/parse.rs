@@ -3,17 +3,58 @@
 //! Invariant: the parser never panics, and no error repeats the text.
 
 use std::net::Ipv6Addr;
+use std::str::FromStr;
 
 use super::address::{Address, Servers};
 use super::credentials::Credentials;
+use super::error::UrlError;
+use super::scheme::Scheme;
 use super::server_url::ServerUrl;
-use crate::url::{Scheme, UrlError};
 
 /// The port of a server that keeps data.
-pub(super) const SERVER_PORT: u16 = 6379;
-pub(super) const SENTINEL_PORT: u16 = 26379;
+const SERVER_PORT: u16 = 6379;
+const SENTINEL_PORT: u16 = 26379;
 
-pub(super) fn url(text: &str) -> Result<ServerUrl, UrlError> {
+impl ServerUrl {
+    /// Reads a URL.
+    ///
+    /// # Errors
+    /// Returns [`UrlError`], which names the wrong part without repeating it, because it might be the password.
+    pub fn parse(text: &str) -> Result<Self, UrlError> {
+        url(text)
+    }
+}
+
+impl FromStr for ServerUrl {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        Self::parse(text)
+    }
+}
+
+impl Address {
+    /// Reads `host` or `host:port` of a server that keeps locks, or the absolute path of a socket.
+    ///
+    /// # Errors
+    /// Returns [`UrlError`] if the host or the port is none.
+    pub fn server(text: &str) -> Result<Self, UrlError> {
+        match text.starts_with('/') {
+            true => Ok(Self::Unix { path: text.into() }),
+            false => place(text, SERVER_PORT),
+        }
+    }
+
+    /// Reads `host` or `host:port` of a sentinel.
+    ///
+    /// # Errors
+    /// As [`server`](Self::server).
+    pub fn sentinel(text: &str) -> Result<Self, UrlError> {
+        place(text, SENTINEL_PORT)
+    }
+}
+
+fn url(text: &str) -> Result<ServerUrl, UrlError> {
     match Scheme::split(text)? {
         (Scheme::Redis { tls }, rest) => one(tls, rest),
         (Scheme::Sentinel { tls }, rest) => sentinel(tls, rest),
@@ -133,7 +174,7 @@ fn credentials(user: String, password: String) -> Result<Option<Credentials>, Ur
     }
 }
 
-pub(super) fn place(text: &str, default_port: u16) -> Result<Address, UrlError> {
+fn place(text: &str, default_port: u16) -> Result<Address, UrlError> {
     let (host, port) = if let Some(inner) = text.strip_prefix('[') {
         let (host, port) = inner.split_once(']').ok_or(UrlError::BadHost)?;
         host.parse::<Ipv6Addr>().map_err(|_| UrlError::BadHost)?;

@@ -1,6 +1,6 @@
 //! The schemes of the URL family.
 
-use super::UrlError;
+use super::error::UrlError;
 
 /// The scheme of a URL, which is the text before `://`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

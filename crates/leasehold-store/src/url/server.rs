@@ -5,8 +5,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::error::UrlError;
+use super::scheme::Scheme;
 use super::server_url::ServerUrl;
-use super::{Scheme, UrlError};
 
 /// A server that keeps locks, read from a URL or from a configuration. `Display` and `Debug` mask its passwords.
 ///

@@ -3,12 +3,11 @@
 //! Invariant: no password is in a `Debug` or `Display`.
 
 use std::fmt;
-use std::str::FromStr;
 
 use super::address::{Address, Servers};
 use super::credentials::Credentials;
-use super::parse;
-use crate::url::{Scheme, UrlError};
+use super::error::UrlError;
+use super::scheme::Scheme;
 
 /// The servers and the login, in one of these forms:
 ///
@@ -47,14 +46,6 @@ impl ServerUrl {
     #[must_use]
     pub const fn new(servers: Servers) -> Self {
         Self { servers, tls: false, credentials: None, db: 0 }
-    }
-
-    /// Reads a URL.
-    ///
-    /// # Errors
-    /// Returns [`UrlError`], which names the wrong part without repeating it, because it might be the password.
-    pub fn parse(text: &str) -> Result<Self, UrlError> {
-        parse::url(text)
     }
 
     /// Sets whether the connections are encrypted.
@@ -212,13 +203,5 @@ fn user_of(login: &Credentials) -> Encoded<'_> {
 impl fmt::Debug for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ServerUrl({self})")
-    }
-}
-
-impl FromStr for ServerUrl {
-    type Err = UrlError;
-
-    fn from_str(text: &str) -> Result<Self, UrlError> {
-        Self::parse(text)
     }
 }

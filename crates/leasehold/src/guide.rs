@@ -42,6 +42,7 @@ macro_rules! links {
             "[opentelemetry]: https://github.com/leasehold-rs/leasehold/blob/main/docs/observability/opentelemetry.md\n",
             "[interop]: https://github.com/leasehold-rs/leasehold/blob/main/docs/interop.md\n",
             "[interop-plain]: https://github.com/leasehold-rs/leasehold/blob/main/docs/interop-plain.md\n",
+            "[plain-figures]: https://github.com/leasehold-rs/leasehold/blob/main/docs/results/plain-lock.md\n",
             "[one-server]: https://github.com/leasehold-rs/leasehold/blob/main/docs/protocol.md#195-one-server-behind-an-address\n",
             "[runtime]: https://github.com/leasehold-rs/leasehold/blob/main/docs/decisions/0023-the-runtime-of-the-callers.md\n",
             "[guarantees]: https://github.com/leasehold-rs/leasehold/blob/main/docs/guarantees.md\n",

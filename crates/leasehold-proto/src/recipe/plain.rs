@@ -211,7 +211,7 @@ impl Recipe {
     /// Returns true for the kinds of plain locks, whose key is a string and not a hash.
     #[must_use]
     pub fn is_plain(&self) -> bool {
-        [PLAIN.kind, MULTI.kind, REDLOCK.kind].contains(&self.kind)
+        self.kind.starts_with("plain ")
     }
 }
 

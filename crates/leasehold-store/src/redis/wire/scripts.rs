@@ -53,15 +53,12 @@ impl Scripts {
     /// Appends the command of these calls. A check of rights comes before a native command too, since a holder that may not
     /// publish would wake no waiter.
     pub(super) fn encode(&mut self, rows: &Rows, facts: Option<ServerFacts>, out: &mut Vec<u8>) -> Form {
-        if self.encode_checked(rows, facts, out) {
-            return Form::Checked;
+        let Rows::One(row) = rows else { return self.encode_script(rows, facts, out) };
+        match self.natives.first(row.call.script()) {
+            Some(_) if self.encode_checked(rows, facts, out) => Form::Checked,
+            Some(place) => self.encode_native(rows, place, out),
+            None => self.encode_script(rows, facts, out),
         }
-        if let Rows::One(row) = rows
-            && let Some(place) = self.natives.first(row.call.script())
-        {
-            return self.encode_native(rows, place, out);
-        }
-        self.encode_script(rows, facts, out)
     }
 
     /// Appends the command of these calls as a script.

@@ -7,67 +7,31 @@
 //! # How it works
 //! Each [`step`](Engine::step) first fires due timers, a few of them on a caller's thread and more on the driver's, and
 //! then takes its event. An event that is about a hold or a ticket sees the current time of that one, however many
-//! timers are late. The parts:
+//! timers are late. Five folders:
 //!
-//! - a *ticket* (`ticket`) is one request of a caller, such as an `acquire`, until the caller claims the outcome;
-//! - a *place* (`place`) is what the client does with one name;
-//! - a *wait queue* (`queue`, `waiting`) has the local waiters of one name, and owns the attempts for them (`attempt`,
-//!   `tries`), or shows the server that they are alive where the server keeps the order (`server_queue`, `keep_alive`);
-//! - a *server hold* (`hold`, `holds`) is what this client has on the server under one wire owner, from its grant until
-//!   it is gone: `renewal` and `reentry` keep it, `min_hold` keeps it after its guards, `release` takes it off;
-//! - `replaced` checks what a server that took over may lack, and `undone` keeps what it may bring back;
-//! - `hand_off` passes a hold to the next waiter of this client, and `question` asks whether other clients wait;
-//! - `subscriptions` keeps one subscription per channel;
-//! - a *withdrawal* (`withdrawals`) takes a call back at the end of a wait, if it was not sent;
-//! - an *operation* (`operation`) is a call that takes no hold, which the engine tries until it is answered.
+//! - `tickets`: a *ticket* is one request of a caller, such as an acquire, until the caller claims the outcome. An
+//!   *operation* is a call that takes no hold, tried until it is answered. The close is here too.
+//! - `waits`: a *wait queue* has the local waiters of one name (`waiting`), and owns the attempts for them (`attempt`,
+//!   `answers`, `tries`), or shows the server that they are alive where the server keeps the order (`keep_alive`).
+//!   `withdrawals` takes a call back at the end of a wait, if it was not sent.
+//! - `holds`: a *server hold* is what this client has on the server under one wire owner, from its grant until it is gone
+//!   (`begin_end`). `renewal` and `reentry` keep it, `min_hold` keeps it after its guards, `release` takes it off, and
+//!   `undone` remembers what a failover may bring back.
+//! - `passing`: where waiting and holding meet. `hand_off` passes a hold to the next waiter of this client,
+//!   `listener_probe` asks whether other clients wait, and `failover_checks` looks at what a server that took over lacks.
+//! - `base`: ids, containers, timers, terms, subscriptions, and the *place*, which is what the client does with one name.
 //!
-//! `interface` has the events and actions. `table`, `few` and `timers` are the containers.
+//! `interface` has the events and actions, `facts` and `noting` what observers see.
 
-mod acquire;
-mod asking;
-mod attempt;
-mod certain;
-mod checks;
-mod claim;
-mod close;
-mod closing;
-mod context;
-mod event;
+mod base;
 mod facts;
-mod few;
-mod hand_off;
-mod hold;
-mod holding;
 mod holds;
 mod interface;
 mod inventory;
-mod keep_alive;
-mod keys;
-mod min_hold;
 mod noting;
-mod operation;
-mod operations;
-mod place;
-mod question;
-mod queue;
-mod queue_answer;
-mod reentry;
-mod release;
-mod renewal;
-mod replaced;
-mod server_queue;
-mod subscriptions;
-mod table;
-mod terms;
-mod ticket;
-mod timers;
-mod tokens;
-mod tries;
-mod turns;
-mod undone;
-mod waiter_answer;
-mod waiting;
-mod withdrawals;
+mod passing;
+mod tickets;
+mod waits;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -84,25 +48,25 @@ pub use crate::id::{CallId, Id};
 pub use crate::settings::Settings;
 pub use crate::subject::{Group, Subject};
 
-use checks::Checks;
-pub use closing::AFTER_CLOSE;
-use closing::Closing;
-use context::{Context, Purpose};
+use base::context::{Context, Purpose};
+use base::keys::{PlaceId, Side};
+use base::place::Places;
+use base::subscriptions::Subscriptions;
+use base::table::Table;
+use base::terms::Terms;
+use base::timers::Timer;
 pub use facts::{Detail, Fact, GrantedBy, Told};
-use hold::ServerHold;
-use holds::Holds;
+use holds::hold::ServerHold;
+use holds::index::Holds;
 pub use interface::{
     AcquireFailure, Action, CloseReport, EnsureFailure, Event, Grant, HoldInfo, LostReason, OperationFailure,
     Outcome, ReleaseFailure, Request, Wait, WaitInfo,
 };
-use keys::{PlaceId, Side};
-use operations::Operations;
-use place::Places;
-use subscriptions::Subscriptions;
-use table::Table;
-use terms::Terms;
-use ticket::Ticket;
-use timers::Timer;
+use passing::checks::Checks;
+pub use tickets::closing::AFTER_CLOSE;
+use tickets::closing::Closing;
+use tickets::operations::Operations;
+use tickets::ticket::Ticket;
 
 /// The most timers that one step of a caller fires, so that a caller's thread does little for others.
 const TIMERS_OF_A_CALLER: usize = 8;

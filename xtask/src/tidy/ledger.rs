@@ -97,7 +97,7 @@ mod tests {
 
     fn findings(command: &str, fix: &str) -> Vec<String> {
         let tests = HashSet::from(["a_lock_is_free".to_owned()]);
-        let path = "crates/leasehold/src/engine/queue.rs";
+        let path = "crates/leasehold/src/engine/waits/queue.rs";
         let sources = [Source::new(path, "fn verdict() {} // forgotten").unwrap()];
         let paths = [path.to_owned(), "crates/leasehold-proto/scripts/renew.lua".to_owned()];
         stale(&format!("| 7 | a bug | review | {command} | {fix} |\n"), &tests, &sources, &paths)
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_correct_row_passes() {
-        let fix = "`engine/queue.rs`, `Queue::verdict`; `renew.lua`";
+        let fix = "`engine/waits/queue.rs`, `Queue::verdict`; `renew.lua`";
         for command in [
             "`cargo test -p leasehold --test lock a_lock_is_free`",
             "`cargo test -p leasehold --test lock redis::a_lock_is`",
@@ -133,9 +133,11 @@ mod tests {
     #[test]
     fn missing_tests_files_and_items_are_found() {
         let command = "`cargo test -p leasehold --test lock a_lock_is_free`";
-        assert!(findings("`cargo test -p x a_lock_was`", "`engine/queue.rs`")[0].contains("a_lock_was"));
-        assert!(findings("`cargo test -p x line::`", "`engine/queue.rs`")[0].contains("line::"));
+        assert!(
+            findings("`cargo test -p x a_lock_was`", "`engine/waits/queue.rs`")[0].contains("a_lock_was")
+        );
+        assert!(findings("`cargo test -p x line::`", "`engine/waits/queue.rs`")[0].contains("line::"));
         assert!(findings(command, "`engine/line.rs`")[0].contains("engine/line.rs"));
-        assert!(findings(command, "`engine/queue.rs`, `forgotten`")[0].contains("forgotten"));
+        assert!(findings(command, "`engine/waits/queue.rs`, `forgotten`")[0].contains("forgotten"));
     }
 }

@@ -160,7 +160,12 @@ pub(super) fn paths<'a>(tokens: &[Token<'a>]) -> Vec<Path<'a>> {
     while at < tokens.len() {
         let Token { kind, line, .. } = tokens[at];
         let is_import = at > 0 && tokens[at - 1].text == "use";
+        // The path of `pub(in path)` says who sees an item, and names nothing.
+        let is_visibility = at > 2 && begin_with(&tokens[at - 3..], &["pub", "(", "in"]);
         at += match kind {
+            Kind::Word if is_visibility => {
+                path(&tokens[at..], Path { parts: Vec::new(), line }, false, &mut Vec::new())
+            }
             Kind::Word => path(&tokens[at..], Path { parts: Vec::new(), line }, is_import, &mut found),
             _ => 1,
         };
@@ -253,6 +258,14 @@ mod tests {
             assert!(read(source).unwrap_err().to_string().starts_with("line 2: "), "{source}");
         }
         assert!(read("/* abc").is_err() && read("(").is_err());
+    }
+
+    #[test]
+    fn the_path_of_a_visibility_names_nothing() {
+        let source =
+            "pub(in crate::engine) fn f(at: a::B) {} pub(crate) struct C(pub(in crate::engine) d::E);";
+        let paths = paths(&read(source).unwrap());
+        assert_eq!(paths.into_iter().map(|path| path.parts.join("::")).collect::<Vec<_>>(), ["a::B", "d::E"]);
     }
 
     #[test]

@@ -35,6 +35,6 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 }
 
 fn simulate(arguments: &[&str]) -> Result<()> {
-    let program = ["run", "--locked", "--release", "--quiet", "-p", "leasehold-sim", "--"];
+    let program = ["run", "--locked", "--profile", "sim", "--quiet", "-p", "leasehold-sim", "--"];
     run_command(cargo(&program)?.args(arguments))
 }

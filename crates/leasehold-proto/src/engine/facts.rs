@@ -11,8 +11,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::base::keys::Number;
 use super::interface::{AcquireFailure, Grant, LostReason, Outcome, ReleaseFailure};
-use super::keys::Number;
 use crate::id::{CallId, Id};
 use crate::moment::Moment;
 use crate::outcome::{StoreErrorKind, Verb};

@@ -1,93 +1,11 @@
-//! The server holds of a client, by their wire owner and by their guards.
+//! Holding: what the client has on the server, from a grant until it is gone.
 
-use super::hold::{Cause, ServerHold};
-use super::keys::Number;
-use super::table::Table;
-use crate::id::Id;
-
-/// The server holds by their wire owner, and the wire owners by the guard.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Holds {
-    holds: Table<Number, Box<ServerHold>>,
-    guards: Table<Id, Number>,
-    /// The number of holds that are being released, by a release that counts for a close, and of undos.
-    releasing: (u64, u64),
-    /// The number of undone acquires that may come back.
-    undone: usize,
-}
-
-impl Holds {
-    pub(super) fn get(&self, number: Number) -> Option<&ServerHold> {
-        self.holds.get(number).map(|hold| &**hold)
-    }
-
-    pub(super) fn get_mut(&mut self, number: Number) -> Option<&mut ServerHold> {
-        self.holds.get_mut(number).map(|hold| &mut **hold)
-    }
-
-    pub(super) fn insert(&mut self, number: Number, hold: Box<ServerHold>) {
-        let before = self.holds.insert(number, hold);
-        debug_assert!(before.is_none(), "wire owner {number:?} is used twice");
-    }
-
-    pub(super) fn remove(&mut self, number: Number) -> Option<Box<ServerHold>> {
-        self.holds.remove(number)
-    }
-
-    /// Returns the hold of a guard.
-    pub(super) fn of_guard(&self, id: Id) -> Option<Number> {
-        self.guards.get(id).copied()
-    }
-
-    pub(super) fn add_guard(&mut self, id: Id, number: Number) {
-        self.guards.insert(id, number);
-    }
-
-    pub(super) fn remove_guard(&mut self, id: Id) -> Option<Number> {
-        self.guards.remove(id)
-    }
-
-    pub(super) fn sorted(&self) -> Vec<Number> {
-        self.holds.sorted_keys()
-    }
-
-    pub(super) const fn begin_release(&mut self, cause: Cause) {
-        match cause {
-            Cause::Release => self.releasing.0 += 1,
-            Cause::UnseenGrant | Cause::UnknownAcquire | Cause::Returned => self.releasing.1 += 1,
-        }
-    }
-
-    pub(super) const fn end_release(&mut self, cause: Cause) {
-        match cause {
-            Cause::Release => self.releasing.0 -= 1,
-            Cause::UnseenGrant | Cause::UnknownAcquire | Cause::Returned => self.releasing.1 -= 1,
-        }
-    }
-
-    /// Counts an undone acquire that may come back. Returns false if there are too many.
-    pub(super) const fn begin_undone(&mut self, most: usize) -> bool {
-        let has_room = self.undone < most;
-        self.undone += has_room as usize;
-        has_room
-    }
-
-    pub(super) const fn end_undone(&mut self) {
-        self.undone -= 1;
-    }
-
-    /// Returns true if an undone acquire may come back.
-    pub(super) const fn has_undone(&self) -> bool {
-        self.undone > 0
-    }
-
-    /// Returns the number of releases that are not over, without undos.
-    pub(super) const fn releases(&self) -> u64 {
-        self.releasing.0
-    }
-
-    /// Returns true if no release and no undo is outstanding.
-    pub(super) const fn are_released(&self) -> bool {
-        self.releasing.0 + self.releasing.1 == 0
-    }
-}
+pub(in crate::engine) mod begin_end;
+pub(in crate::engine) mod hold;
+pub(in crate::engine) mod index;
+pub(in crate::engine) mod min_hold;
+pub(in crate::engine) mod reentry;
+pub(in crate::engine) mod release;
+pub(in crate::engine) mod renewal;
+pub(in crate::engine) mod tokens;
+pub(in crate::engine) mod undone;

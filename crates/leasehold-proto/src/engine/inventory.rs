@@ -5,7 +5,7 @@
 
 use super::Engine;
 use super::interface::{HoldInfo, WaitInfo};
-use super::ticket::Ticket;
+use super::tickets::ticket::Ticket;
 use crate::id::Id;
 use crate::moment::Moment;
 

@@ -5,11 +5,12 @@
 use std::time::Duration;
 
 use super::Engine;
+use super::base::certain::{Certain, HELD};
+use super::base::keys::{Number, QueueId};
 use super::facts::{Detail, Fact, Facts};
-use super::hold::{Cause, Guard, ServerHold};
+use super::holds::hold::{Cause, Guard, ServerHold};
 use super::interface::{LostReason, ReleaseFailure};
-use super::keys::{Number, QueueId};
-use super::ticket::Ticket;
+use super::tickets::ticket::Ticket;
 use crate::id::Id;
 use crate::moment::Moment;
 use crate::outcome::StoreError;
@@ -85,7 +86,7 @@ impl Engine {
     ) {
         let told = self.cx.facts.as_ref().filter(|facts| facts.tells_all() || detail == Detail::Rare);
         let Some(now) = told.map(|facts| facts.now()) else { return };
-        let Some(hold) = self.holds.get(number) else { return };
+        let Some(hold) = self.holds.get(number).certain(HELD) else { return };
         let first = hold.guards.iter().next().map(|guard| guard.id);
         let group = first.and_then(|first| self.cx.facts.as_ref()?.group_of(first));
         let fact = fact(hold, Subject { group, ..self.subject_of(hold) }, now);

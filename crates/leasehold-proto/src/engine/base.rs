@@ -1,0 +1,11 @@
+//! The ground of the engine: ids, containers, timers, terms and the context that all parts share.
+
+pub(in crate::engine) mod certain;
+pub(in crate::engine) mod context;
+pub(in crate::engine) mod few;
+pub(in crate::engine) mod keys;
+pub(in crate::engine) mod place;
+pub(in crate::engine) mod subscriptions;
+pub(in crate::engine) mod table;
+pub(in crate::engine) mod terms;
+pub(in crate::engine) mod timers;

@@ -1,0 +1,204 @@
+//! The context of all parts: what the engine sends, its timers, and the numbers it gives out.
+//!
+//! Invariant: every call on its way has one purpose, and no call id or wire owner is used twice.
+
+use std::time::Duration;
+
+use crate::call::Call;
+use crate::engine::base::keys::{Number, Numbers, QueueId};
+use crate::engine::base::table::Table;
+use crate::engine::base::terms::Terms;
+use crate::engine::base::timers::Timers;
+use crate::engine::facts::Facts;
+use crate::engine::holds::hold::Renewing;
+use crate::engine::interface::Action;
+use crate::engine::passing::probe::Asked;
+use crate::id::{CallId, Id};
+use crate::lease::Lease;
+use crate::moment::Moment;
+use crate::name::Channel;
+use crate::owner::{ClientId, WireOwner};
+use crate::settings::Settings;
+use std::sync::Arc;
+
+/// The purpose of a call on its way, which decides which part gets the reply.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(in crate::engine) enum Purpose {
+    Attempt(Attempt),
+    Renew(Number, Renewing),
+    Question(Number, Asked),
+    /// The one call that changes what is on the server under a wire owner: the count of a hold, the lease of a minimum
+    /// hold, or a release.
+    Change(Number),
+    KeepAlive(QueueId),
+    Perform(Id),
+}
+
+/// An attempt on its way. Its answer is awaited even after its waiter is gone.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(in crate::engine) struct Attempt {
+    /// The queue for which the attempt is, or whose waiter makes it.
+    pub(in crate::engine) queue: QueueId,
+    /// The waiter that makes the attempt, or for which the queue makes it.
+    pub(in crate::engine) waiter: Id,
+    pub(in crate::engine) by: By,
+    pub(in crate::engine) number: Number,
+    /// The fencing tokens that it reserves.
+    pub(in crate::engine) tokens: u32,
+    pub(in crate::engine) terms: Arc<Terms>,
+    pub(in crate::engine) lease: Lease,
+    pub(in crate::engine) sent_at: Moment,
+    /// True if an earlier attempt under the same wire owner has an unknown outcome.
+    pub(in crate::engine) uncertain: bool,
+    /// True if an earlier attempt was refused.
+    pub(in crate::engine) is_repeated: bool,
+    /// True if the last attempt told of a holder that sends no message.
+    pub(in crate::engine) polls: bool,
+    /// True if a refused waiter enters a queue on the server.
+    pub(in crate::engine) queues: bool,
+}
+
+/// The maker of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::engine) enum By {
+    /// The queue, for its first waiter.
+    Queue,
+    /// The queue, for a further waiter.
+    Extra,
+    /// A waiter, for itself.
+    Waiter,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(in crate::engine) struct Context {
+    pub(in crate::engine) client: ClientId,
+    pub(in crate::engine) settings: Settings,
+    pub(in crate::engine) timers: Timers,
+    pub(in crate::engine) actions: Vec<Action>,
+    /// The time of the server's last answer to any call, other than an error.
+    pub(in crate::engine) answered_at: Moment,
+    /// The time from which holds that pass on ask whether other clients listen.
+    pub(in crate::engine) asks_from: Moment,
+    /// The facts, if there are observers.
+    pub(in crate::engine) facts: Option<Box<Facts>>,
+    calls: Table<CallId, Purpose>,
+    numbers: Numbers,
+}
+
+impl Context {
+    pub(in crate::engine) fn new(client: ClientId, settings: Settings) -> Self {
+        Self {
+            client,
+            settings,
+            timers: Timers::default(),
+            actions: Vec::new(),
+            answered_at: Moment::default(),
+            asks_from: Moment::default(),
+            facts: None,
+            calls: Table::default(),
+            numbers: Numbers::default(),
+        }
+    }
+
+    /// Returns the time for which a hold with these terms passes on inside this client, zero for never.
+    pub(in crate::engine) fn hand_off_bound(&self, terms: &Terms) -> Duration {
+        terms.hand_off.unwrap_or(self.settings.hand_off)
+    }
+
+    /// Notes a fact, if there are observers.
+    #[inline]
+    pub(in crate::engine) fn note(&mut self, note: impl FnOnce(&mut Facts)) {
+        if let Some(facts) = &mut self.facts {
+            note(facts);
+        }
+    }
+
+    /// Sends a call.
+    pub(in crate::engine) fn send(&mut self, call: Call, purpose: Purpose) -> CallId {
+        self.send_within(call, purpose, self.settings.timeout)
+    }
+
+    pub(in crate::engine) fn send_within(
+        &mut self,
+        call: Call,
+        purpose: Purpose,
+        timeout: Duration,
+    ) -> CallId {
+        let id = self.numbers.call();
+        self.calls.insert(id, purpose);
+        self.note(|facts| facts.sent(id, call.verb()));
+        self.actions.push(Action::Run(id, call, timeout));
+        id
+    }
+
+    /// Returns the purpose of a call whose reply has come, once.
+    pub(in crate::engine) fn answered(&mut self, call: CallId) -> Option<Purpose> {
+        self.calls.remove(call)
+    }
+
+    pub(in crate::engine) fn is_on_its_way(&self, call: CallId) -> bool {
+        self.calls.contains(call)
+    }
+
+    pub(in crate::engine) fn is_calling(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
+    pub(in crate::engine) fn forget_calls(&mut self) {
+        self.calls.clear();
+    }
+
+    /// Returns a wire owner that was never used (docs/guarantees.md, rule 1), the first of `many` consecutive owners.
+    pub(in crate::engine) const fn next_number(&mut self, many: u64) -> Number {
+        self.numbers.wire(many)
+    }
+
+    /// Returns the wire owner with this number, if it was given out.
+    pub(in crate::engine) fn given(&self, number: u64) -> Option<Number> {
+        self.numbers.given(number)
+    }
+
+    /// Returns true if an attempt under this wire owner is on its way. Its cost grows with the calls on their way.
+    pub(in crate::engine) fn is_attempting(&self, number: Number) -> bool {
+        let is_it =
+            |purpose: &Purpose| matches!(purpose, Purpose::Attempt(attempt) if attempt.number == number);
+        self.calls.sorted_keys().into_iter().any(|call| self.calls.get(call).is_some_and(is_it))
+    }
+
+    pub(in crate::engine) const fn wire(&self, number: Number) -> WireOwner {
+        WireOwner::new(self.client, number.get())
+    }
+
+    /// Returns the wire owner with the number 0, which no acquire has. A queue listens under it.
+    pub(in crate::engine) const fn no_wire(&self) -> WireOwner {
+        WireOwner::new(self.client, 0)
+    }
+
+    /// Returns a number that differs between acquisitions, so that their pauses differ.
+    pub(in crate::engine) fn seed(&self, number: Number) -> u64 {
+        self.wire(number).seed()
+    }
+
+    /// Returns a number that differs between waiters and times, so that their pauses differ.
+    pub(in crate::engine) fn varying_seed(&self, id: Id) -> u64 {
+        self.numbers.salt().wrapping_mul(31).wrapping_add(id.0) ^ self.client.seed()
+    }
+
+    pub(in crate::engine) fn wake(&mut self, id: Id) {
+        self.actions.push(Action::Wake(id));
+    }
+
+    pub(in crate::engine) fn subscribe(&mut self, channel: &Channel) {
+        self.actions.push(Action::Subscribe(channel.clone()));
+    }
+
+    pub(in crate::engine) fn unsubscribe(&mut self, channel: Channel) {
+        self.actions.push(Action::Unsubscribe(channel));
+    }
+
+    /// Returns the time by which a call on its way has arrived or never will. While others are answered it may wait for
+    /// its sending, and its connection is closed two timeouts after it was given to the store at the latest.
+    pub(in crate::engine) fn arrives_by(&self, now: Moment, on_its_way: bool) -> Moment {
+        if on_its_way { now + self.settings.timeout.saturating_mul(2) } else { now }
+    }
+}

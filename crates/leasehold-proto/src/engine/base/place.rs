@@ -1,0 +1,350 @@
+//! A place: what this client does with one name, or one group of names, under one family of primitives.
+//!
+//! Invariant: a place exists while it has a wait queue, an acquire, an attempt on its way or a server hold. Both sides
+//! of a read-write lock and its upgrade are one place. At most one hold of a place that excludes others is trusted at
+//! any time.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use crate::engine::base::keys::{Number, PlaceId, QueueId, Side};
+use crate::engine::base::table::Table;
+use crate::engine::waits::queue::Queue;
+use crate::engine::waits::turns::Turns;
+use crate::name::Name;
+use crate::owner::Owner;
+use crate::recipe::Recipe;
+use crate::recipe::format::Format;
+use crate::subject::Subject;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(in crate::engine) struct Place {
+    /// The names, with the rules of the place's exclusive side.
+    key: Arc<Key>,
+    /// The hold that excludes all others, trusted or lost, that was granted last.
+    exclusive: Option<Number>,
+    /// The number of acquires, attempts that waiters make for themselves, and server holds in any phase.
+    uses: u32,
+    /// The grants in a row that followed a release of this client, of a primitive without wake-ups.
+    run: u32,
+    /// The last hold that excludes others whose release is on its way.
+    leaving: Option<Number>,
+    rare: Option<Box<Rare>>,
+}
+
+/// A subject without its group, by which the place of a name is found.
+#[derive(Clone, Debug)]
+struct Key {
+    name: Name,
+    others: Arc<[Name]>,
+    recipe: &'static Recipe,
+    format: Option<Arc<Format>>,
+}
+
+impl Key {
+    fn order(&self) -> (&Name, &'static str, &[Name], Option<&Format>) {
+        (&self.name, self.recipe.kind, &self.others, self.format.as_deref())
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.order() == other.order()
+    }
+}
+
+impl Eq for Key {}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.order().hash(state);
+    }
+}
+
+/// The parts of a place that a held lock without waiters does not have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Rare {
+    queues: [Option<Queue>; 3],
+    /// The turns of other clients, by queue. They outlive it, since a client with two waiters often has none.
+    turns: [Turns; 3],
+    /// The lost holds whose guards are still there, although another hold has taken their place.
+    displaced: Vec<Number>,
+}
+
+impl Rare {
+    fn is_empty(&self) -> bool {
+        let has_turns = |turns: &Turns| *turns != Turns::default();
+        self.displaced.is_empty()
+            && self.queues.iter().all(Option::is_none)
+            && !self.turns.iter().any(has_turns)
+    }
+}
+
+impl Place {
+    /// Returns the subject of these names under a recipe of the place's family.
+    pub(in crate::engine) fn subject(&self, recipe: &'static Recipe) -> Subject {
+        let Key { name, others, format, .. } = &*self.key;
+        Subject {
+            name: name.clone(),
+            others: Arc::clone(others),
+            recipe,
+            group: None,
+            format: format.clone(),
+        }
+    }
+
+    pub(in crate::engine) fn name(&self) -> &Name {
+        &self.key.name
+    }
+
+    /// Returns the number of the names.
+    pub(in crate::engine) fn names(&self) -> usize {
+        1 + self.key.others.len()
+    }
+
+    /// Returns the hold that excludes all others, trusted or lost.
+    pub(in crate::engine) const fn exclusive(&self) -> Option<Number> {
+        self.exclusive
+    }
+
+    /// Returns the exclusive holds that still have guards, the last one first.
+    pub(in crate::engine) fn exclusives(&self) -> impl Iterator<Item = Number> {
+        let displaced = self.rare.as_ref().map(|rare| rare.displaced.as_slice()).unwrap_or_default();
+        self.exclusive.into_iter().chain(displaced.iter().copied())
+    }
+
+    fn is_idle(&self) -> bool {
+        let unused = |rare: &Rare| rare.queues.iter().all(Option::is_none);
+        self.uses == 0 && self.rare.as_deref().is_none_or(unused)
+    }
+}
+
+/// The places of a client, and the read holds in them by their owner.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(in crate::engine) struct Places {
+    index: BTreeMap<Arc<Key>, PlaceId>,
+    places: Vec<Option<Place>>,
+    free: Vec<PlaceId>,
+    readers: Table<(u32, u64), Number>,
+}
+
+impl Places {
+    /// Returns the place of a subject, if it has one.
+    pub(in crate::engine) fn find(&self, subject: &Subject) -> Option<PlaceId> {
+        self.index.get(&key(subject)).copied()
+    }
+
+    /// Returns the place of a subject, which the caller gives a queue or a hold before it does anything else.
+    pub(in crate::engine) fn enter(&mut self, subject: &Subject) -> PlaceId {
+        let key = key(subject);
+        if let Some(id) = self.index.get(&key) {
+            return *id;
+        }
+        let key = Arc::new(key);
+        let place = Some(Place {
+            key: Arc::clone(&key),
+            exclusive: None,
+            uses: 0,
+            run: 0,
+            leaving: None,
+            rare: None,
+        });
+        let id = if let Some(id) = self.free.pop() {
+            self.places[id.index()] = place;
+            id
+        } else {
+            if self.places.len() == self.places.capacity() {
+                // A quarter more, since doubling would leave up to half of the places unused.
+                self.places.reserve_exact(self.places.len() / 4 + 8);
+            }
+            self.places.push(place);
+            PlaceId::new(
+                u32::try_from(self.places.len() - 1).expect("a client has fewer than 2^32 names at once"),
+            )
+        };
+        self.index.insert(key, id);
+        id
+    }
+
+    pub(in crate::engine) fn get(&self, id: PlaceId) -> &Place {
+        self.places[id.index()].as_ref().expect("a place exists while it is in use")
+    }
+
+    fn get_mut(&mut self, id: PlaceId) -> &mut Place {
+        self.places[id.index()].as_mut().expect("a place exists while it is in use")
+    }
+
+    /// Removes a place that is not in use any more.
+    fn tidy(&mut self, id: PlaceId) {
+        let slot = &mut self.places[id.index()];
+        if let Some(place) = slot.take_if(|place| place.is_idle()) {
+            self.index.remove(&place.key);
+            self.free.push(id);
+        }
+    }
+
+    pub(in crate::engine) fn queue(&self, id: QueueId) -> Option<&Queue> {
+        let place = self.places.get(id.place.index())?.as_ref()?;
+        place.rare.as_ref()?.queues[id.side as usize].as_ref()
+    }
+
+    pub(in crate::engine) fn queue_mut(&mut self, id: QueueId) -> Option<&mut Queue> {
+        let place = self.places.get_mut(id.place.index())?.as_mut()?;
+        place.rare.as_mut()?.queues[id.side as usize].as_mut()
+    }
+
+    /// Returns the wait queues of all places.
+    pub(in crate::engine) fn queues(&self) -> impl Iterator<Item = QueueId> {
+        let queued = self.places.iter().zip(0..).filter_map(|(place, at)| {
+            let queues = &place.as_ref()?.rare.as_ref()?.queues;
+            Some((PlaceId::new(at), queues))
+        });
+        queued.flat_map(|(place, queues)| {
+            let open = Side::ALL.into_iter().filter(|side| queues[*side as usize].is_some());
+            open.map(move |side| QueueId { place, side })
+        })
+    }
+
+    /// Returns the wait queue, which is made if it is not there.
+    pub(in crate::engine) fn open_queue(&mut self, id: QueueId) -> &mut Queue {
+        let rare = self.get_mut(id.place).rare.get_or_insert_default();
+        rare.queues[id.side as usize].get_or_insert_default()
+    }
+
+    /// Returns the turns of other clients at what a queue waits for, if there were any.
+    pub(in crate::engine) fn turns(&self, id: QueueId) -> Option<&Turns> {
+        Some(&self.get(id.place).rare.as_ref()?.turns[id.side as usize])
+    }
+
+    /// Returns the turns of other clients at what a queue waits for.
+    pub(in crate::engine) fn turns_mut(&mut self, id: QueueId) -> &mut Turns {
+        &mut self.get_mut(id.place).rare.get_or_insert_default().turns[id.side as usize]
+    }
+
+    pub(in crate::engine) fn close_queue(&mut self, id: QueueId) {
+        let place = self.get_mut(id.place);
+        if let Some(rare) = &mut place.rare {
+            rare.queues[id.side as usize] = None;
+        }
+        place.rare.take_if(|rare| rare.is_empty());
+        self.tidy(id.place);
+    }
+
+    /// Notes an acquire, an attempt or a server hold that needs the place.
+    pub(in crate::engine) fn add_use(&mut self, id: PlaceId) {
+        self.get_mut(id).uses += 1;
+    }
+
+    /// Notes the end of such a use. The last one ends the place, unless it has a queue.
+    pub(in crate::engine) fn end_use(&mut self, id: PlaceId) {
+        self.get_mut(id).uses -= 1;
+        self.tidy(id);
+    }
+
+    /// Notes that the next attempt follows a release of this client. Returns the number of such attempts since the last
+    /// refusal.
+    pub(in crate::engine) fn extend_run(&mut self, id: PlaceId) -> u32 {
+        let run = &mut self.get_mut(id).run;
+        *run = run.wrapping_add(1);
+        *run
+    }
+
+    /// Notes a refusal: another client has the name.
+    pub(in crate::engine) fn end_run(&mut self, id: PlaceId) {
+        self.get_mut(id).run = 0;
+    }
+
+    /// Returns the exclusive hold of a place whose release is on its way, if the place is still in use.
+    pub(in crate::engine) fn leaving(&self, id: PlaceId) -> Option<Number> {
+        self.places.get(id.index())?.as_ref()?.leaving
+    }
+
+    /// Notes that the release of a hold that excludes others is on its way.
+    pub(in crate::engine) fn begin_leaving(&mut self, id: PlaceId, number: Number) {
+        self.get_mut(id).leaving = Some(number);
+    }
+
+    /// Notes that a release is over.
+    pub(in crate::engine) fn end_leaving(&mut self, id: PlaceId, number: Number) {
+        self.get_mut(id).leaving.take_if(|leaving| *leaving == number);
+    }
+
+    /// Notes the hold of an owner. Returns the exclusive hold that it displaces.
+    pub(in crate::engine) fn hold(
+        &mut self,
+        id: PlaceId,
+        side: Side,
+        owner: Owner,
+        number: Number,
+    ) -> Option<Number> {
+        if side == Side::Read {
+            let displaced = self.readers.insert((id.number(), owner.number()), number);
+            debug_assert!(displaced.is_none(), "an owner reads under one wire owner");
+            return None;
+        }
+        let place = self.get_mut(id);
+        let displaced = place.exclusive.replace(number)?;
+        place.rare.get_or_insert_default().displaced.push(displaced);
+        Some(displaced)
+    }
+
+    /// Notes that the hold of an owner has no guards any more.
+    pub(in crate::engine) fn unhold(&mut self, id: PlaceId, side: Side, owner: Owner, number: Number) {
+        if side == Side::Read {
+            if self.readers.get((id.number(), owner.number())) == Some(&number) {
+                self.readers.remove((id.number(), owner.number()));
+            }
+            return;
+        }
+        let place = self.get_mut(id);
+        place.exclusive.take_if(|held| *held == number);
+        if let Some(rare) = &mut place.rare {
+            rare.displaced.retain(|displaced| *displaced != number);
+        }
+        place.rare.take_if(|rare| rare.is_empty());
+    }
+
+    /// Returns the read hold of an owner, trusted or lost.
+    pub(in crate::engine) fn reader(&self, id: PlaceId, owner: Owner) -> Option<Number> {
+        self.readers.get((id.number(), owner.number())).copied()
+    }
+}
+
+/// Returns the key that stands for all sides of a subject.
+fn key(subject: &Subject) -> Key {
+    let Subject { name, others, recipe, format, .. } = subject;
+    Key { name: name.clone(), others: Arc::clone(others), recipe: recipe.main(), format: format.clone() }
+}
+
+impl Recipe {
+    /// Returns the rules of the exclusive side, or of a primitive without sides.
+    fn main(&'static self) -> &'static Self {
+        let held_as = self.held_as.unwrap_or(self);
+        if held_as.holding.is_exclusive() { held_as } else { held_as.companion.unwrap_or(held_as) }
+    }
+
+    /// Returns the wait queue of a waiter under this recipe.
+    pub(in crate::engine) fn side(&self) -> Side {
+        if self.held_as.is_some() { Side::Upgrade } else { self.held_side() }
+    }
+
+    /// Returns the side on which a grant under this recipe is held.
+    pub(in crate::engine) fn held_side(&self) -> Side {
+        let held_as = self.held_as.unwrap_or(self);
+        if held_as.companion.is_some() && !held_as.holding.is_exclusive() { Side::Read } else { Side::Main }
+    }
+}

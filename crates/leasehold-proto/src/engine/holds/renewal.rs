@@ -1,0 +1,306 @@
+//! The watchdog: keeps claimed holds alive, and ends them by the clock.
+//!
+//! Invariant: a server hold has one renewal stream, only while a claimed guard wants it, or a check after a replacement is
+//! due. No error ends the stream before the lease does (docs/guarantees.md, rules 6 and 7), and an unanswered renewal never extends the validity.
+
+use std::time::Duration;
+
+use crate::backoff;
+use crate::engine::base::certain::{Certain, HELD};
+use crate::engine::base::context::Purpose;
+use crate::engine::base::keys::Number;
+use crate::engine::base::timers::Timer;
+use crate::engine::holds::hold::{Ensuring, Renewing, ServerHold, UNBOUNDED};
+use crate::engine::tickets::ticket::Ticket;
+use crate::engine::{Action, CallId, Engine, EnsureFailure, Id, LostReason, Outcome, Subject};
+use crate::lease::{LEASE_MIN, Lease};
+use crate::moment::Moment;
+use crate::outcome::{Applied, StoreError, StoreErrorKind, Verb};
+use crate::recipe::{CallArgs, Renewal};
+use crate::reply::Reply;
+
+/// The largest number of renewals that one step sends so that they go together.
+const TOGETHER: usize = 64;
+
+/// The longest pause between two attempts to renew.
+const RETRY_MAX: Duration = Duration::from_secs(1);
+
+impl Engine {
+    /// Sets the time of the next renewal or check, or clears it when neither is to come.
+    pub(in crate::engine) fn plan_renewal(&mut self, number: Number) {
+        let seed = self.cx.seed(number);
+        let Some(hold) = self.holds.get_mut(number).certain(HELD) else { return };
+        if hold.renewing.is_none() {
+            let third = hold.lease().duration() / 3;
+            let early = if hold.renews_early() { backoff::spread(third / 10, seed) } else { Duration::ZERO };
+            let planned = hold.confirmed_at + (third - early);
+            let due = if hold.retry_at == Moment::NEVER { planned } else { hold.retry_at };
+            hold.renew_at = if hold.is_watched() || hold.rechecks { due } else { Moment::NEVER };
+        }
+        self.arm(number);
+    }
+
+    /// Sends the renewals of other holds that are due within the slack, after a step that has sent some.
+    pub(in crate::engine) fn renew_neighbors(&mut self, now: Moment, slack: Duration, sent: usize) {
+        let timers = self.cx.timers.until(now + slack);
+        let holds = timers.filter_map(|timer| match timer {
+            Timer::Hold(number) => Some(number),
+            _ => None,
+        });
+        let neighbors: Vec<Number> = holds.take(TOGETHER.saturating_sub(sent)).collect();
+        for number in neighbors {
+            let Some(hold) = self.holds.get_mut(number) else { continue };
+            if hold.renews_early() && hold.retry_at == Moment::NEVER && hold.renew_at <= now + hold.slack() {
+                hold.renew_at = now;
+                hold.alarm.clear(&mut self.cx.timers, Timer::Hold(number));
+                self.hold_due(now, number);
+            }
+        }
+    }
+
+    /// Sends a renewal that is due.
+    pub(in crate::engine) fn renewal_due(&mut self, now: Moment, number: Number) {
+        let Some(hold) = self.holds.get_mut(number).filter(|hold| hold.renew_at <= now) else { return };
+        hold.renew_at = Moment::NEVER;
+        // A renewal that is due checks too. Only a hold that has none is checked up to its present end.
+        if hold.rechecks && !(hold.is_watched() && hold.confirmed_at + hold.lease().duration() / 3 <= now) {
+            return self.check(now, number);
+        }
+        // A renewal is sent even when it gives no more time, because it finds out whether the hold still exists.
+        if hold.is_watched() && hold.kept_until().since(now) >= LEASE_MIN {
+            self.send_renewal(now, number);
+        }
+    }
+
+    pub(in crate::engine) fn send_renewal(&mut self, now: Moment, number: Number) {
+        let Some(hold) = self.holds.get_mut(number).filter(|hold| hold.renewing.is_none()) else { return };
+        for waiting in hold.ensuring.iter_mut() {
+            waiting.sent = true;
+        }
+        hold.renew_at = Moment::NEVER;
+        let lease = hold.lease_to_renew(now);
+        self.send_renew(number, Renewing { sent_at: now, lease, counts: true });
+    }
+
+    /// Sends a renewal that finds out whether the hold still exists, and keeps its end.
+    pub(in crate::engine) fn send_check(&mut self, now: Moment, number: Number, rest: Lease) {
+        if let Some(hold) = self.holds.get_mut(number) {
+            (hold.renew_at, hold.rechecks) = (Moment::NEVER, false);
+        }
+        self.send_renew(number, Renewing { sent_at: now, lease: rest, counts: false });
+    }
+
+    fn send_renew(&mut self, number: Number, renewing: Renewing) {
+        let Some(hold) = self.holds.get(number).certain(HELD) else { return };
+        let (lease, units, replicas) = (renewing.lease, hold.units, hold.replicas);
+        let timeout = hold.lease().renewal_waits(self.cx.settings.timeout);
+        let subject = self.subject_of(hold);
+        let args = CallArgs::new(&subject, self.cx.wire(number), lease).count(0).units(units);
+        let call = subject.confirmed((subject.recipe.renew)(&args), replicas);
+        let purpose = Purpose::Renew(number, renewing);
+        let call = self.cx.send_within(call, purpose, timeout);
+        if let Some(hold) = self.holds.get_mut(number) {
+            hold.renewing = Some(call);
+        }
+    }
+
+    /// Handles the answer to a renewal.
+    pub(in crate::engine) fn renewed(
+        &mut self,
+        now: Moment,
+        call: CallId,
+        (number, sent): (Number, Renewing),
+        result: Result<Reply, StoreError>,
+    ) {
+        let Some(hold) = self.holds.get_mut(number) else { return };
+        if hold.renewing.take_if(|renewing| *renewing == call).is_none() {
+            return;
+        }
+        debug_assert!(hold.lost.is_none(), "the answer to a lost hold's renewal is not awaited");
+        let Some(hold) = self.holds.get(number).certain(HELD) else { return };
+        match self.subject_of(hold).read_renewed(result) {
+            Ok(Renewal::Renewed) => {
+                self.note_renewed(number, sent.sent_at);
+                if let Some(hold) = self.holds.get_mut(number).filter(|_| sent.counts) {
+                    for guard in hold.guards.iter_mut() {
+                        if guard.renewals_left != UNBOUNDED {
+                            guard.renewals_left = guard.renewals_left.saturating_sub(1);
+                        }
+                    }
+                }
+                if sent.counts {
+                    self.confirm(number, sent.sent_at, sent.lease);
+                } else {
+                    self.confirm_end(number, sent.sent_at, sent.lease);
+                }
+                self.ensured(now, number);
+            }
+            Ok(Renewal::Gone) => self.lose(now, number, LostReason::Deleted),
+            Ok(Renewal::TakenOver) => self.lose(now, number, LostReason::TakenOver),
+            Err(error) => self.renewal_failed(now, number, sent, &error),
+        }
+        self.check_after_renewal(now, number);
+    }
+
+    fn renewal_failed(&mut self, now: Moment, number: Number, sent: Renewing, error: &StoreError) {
+        let seed = self.cx.seed(number);
+        let Some(hold) = self.holds.get_mut(number).certain(HELD) else { return };
+        let pause = backoff::after_failures(hold.renew_failures.into(), seed);
+        // Set once, so that later changes of the guards do not postpone the next attempt.
+        hold.retry_at = now + pause.min(hold.lease().duration() / 12).min(RETRY_MAX);
+        hold.renew_failures = hold.renew_failures.saturating_add(1);
+        hold.uncertain |= error.applied == Applied::Unknown;
+        hold.rechecks |= !sent.counts;
+        let remaining = hold.remaining(now);
+        let ensuring = hold.ensuring.take();
+        self.note_not_renewed(number, error);
+        self.fail_ensuring(ensuring, &EnsureFailure::Unconfirmed { remaining, error: error.clone() });
+        self.plan_renewal(number);
+    }
+
+    /// Records that the server has confirmed a lease set by a call sent at `sent_at`.
+    pub(in crate::engine) fn confirm(&mut self, number: Number, sent_at: Moment, lease: Lease) {
+        if let Some(hold) = self.holds.get_mut(number) {
+            hold.confirmed_at = hold.confirmed_at.max(sent_at);
+        }
+        self.confirm_end(number, sent_at, lease);
+    }
+
+    /// Records that the server has confirmed the end of a hold. It does not change when the next renewal is due.
+    fn confirm_end(&mut self, number: Number, sent_at: Moment, lease: Lease) {
+        let Some(hold) = self.holds.get_mut(number).certain(HELD) else { return };
+        (hold.renew_failures, hold.retry_at, hold.rechecks) = (0, Moment::NEVER, false);
+        // A minimum hold time may keep the key beyond the bounds of the guards, but the validity still ends with those
+        // bounds.
+        let trusted_until = lease.valid_until(sent_at).min(hold.ends_at());
+        hold.valid_until = hold.valid_until.max(trusted_until);
+        hold.expires_at = hold.expires_at.max(sent_at + lease.duration());
+        let valid_until = hold.valid_until;
+        for guard in hold.guards.iter().filter(|guard| guard.is_claimed()) {
+            self.cx.actions.push(Action::Trusted(guard.id, valid_until));
+        }
+        self.plan_renewal(number);
+    }
+
+    /// Renews now unless enough validity is left.
+    pub(in crate::engine) fn ensure(&mut self, now: Moment, id: Id, guard: Id, least: Duration) {
+        self.catch_up(now, guard);
+        let number = self.holds.of_guard(guard);
+        let timeout = self.cx.settings.timeout;
+        let found = number.and_then(|number| Some((number, self.holds.get_mut(number)?)));
+        let outcome = match found {
+            Some((number, hold)) => match hold.lost {
+                Some(reason) => Err(EnsureFailure::Lost(reason)),
+                None if hold.remaining(now) >= least => Ok(()),
+                None if hold.lease_now(now).validity() <= least => {
+                    Err(EnsureFailure::TooLong { most: hold.lease_now(now).validity() })
+                }
+                None => {
+                    hold.ensuring.push(Box::new(Ensuring {
+                        id,
+                        least,
+                        deadline: now + timeout,
+                        sent: false,
+                    }));
+                    self.tickets.insert(id, Ticket::Ensuring(number));
+                    self.send_renewal(now, number);
+                    return self.arm(number);
+                }
+            },
+            None => Err(EnsureFailure::Lost(LostReason::Closed)),
+        };
+        self.complete(id, Outcome::Ensured(outcome));
+    }
+
+    /// Completes the tickets that have enough validity after a confirmation, and renews once more for the other
+    /// tickets.
+    fn ensured(&mut self, now: Moment, number: Number) {
+        let waited_for = |hold: &&mut ServerHold| !hold.ensuring.is_empty();
+        let Some(hold) = self.holds.get_mut(number).filter(waited_for) else { return };
+        let remaining = hold.remaining(now);
+        let (unsent, sent): (Vec<_>, Vec<_>) =
+            hold.ensuring.take().into_iter().partition(|waiting| !waiting.sent);
+        let (enough, too_little): (Vec<_>, Vec<_>) =
+            unsent.into_iter().partition(|waiting| waiting.least <= remaining);
+        let again = !too_little.is_empty();
+        hold.ensuring.extend(too_little);
+        for waiting in sent.into_iter().chain(enough) {
+            let outcome = if waiting.least <= remaining {
+                Ok(())
+            } else {
+                Err(EnsureFailure::TooLong { most: remaining })
+            };
+            self.complete_if_wanted(waiting.id, Outcome::Ensured(outcome));
+        }
+        if again {
+            self.send_renewal(now, number);
+        }
+    }
+
+    /// Fails the tickets that wait for more validity.
+    pub(in crate::engine) fn fail_ensuring(
+        &mut self,
+        ensuring: impl IntoIterator<Item = Box<Ensuring>>,
+        failure: &EnsureFailure,
+    ) {
+        for waiting in ensuring {
+            self.complete_if_wanted(waiting.id, Outcome::Ensured(Err(failure.clone())));
+        }
+    }
+
+    /// Fails the tickets whose own renewal was not confirmed within a timeout. An earlier renewal may have been
+    /// confirmed meanwhile, with too little validity.
+    pub(in crate::engine) fn ensures_due(&mut self, now: Moment, number: Number) {
+        let waited_for = |hold: &&mut ServerHold| !hold.ensuring.is_empty();
+        let Some(hold) = self.holds.get_mut(number).filter(waited_for) else { return };
+        let (due, waiting): (Vec<_>, Vec<_>) =
+            hold.ensuring.take().into_iter().partition(|waiting| waiting.deadline <= now);
+        hold.ensuring.extend(waiting);
+        let remaining = hold.remaining(now);
+        if due.is_empty() {
+            return;
+        }
+        let Some(hold) = self.holds.get(number).certain(HELD) else { return };
+        let error = self.subject_of(hold).timed_out(Verb::Renew);
+        self.fail_ensuring(due, &EnsureFailure::Unconfirmed { remaining, error });
+    }
+
+    /// Forgets a ticket that waits for a renewal.
+    pub(in crate::engine) fn stop_ensuring(&mut self, id: Id, number: Number) {
+        if let Some(hold) = self.holds.get_mut(number) {
+            hold.ensuring.remove(|waiting| waiting.id == id);
+        }
+    }
+}
+
+impl ServerHold {
+    /// Returns the time by which a renewal may be early so that it goes together with others.
+    pub(in crate::engine) fn slack(&self) -> Duration {
+        self.lease().duration() / 30
+    }
+
+    /// Returns true if a renewal may be early. Early renewals of a limited number would keep the hold for less time, and
+    /// those of a fixed lease for more.
+    pub(in crate::engine) fn renews_early(&self) -> bool {
+        self.guards.iter().all(|guard| guard.watchdog && guard.renewals_left == UNBOUNDED)
+    }
+}
+
+impl Subject {
+    /// Reads the outcome of a renewal, or of a re-entry, which is a renewal.
+    pub(in crate::engine) fn read_renewed(
+        &self,
+        outcome: Result<Reply, StoreError>,
+    ) -> Result<Renewal, StoreError> {
+        match outcome.map(|reply| (self.recipe.read_renew)(&reply)) {
+            Ok(Some(renewal)) => Ok(renewal),
+            Ok(None) => Err(self.malformed(Verb::Renew)),
+            Err(error) => taken_over_or(error),
+        }
+    }
+}
+
+/// Reads a wrong-type error as a takeover, because another client has put a key of another type under the lock's name.
+pub(in crate::engine) fn taken_over_or(error: StoreError) -> Result<Renewal, StoreError> {
+    if error.kind == StoreErrorKind::WrongType { Ok(Renewal::TakenOver) } else { Err(error) }
+}

@@ -1,0 +1,109 @@
+//! Hand-off: a hold passes to the next waiter of this client without a round trip.
+//!
+//! Invariant: a hold passes on only if nothing about it is in doubt and its validity is nearly whole, and only for a
+//! bounded time after the server has granted it. Other clients then get their turn by an ordinary release.
+//!
+//! # How it works
+//! The server hold stays as it is: the same wire owner, the same lease. Its owner changes, and its guard, and the next of
+//! the fencing tokens that its grant has reserved. What the server would decide otherwise never passes on: a place in a
+//! queue of the server, a read or write side, a minimum hold time. When the bound is over, the release tells the listeners,
+//! and the client's next attempt goes out behind it, or leaves the others a turn (`release`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::engine::base::certain::Certain;
+use crate::engine::base::keys::{Number, QueueId};
+use crate::engine::base::terms::{Requested, Terms};
+use crate::engine::holds::hold::{Guard, ServerHold};
+use crate::engine::{Engine, GrantedBy, Id, Outcome};
+use crate::moment::Moment;
+use crate::recipe::Waiters;
+
+impl Engine {
+    /// Passes a hold whose last guard is gone to the next waiter. Returns false if the hold has to be released.
+    pub(in crate::engine) fn hand_off(&mut self, now: Moment, number: Number) -> bool {
+        let Some(hold) = self.holds.get(number).certain("a hold ends once") else { return false };
+        if self.closing.is_some() || !hold.can_pass_on(now) {
+            return false;
+        }
+        let id = hold.queue();
+        let Some(waiter) = self.next_for_hand_off(now, id, number) else { return false };
+        self.unlink(waiter);
+        self.pass_on(now, number, waiter);
+        self.close_queue_if_over(now, id);
+        true
+    }
+
+    /// Returns the first waiter of a queue if a hold fits its terms.
+    fn next_for_hand_off(&mut self, now: Moment, id: QueueId, number: Number) -> Option<Id> {
+        let first = self.first_waiter(id)?.0;
+        // The timer of its deadline may be late.
+        self.deadline_due(now, first);
+        let queue = self.places.queue(id)?;
+        // A grant of an attempt on its way would be a second hold.
+        if !queue.makes_no_attempt() {
+            return None;
+        }
+        let (first, acquire) = self.first_waiter(id)?;
+        let bound = self.cx.hand_off_bound(&acquire.terms);
+        let hold = self.holds.get(number)?;
+        (!bound.is_zero() && hold.fits(&acquire.terms, now)).then_some(first)
+    }
+
+    fn pass_on(&mut self, now: Moment, number: Number, waiter: Id) {
+        let Some(acquire) = self.acquire_of(waiter).certain("a waiter has its acquire") else { return };
+        let (place, owner, terms) = (acquire.place, acquire.owner, Arc::clone(&acquire.terms));
+        let side = acquire.recipe().held_side();
+        let Some(hold) = self.holds.get_mut(number).certain("the hold was there") else { return };
+        let reports = hold.reports.take();
+        hold.owner = owner;
+        hold.tokens.pass_on();
+        hold.min_hold_until = now;
+        hold.guards.push(Guard::new(waiter, &terms, now, now + terms.claim_within()));
+        self.holds.add_guard(waiter, number);
+        let displaced = self.places.hold(place, side, owner, number);
+        debug_assert!(displaced.is_none(), "one exclusive hold of a place is trusted");
+        self.waiters.remove(&(place, side, owner, waiter));
+        self.report(reports, &Outcome::Released(Ok(true)));
+        self.grant(waiter, number, GrantedBy::HandOff);
+        self.note_passed(number);
+        self.plan_renewal(number);
+        self.enter_waiters(now, (place, side, owner), number);
+    }
+}
+
+impl ServerHold {
+    /// Returns true if nothing about the hold is in doubt, and its bound is not over.
+    fn can_pass_on(&self, now: Moment) -> bool {
+        let recipe = self.recipe();
+        let is_local = recipe.waiters == Waiters::Local && recipe.companion.is_none();
+        recipe.holding.is_exclusive()
+            && is_local
+            && now < self.hand_off_until
+            && self.lost.is_none()
+            && !self.uncertain
+            && self.call.is_none()
+            && self.renewing.is_none()
+            && !self.rechecks
+            && self.reentry.as_ref().is_none_or(|reentry| reentry.is_single())
+            && self.tokens.can_pass_on()
+            && self.min_hold_until <= now
+    }
+
+    /// Returns true if the hold is what these terms would get from the server, and nine tenths of it are left. A longer
+    /// lease would block others for longer than the waiter allows if its process dies.
+    fn fits(&self, terms: &Terms, now: Moment) -> bool {
+        terms.watchdog
+            && terms.min_hold.is_none()
+            && terms.requested() == self.requested()
+            && terms.first_lease() == self.longest
+            && self.remaining(now) >= self.longest.duration() / 10 * 9
+    }
+
+    /// Returns what the hold has besides its lease. It says nothing of the uptime of its server.
+    const fn requested(&self) -> Requested {
+        let (recipe, units, replicas) = (self.recipe, self.units, self.replicas);
+        Requested { recipe, units, uptime: Duration::ZERO, replicas }
+    }
+}

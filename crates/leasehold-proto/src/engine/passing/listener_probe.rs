@@ -1,0 +1,186 @@
+//! The question of a hold that passes on: a background call that renews the hold and asks whether others listen.
+//!
+//! Invariant: a hold has at most one question on its way. Only an answer within the bound that counts no other listener
+//! extends the bound, and another queue of this client on the same channel is another listener. The question changes
+//! nothing on the server but the lease, which it never shortens.
+//!
+//! # How it works
+//! A bound has one question. It leaves when three quarters of the bound are over, or earlier by the
+//! time that the last trip took, so that the answer is back in time. A bound that no answer can meet has no question. A hold
+//! asks again only after it has passed on, and a few times while a waiter of this client is queued, so a long section does
+//! not ask without end.
+//!
+//! The client subtracts its own subscription only if the server has confirmed that subscription before the question and
+//! it stands at the answer. In doubt it counts as another client's.
+
+use std::time::Duration;
+
+use crate::engine::base::certain::{Certain, HELD};
+use crate::engine::base::context::Purpose;
+use crate::engine::base::keys::{Number, PlaceId, QueueId};
+use crate::engine::base::subscriptions::Listener;
+use crate::engine::holds::hold::ServerHold;
+use crate::engine::holds::renewal::taken_over_or;
+use crate::engine::passing::probe::{Asked, IN_A_ROW};
+use crate::engine::{CallId, Engine, LostReason, Subject};
+use crate::moment::Moment;
+use crate::outcome::{Applied, StoreError, Verb};
+use crate::recipe::rules::read_hand_off;
+use crate::recipe::{CallArgs, HandOffAnswer, Renewal};
+use crate::reply::Reply;
+
+/// The time for which the client asks no question after a server did not tell its listeners.
+const UNTOLD: Duration = Duration::from_secs(60);
+
+impl Engine {
+    /// Sets the time of the next question of a hold that passes on, or that a waiter of this client waits for.
+    pub(in crate::engine) fn plan_question(&mut self, now: Moment, number: Number) {
+        let Some(hold) = self.holds.get(number).certain(HELD) else { return };
+        let id = hold.queue();
+        let has_waiters = self.first_waiter(id).is_some();
+        if (hold.question().is_none() && !has_waiters) || !hold.may_ask(now) || self.closing.is_some() {
+            return;
+        }
+        // The release has told that others listen, and its successor will tell when they are gone.
+        if self.leaves_turns(id) || now < self.cx.asks_from {
+            return;
+        }
+        let Some(hold) = self.holds.get_mut(number).certain(HELD) else { return };
+        let Some(bound) = hold.bound.get() else { return };
+        let until = hold.hand_off_until;
+        let question = hold.question_or_new();
+        let trip = question.trip;
+        let wants = question.has_passed || (has_waiters && question.left > 0);
+        let is_asked = question.asked_for == until || question.call.is_some();
+        if !wants || is_asked || trip >= bound {
+            return;
+        }
+        question.ask_at = until - (bound / 4).max(trip * 3 / 2).min(bound);
+        self.question_due(now, number);
+        self.arm(number);
+    }
+
+    /// Sets the time of the next question of the hold of a place that has a new waiter.
+    pub(in crate::engine) fn plan_question_of(&mut self, now: Moment, place: PlaceId) {
+        if let Some(number) = self.places.get(place).exclusive() {
+            self.plan_question(now, number);
+        }
+    }
+
+    /// Notes that a hold has passed on.
+    pub(in crate::engine) fn note_passed(&mut self, number: Number) {
+        let Some(hold) = self.holds.get_mut(number).filter(|hold| hold.recipe().hand_off.is_some()) else {
+            return;
+        };
+        let question = hold.question_or_new();
+        (question.left, question.has_passed) = (IN_A_ROW, true);
+    }
+
+    /// Sends a question that is due.
+    pub(in crate::engine) fn question_due(&mut self, now: Moment, number: Number) {
+        let Some(hold) = self.holds.get_mut(number) else { return };
+        let Some(question) = hold.question_mut().filter(|question| question.ask_at <= now) else { return };
+        question.ask_at = Moment::NEVER;
+        if question.call.is_some() || !hold.may_ask(now) {
+            return;
+        }
+        let Some(hold) = self.holds.get(number).certain(HELD) else { return };
+        let (subject, id, lease) = (self.subject_of(hold), hold.queue(), hold.lease());
+        let until = hold.hand_off_until;
+        let Some(hand_off) = subject.recipe.hand_off else { return };
+        let call = hand_off(&CallArgs::new(&subject, self.cx.wire(number), lease));
+        let call = subject.confirmed(call, hold.replicas);
+        let asked = Asked { sent_at: now, lease, listened: self.subscriptions.hears(Listener::Queue(id)) };
+        let timeout = lease.renewal_waits(self.cx.settings.timeout);
+        let call = self.cx.send_within(call, Purpose::Question(number, asked), timeout);
+        if let Some(question) = self.holds.get_mut(number).and_then(|hold| hold.question_mut()) {
+            (question.call, question.asked_for) = (Some(call), until);
+            question.left = question.left.saturating_sub(1);
+            question.has_passed = false;
+        }
+    }
+
+    /// Handles the answer to a question. An answer about a hold that is not held any more is ignored.
+    pub(in crate::engine) fn question_answered(
+        &mut self,
+        now: Moment,
+        call: CallId,
+        (number, asked): (Number, Asked),
+        result: Result<Reply, StoreError>,
+    ) {
+        let Some(hold) = self.holds.get_mut(number) else { return };
+        let Some(question) = hold.question_mut() else { return };
+        if question.call.take_if(|on_its_way| *on_its_way == call).is_none() {
+            return;
+        }
+        let Some(hold) = self.holds.get(number).certain(HELD) else { return };
+        let id = hold.queue();
+        match self.subject_of(hold).read_asked(result) {
+            Ok(HandOffAnswer::Renewed { listeners }) => {
+                self.confirm(number, asked.sent_at, asked.lease);
+                match listeners {
+                    Some(listeners) => self.heard(now, (number, id), asked, listeners),
+                    None => self.cx.asks_from = now + UNTOLD,
+                }
+            }
+            Ok(HandOffAnswer::Gone) => self.lose(now, number, LostReason::Deleted),
+            Ok(HandOffAnswer::TakenOver) => self.lose(now, number, LostReason::TakenOver),
+            Err(error) => {
+                if !error.kind.is_transient() {
+                    self.cx.asks_from = now + UNTOLD;
+                }
+                if let Some(hold) = self.holds.get_mut(number) {
+                    hold.uncertain |= error.applied == Applied::Unknown;
+                }
+            }
+        }
+    }
+
+    /// Extends the bound of a hold if its client alone listens. An answer after the bound comes too late for that.
+    fn heard(&mut self, now: Moment, (number, id): (Number, QueueId), asked: Asked, listeners: u32) {
+        let own = u32::from(asked.listened && self.subscriptions.hears(Listener::Queue(id)));
+        let has_rivals = self.has_rivals(id);
+        let Some(hold) = self.holds.get_mut(number).certain(HELD) else { return };
+        if listeners > own || has_rivals || now >= hold.hand_off_until {
+            return;
+        }
+        let Some(bound) = hold.bound.get() else { return };
+        hold.hand_off_until = now + bound;
+        if let Some(question) = hold.question_mut() {
+            question.trip = now.since(asked.sent_at);
+        }
+        self.plan_question(now, number);
+    }
+}
+
+impl ServerHold {
+    /// Returns true if a question may renew the hold now, and its bound is not over. The watchdog renews the hold without
+    /// a bound, so the question gives no guard more than its terms.
+    fn may_ask(&self, now: Moment) -> bool {
+        self.recipe().hand_off.is_some()
+            && now < self.hand_off_until
+            && self.tokens.can_pass_on()
+            && self.is_watched()
+            && self.renews_early()
+            && self.lease_now(now) == self.lease()
+            && self.lost.is_none()
+            && !self.uncertain
+            && self.call.is_none()
+            && self.renewing.is_none()
+    }
+}
+
+impl Subject {
+    /// Reads the answer to a question.
+    fn read_asked(&self, result: Result<Reply, StoreError>) -> Result<HandOffAnswer, StoreError> {
+        match result.map(|reply| read_hand_off(&reply)) {
+            Ok(Some(answer)) => Ok(answer),
+            Ok(None) => Err(self.malformed(Verb::HandOff)),
+            Err(error) => taken_over_or(error).map(|renewal| match renewal {
+                Renewal::Renewed => HandOffAnswer::Renewed { listeners: None },
+                Renewal::Gone => HandOffAnswer::Gone,
+                Renewal::TakenOver => HandOffAnswer::TakenOver,
+            }),
+        }
+    }
+}

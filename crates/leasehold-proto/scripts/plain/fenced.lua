@@ -13,7 +13,9 @@
 -- returns {-2, the first token} on success, else {PTTL (-1: no expiry), ''}, or {PTTL, '', 1} of another library's hold
 -- calls get set pttl pexpire setrange incrby
 -- wire 25.8, 4.2; the counter is raised before the lock is written, so no grant lacks a token
-local lock, fence, value, marked, lease_ms = KEYS[1], KEYS[2], ARGV[1], ARGV[2], tonumber(ARGV[3])
+-- The list is named so that a server which refuses its key does so here, and not at the release.
+local lock, fence, signal, value, marked = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
+local lease_ms = tonumber(ARGV[3])
 local marks, endless, others, repeats = ARGV[4] == '1', ARGV[5] == '1', ARGV[6] == '1', ARGV[7] == '1'
 local tokens = tonumber(ARGV[8])
 if not lease_ms or lease_ms < 1 or lease_ms % 1 ~= 0 or lease_ms > 9007199254740991

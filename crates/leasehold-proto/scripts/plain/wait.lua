@@ -11,7 +11,8 @@
 -- returns nil on success, else the PTTL of a hold of this library (-1: no expiry), or {PTTL} of another one's
 -- calls get set pttl pexpire setrange
 -- wire 25.3, 4.2; get refuses a key of another type, unless such a key counts as held
-local lock, value, marked, lease_ms = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
+-- The list is named so that a server which refuses its key does so here, and not at the release.
+local lock, signal, value, marked, lease_ms = KEYS[1], KEYS[2], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local marks, endless, others, repeats = ARGV[4] == '1', ARGV[5] == '1', ARGV[6] == '1', ARGV[7] == '1'
 if not lease_ms or lease_ms < 1 or lease_ms % 1 ~= 0 or lease_ms > 9007199254740991 then
   return redis.error_reply('LOCKERR acquire: lease_ms must be whole and positive')

@@ -19,6 +19,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("Server::advance", "it is a test's own time, and acquires nothing"),
     ("Server::settle", "it is a test's own time, and acquires nothing"),
     ("Server::sleep", "it is a test's own time, and acquires nothing"),
+    ("ClientBuilder::connect_to", "it is `ClientBuilder::connect` with a URL that was read before"),
     ("Config::connect", "it is `ClientBuilder::connect`"),
     ("Config::connect_quorum", "it is `ClientBuilder::connect`, of each server"),
     ("Server::client", "it is `ClientBuilder::connect_over`"),

@@ -48,22 +48,22 @@ pub enum Address {
 }
 
 impl Servers {
-    /// Returns true if both are at the same addresses.
+    /// Returns true if both are at the same addresses. A cluster may be named like a single server.
     pub(super) fn is_at(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::One(one), Self::One(other)) => one.is(other),
-            (
-                Self::Sentinel { sentinels, service, .. },
-                Self::Sentinel { sentinels: others, service: of_others, .. },
-            ) => service == of_others && are(sentinels, others),
-            (Self::Cluster { seeds }, Self::Cluster { seeds: others }) => are(seeds, others),
-            _ => false,
+        let ((these, service), (others, of_others)) = (self.addresses(), other.addresses());
+        let are_same =
+            these.len() == others.len() && these.iter().zip(others).all(|(one, other)| one.is(other));
+        service == of_others && are_same
+    }
+
+    /// Returns the addresses, and the service that sentinels watch.
+    pub(super) fn addresses(&self) -> (&[Address], Option<&str>) {
+        match self {
+            Self::One(address) => (std::slice::from_ref(address), None),
+            Self::Sentinel { sentinels, service, .. } => (sentinels, Some(service)),
+            Self::Cluster { seeds } => (seeds, None),
         }
     }
-}
-
-fn are(these: &[Address], others: &[Address]) -> bool {
-    these.len() == others.len() && these.iter().zip(others).all(|(one, other)| one.is(other))
 }
 
 impl Address {

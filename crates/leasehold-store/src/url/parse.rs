@@ -40,7 +40,8 @@ impl Address {
     /// Returns [`UrlError`] if the host or the port is none.
     pub fn server(text: &str) -> Result<Self, UrlError> {
         match text.starts_with('/') {
-            true => Ok(Self::Unix { path: text.into() }),
+            true if is_socket(text) => Ok(Self::Unix { path: text.into() }),
+            true => Err(UrlError::NoPath),
             false => place(text, SERVER_PORT),
         }
     }
@@ -132,7 +133,7 @@ fn cluster(tls: bool, rest: &str) -> Result<ServerUrl, UrlError> {
 
 fn unix(rest: &str) -> Result<ServerUrl, UrlError> {
     let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-    if !path.starts_with('/') || path.len() == 1 {
+    if !is_socket(path) {
         return Err(UrlError::NoPath);
     }
     let [db, user, password] = read_query(query, ["db", "user", "pass"])?;
@@ -141,6 +142,11 @@ fn unix(rest: &str) -> Result<ServerUrl, UrlError> {
     let db = db.map_or(Ok(0), |db| read_number(db).ok_or(UrlError::BadDatabase))?;
     let servers = Servers::One(Address::Unix { path: decode(path)?.into() });
     Ok(ServerUrl { servers, tls: false, credentials, db })
+}
+
+/// Returns true if the text may be the absolute path of a socket.
+fn is_socket(path: &str) -> bool {
+    path.starts_with('/') && path.len() > 1
 }
 
 /// Returns the values of these parameters. The last of several values counts.

@@ -173,9 +173,7 @@ impl fmt::Display for ServerUrl {
                 let joint = if self.db == 0 { '?' } else { '&' };
                 return user.map_or(Ok(()), |user| write!(f, "{joint}user={user}&pass=***"));
             }
-            Servers::One(address) => std::slice::from_ref(address),
-            Servers::Sentinel { sentinels, .. } => sentinels,
-            Servers::Cluster { seeds } => seeds,
+            servers => servers.addresses().0,
         };
         if let Some(user) = user {
             write!(f, "{user}:***@")?;

@@ -207,3 +207,17 @@ proptest! {
         prop_assert_eq!(ServerUrl::parse(&shown.replace("***", CANARY)), Ok(url));
     }
 }
+
+#[test]
+fn an_address_of_a_cluster_is_also_that_of_a_single_server() {
+    let at = |text: &str| ServerUrl::parse(text).unwrap();
+    assert!(at("redis://A:6379/1").is_at(&at("rediss+cluster://:word@a")));
+    assert!(!at("redis+sentinel://a/one").is_at(&at("redis+sentinel://a/other")));
+    assert!(!at("redis://a").is_at(&at("redis://a:7")));
+}
+
+#[test]
+fn a_socket_needs_more_than_a_slash() {
+    assert_eq!(Address::server("/"), Err(UrlError::NoPath));
+    assert_eq!(Address::server("/s"), Ok(Address::Unix { path: "/s".into() }));
+}

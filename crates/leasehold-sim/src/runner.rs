@@ -40,7 +40,7 @@ pub(crate) struct Outcome {
 pub(crate) struct Summary {
     /// The number of seeds that ran.
     pub(crate) seeds: u64,
-    /// The sum of the hashes of their histories, which is the same in any order. A change that keeps it changes no history.
+    /// The sum of their history hashes, in any order. A change that keeps the sum changes no history.
     pub(crate) histories: u64,
     /// The simulated time.
     pub(crate) simulated: Duration,

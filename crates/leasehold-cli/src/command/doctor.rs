@@ -60,8 +60,9 @@ fn targets(arguments: &Doctor) -> Result<Vec<Target>, Failure> {
     let names = acl::parse_prefix(prefix).unwrap_or_else(|_| Names::all());
     let primitives = acl::chosen_or_all(&arguments.primitives);
     let target = |server: &Server| {
+        let Server::Redis(url) = server else { return None };
         let rights = (primitives.clone(), confirmation, arguments.operator.clone());
-        Target::new(server, access.clone(), (prefix.to_owned(), names.clone()), rights)
+        Some(Target::new(url.clone(), access.clone(), (prefix.to_owned(), names.clone()), rights))
     };
     Ok(config.servers().iter().filter_map(target).collect())
 }

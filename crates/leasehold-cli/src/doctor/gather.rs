@@ -27,7 +27,6 @@ use crate::arguments::Confirmation;
 /// The subject of an examination.
 #[derive(Debug)]
 pub(crate) struct Target {
-    server: Server,
     url: ServerUrl,
     access: Access,
     options: ConnectOptions,
@@ -62,15 +61,12 @@ struct Node {
 }
 
 impl Target {
-    /// Returns the examination of a server, unless it is in memory.
     pub(crate) fn new(
-        server: &Server,
+        url: ServerUrl,
         access: Access,
         (prefix, names): (String, Names),
         (primitives, confirmation, operator): (Vec<&'static Primitive>, Confirmation, Option<String>),
-    ) -> Option<Self> {
-        let Server::Redis(url) = server else { return None };
-        let (server, url) = (server.clone(), url.clone());
+    ) -> Self {
         let options = ConnectOptions::default().timeout(access.timeout).tls(access.tls.clone());
         let options = options.sentinel_tls(access.sentinel_tls.clone());
         let options = match &access.login {
@@ -82,7 +78,7 @@ impl Target {
             None => options,
         };
         let confirmed = rules_of_confirmed(confirmation.confirmed, confirmation.fsync);
-        Some(Self { server, url, access, options, prefix, names, primitives, confirmed, operator })
+        Self { url, access, options, prefix, names, primitives, confirmed, operator }
     }
 
     /// Asks a server. The reason for no answer is in one line.
@@ -157,7 +153,7 @@ impl Target {
             Some(login) => builder.sentinel_credentials(login.clone()),
             None => builder,
         };
-        let client = builder.connect_to(&self.server).await;
+        let client = builder.connect_to(&Server::Redis(self.url.clone())).await;
         for (facts, name) in nodes.iter_mut().zip(scratch) {
             let Some(name) = name else { continue };
             facts.latency = Some(match &client {

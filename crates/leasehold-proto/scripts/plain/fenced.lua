@@ -28,11 +28,13 @@ if is_other and not (others and held.err:find('WRONGTYPE', 1, true)) then return
 local is_own = repeats and held and (held == value or held == marked)
 if not held or is_own then
   local last = is_own and tonumber(redis.call('get', fence)) or redis.call('incrby', fence, tokens)
-  if last < tokens or last >= 9007199254740992 then
-    return redis.error_reply('WRONGTYPE the fence key holds no token')
+  local is_token = last >= tokens and last < 9007199254740992
+  if not is_token then return redis.error_reply('WRONGTYPE the fence key holds no token') end
+  if not held then
+    redis.call('set', lock, value, 'PX', ARGV[3])
+  elseif redis.call('pttl', lock) < lease_ms then
+    redis.call('pexpire', lock, ARGV[3])
   end
-  if not held then redis.call('set', lock, value, 'PX', ARGV[3]) end
-  if redis.call('pttl', lock) < lease_ms then redis.call('pexpire', lock, ARGV[3]) end
   return { -2, string.format('%.0f', last - tokens + 1) }
 end
 local remaining = redis.call('pttl', lock)

@@ -51,10 +51,17 @@ const fn set_if_absent(lease: usize) -> [Word; 7] {
 }
 
 /// Compare and delete. Nothing but a deletion settles the release.
-static DELETE: Native = Native(&[
-    Command::new(&[Word::Text("DELIFEQ"), Word::Key(0), Word::Arg(0)], deleted),
-    Command::new(&[Word::Text("DELEX"), Word::Key(0), Word::Text("IFEQ"), Word::Arg(0)], deleted),
-]);
+static DELETE: Native = Native(&[Command::new(&delifeq(0), deleted), Command::new(&delex(0), deleted)]);
+
+/// Compare and delete in Valkey 9.0, with the value in this argument.
+const fn delifeq(value: usize) -> [Word; 3] {
+    [Word::Text("DELIFEQ"), Word::Key(0), Word::Arg(value)]
+}
+
+/// The same in Redis 8.4.
+const fn delex(value: usize) -> [Word; 4] {
+    [Word::Text("DELEX"), Word::Key(0), Word::Text("IFEQ"), Word::Arg(value)]
+}
 
 fn deleted(_: Arguments<'_>, reply: &Reply) -> Option<Reply> {
     (*reply == Reply::Int(1)).then_some(Reply::Int(0))
@@ -63,8 +70,8 @@ fn deleted(_: Arguments<'_>, reply: &Reply) -> Option<Reply> {
 /// The attempt at a server that runs no scripts. No key has the new value, so the first commands only find out whether the
 /// server could release the hold.
 static SET_IF_RELEASABLE: Native = Native(&[
-    Command::new(&[Word::Text("DELIFEQ"), Word::Key(0), Word::Arg(0)], |_, _| None),
-    Command::new(&[Word::Text("DELEX"), Word::Key(0), Word::Text("IFEQ"), Word::Arg(0)], |_, _| None),
+    Command::new(&delifeq(0), |_, _| None),
+    Command::new(&delex(0), |_, _| None),
     SET_AND_GET.following(),
 ]);
 
@@ -99,10 +106,10 @@ fn renewed(args: Arguments<'_>, before: &Reply, argument: usize) -> Option<Reply
 
 /// The release there: of the value as it is, or with a mark. No waiter is told, since the waiters there poll.
 static DELETE_EITHER: Native = Native(&[
-    Command::new(&[Word::Text("DELIFEQ"), Word::Key(0), Word::Arg(0)], deleted),
-    Command::new(&[Word::Text("DELEX"), Word::Key(0), Word::Text("IFEQ"), Word::Arg(0)], deleted),
-    Command::new(&[Word::Text("DELIFEQ"), Word::Key(0), Word::Arg(1)], deleted),
-    Command::new(&[Word::Text("DELEX"), Word::Key(0), Word::Text("IFEQ"), Word::Arg(1)], deleted),
+    Command::new(&delifeq(0), deleted),
+    Command::new(&delex(0), deleted),
+    Command::new(&delifeq(1), deleted),
+    Command::new(&delex(1), deleted),
 ]);
 
 /// The release of one hold of several there, which finds out whether the owner has the lock.
@@ -272,8 +279,8 @@ fn fenced_acquire(args: &CallArgs<'_>) -> Call {
     waiting(signalled(call, args.name, args.format), args).arg("tokens", args.tokens)
 }
 
-/// Adds what the script of a waiter has to know. A chosen value may be that of another hold too, unless an earlier call of
-/// this acquire may have written it.
+/// Adds the arguments of a waiter's script. Another hold may have the same chosen value, so it counts as the caller's own
+/// only if an earlier call of this acquire may have written it.
 fn waiting(call: Call, args: &CallArgs<'_>) -> Call {
     let Format { fails_endless, holds_others, token, .. } = args.format;
     owned(call, args)
@@ -305,8 +312,8 @@ fn several(script: &'static Script, args: &CallArgs<'_>) -> Call {
     Call::of(script).key("lock", args.name).more_keys(args.others)
 }
 
-/// Adds the list of the waiters of another library. An acquire has it too, so that a server which refuses it does so before
-/// there is a hold.
+/// Adds the list on which another library's waiters block. An acquire names it too, so a server that refuses the key does so
+/// before there is a hold.
 fn signalled(call: Call, name: &Name, format: &Format) -> Call {
     call.key("signal", format.list.as_ref().unwrap_or(name))
 }

@@ -347,14 +347,13 @@ impl Engine {
     /// that waiter leaves none, or if an attempt is on its way.
     pub(in crate::engine) fn leaves_share(&mut self, now: Moment, id: QueueId) -> bool {
         let share = self.first_waiter(id).and_then(|(first, acquire)| Some((first, acquire.terms.share?)));
-        let queue = self.places.queue(id).filter(|queue| queue.makes_no_attempt());
+        let queue = self.places.queue_mut(id).filter(|queue| queue.makes_no_attempt());
         let (Some((first, share)), Some(queue)) = (share, queue) else { return false };
-        let seed = self.cx.varying_seed(first).wrapping_add(u64::from(queue.tries.refusals));
-        let pause = backoff::spread(share, seed).min(self.cx.settings.poll_interval);
-        let Some(queue) = self.places.queue_mut(id).certain(OPEN) else { return false };
         // A message during the pause does not prolong it, or those of a busy lock would do so without end.
-        if !(std::mem::replace(&mut queue.tries.shares, true) && queue.tries.alarm.is_set()) {
-            self.sleep_for(now, id, pause);
+        let pauses = std::mem::replace(&mut queue.tries.shares, true) && queue.tries.alarm.is_set();
+        if !pauses {
+            let seed = self.cx.varying_seed(first).wrapping_add(u64::from(queue.tries.refusals));
+            self.sleep_for(now, id, backoff::spread(share, seed).min(self.cx.settings.poll_interval));
         }
         true
     }

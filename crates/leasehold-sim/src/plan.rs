@@ -203,6 +203,9 @@ impl Plan {
             (plan.processes, plan.users) = (plan.processes.max(2), plan.users.min(2));
             (plan.quiesce_at, plan.stop_at) = (plan.quiesce_at + grows_up, plan.stop_at + grows_up * 2);
         }
+        if mode != Mode::Quorum {
+            plan.names.extend(choose_plain(seed));
+        }
         if let Some(fleet) = plan.fleet {
             plan.foreigners = 0;
             if fleet.confirmed == Confirmed::OfHolds {
@@ -215,9 +218,6 @@ impl Plan {
             if fleet.shape == Shape::Cluster {
                 plan.keep_one_lock();
             }
-        }
-        if mode == Mode::Single {
-            plan.names.extend(choose_plain(seed));
         }
         plan.faults = plan.choose_faults();
         plan

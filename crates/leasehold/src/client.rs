@@ -364,7 +364,8 @@ impl Client {
     /// Guards of this client are lost at once, even if the server does not confirm. A hold whose release is not
     /// confirmed may stay on the server until its lease ends. So does a hold whose minimum hold time
     /// ([`Lock::min_hold`](crate::Lock::min_hold)) is not over. Such a hold is not released. The client extends its
-    /// lease by at most one call if the lease is too short, and the report does not count it. Guards of other clients are not touched.
+    /// lease by at most one call if the lease is too short, or shortens a plain lock's to that time, and the report does
+    /// not count it. Guards of other clients are not touched.
     ///
     /// # Examples
     /// ```

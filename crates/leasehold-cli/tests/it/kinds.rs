@@ -184,7 +184,7 @@ fn the_command_receives_the_permit_id_of_its_slot() {
 #[test]
 fn a_hold_lasts_for_min_hold_after_a_short_command() {
     let server = RedisServer::start();
-    for options in [&[][..], &["--fair"], &["-x"], &["--fenced"]] {
+    for options in [&[][..], &["--fair"], &["-x"], &["--fenced"], &["--plain"]] {
         let options = [options, &["--min-hold", "1h"]].concat();
         assert_eq!(outcome(&mut run(&server, &options, &["true"])).code(), 0, "{options:?}");
         let again = outcome(&mut run(&server, &[&options[..], &["-n"]].concat(), &["true"]));
@@ -196,4 +196,13 @@ fn a_hold_lasts_for_min_hold_after_a_short_command() {
     let killed = Running::start(&mut run_script(&server, &["--min-hold", "1h"], "echo pid=$$; kill -9 $$"));
     assert_eq!(killed.outcome().code(), 137);
     assert!(is_locked(&server), "however the command ends");
+}
+
+#[test]
+fn a_plain_lock_is_left_for_min_hold_and_not_for_its_lease() {
+    let server = RedisServer::start();
+    let options = ["--plain", "--lease", "1h", "--min-hold", "9m"];
+    assert_eq!(outcome(&mut run(&server, &options, &["true"])).code(), 0);
+    let left = server.cli(&["PTTL", NAME]).parse::<i64>().unwrap();
+    assert!((1..=540_001).contains(&left), "{left}");
 }

@@ -64,6 +64,7 @@ pub static EXPIRABLE_SEMAPHORE: Recipe = Recipe {
     renew: |args| leased(&RENEW, args),
     read_renew,
     hand_off: None,
+    expire: None,
     release: |args| published(of_all(&RELEASE, args), args.name),
     read_release: semaphore::read_release,
     keep_alive: None,

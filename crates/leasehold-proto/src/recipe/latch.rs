@@ -61,6 +61,7 @@ pub static LATCH: Recipe = Recipe {
     renew: |args| inspect(args.name),
     read_renew: |reply| read_count(reply).map(|_| Renewal::Renewed),
     hand_off: None,
+    expire: None,
     release: |args| inspect(args.name),
     read_release: |reply| read_count(reply).map(|_| ReleaseAnswer::unheard(true)),
     keep_alive: None,

@@ -126,6 +126,7 @@ static FENCED_ACQUIRE: Script = script!(Acquire, "fenced.lua");
 static REDLOCK_ACQUIRE: Script = script!(Acquire, "redlock.lua");
 static RENEW: Script = script!(Renew, "renew.lua").in_place(&SET_IF_EQUAL);
 static HAND_OFF: Script = script!(HandOff, "renew.lua").in_place(&SET_IF_EQUAL);
+static EXPIRE: Script = script!(Renew, "expire.lua").in_place(&SET_IF_EQUAL);
 static QUIET_RELEASE: Script = script!(Release, "release.lua").or_native(&DELETE).in_place(&DELETE_EITHER);
 static RELEASE: Script = script!(Release, "release.lua").in_place(&DELETE_EITHER);
 static KEEP: Script = script!(Release, "keep.lua").in_place(&READ);
@@ -137,12 +138,13 @@ static MULTI_RENEW: Script = script!(Renew, "multi_renew.lua");
 static MULTI_RELEASE: Script = script!(Release, "multi_release.lua");
 
 /// The scripts of one lock.
-pub static SCRIPTS: [&Script; 10] = [
+pub static SCRIPTS: [&Script; 11] = [
     &ACQUIRE,
     &WAIT,
     &FENCED_ACQUIRE,
     &REDLOCK_ACQUIRE,
     &RENEW,
+    &EXPIRE,
     &RELEASE,
     &KEEP,
     &FORCE_RELEASE,
@@ -170,6 +172,7 @@ pub static PLAIN: Recipe = Recipe {
     hand_off: Some(|args| {
         owned(Call::of(&HAND_OFF).key("lock", args.name), args).arg("lease_ms", args.lease.as_millis())
     }),
+    expire: Some(expire),
     release,
     read_release,
     ..REENTRANT
@@ -204,6 +207,7 @@ pub static MULTI: Recipe = Recipe {
         telling_each(owned(several(&MULTI_RENEW, args), args).arg("lease_ms", args.lease.as_millis()))
     },
     hand_off: None,
+    expire: None,
     release: |args| telling_each(owned(several(&MULTI_RELEASE, args), args)),
     ..PLAIN
 };
@@ -298,6 +302,11 @@ fn redlock_acquire(args: &CallArgs<'_>) -> Call {
         .arg("uptime_ms", args.uptime.as_millis())
 }
 
+fn expire(args: &CallArgs<'_>) -> Call {
+    let call = owned(Call::of(&EXPIRE).key("lock", args.name), args).arg("lease_ms", args.lease.as_millis());
+    publishing(call, args.name)
+}
+
 fn release(args: &CallArgs<'_>) -> Call {
     if args.count > 0 {
         return owned(Call::of(&KEEP).key("lock", args.name), args);
@@ -320,10 +329,12 @@ fn signalled(call: Call, name: &Name, format: &Format) -> Call {
 
 /// Adds the arguments with which a script wakes waiters.
 fn telling(call: Call, name: &Name, format: &Format) -> Call {
-    call.arg("publish", PUBLISH)
-        .arg("channel", name.prefixed_text(CHANNEL))
-        .arg("message", MESSAGE)
-        .arg("other", format.channel.as_deref().unwrap_or_default())
+    publishing(call, name).arg("other", format.channel.as_deref().unwrap_or_default())
+}
+
+/// Adds the message to this library's waiters.
+fn publishing(call: Call, name: &Name) -> Call {
+    call.arg("publish", PUBLISH).arg("channel", name.prefixed_text(CHANNEL)).arg("message", MESSAGE)
 }
 
 fn telling_each(call: Call) -> Call {

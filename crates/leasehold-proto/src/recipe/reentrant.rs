@@ -50,6 +50,7 @@ pub static REENTRANT: Recipe = Recipe {
     renew: |args| renew(args, args.owner),
     read_renew,
     hand_off: Some(hand_off),
+    expire: None,
     release,
     read_release,
     keep_alive: None,

@@ -189,6 +189,9 @@ pub struct Recipe {
     /// Renews the lease of a hold that passes on inside its client, and counts the listeners of the lock's channel, or
     /// `None` when the primitive cannot tell whether other clients wait.
     pub hand_off: Option<fn(&CallArgs<'_>) -> Call>,
+    /// Sets the lease of a hold that no guard has any more, also to a shorter one, or `None` when only a release can end the
+    /// hold early.
+    pub expire: Option<fn(&CallArgs<'_>) -> Call>,
     /// Leaves `args.count` holds. A count of 0 removes the owner from the server, and from the queue. This call is also
     /// the undo of an acquire that no caller received.
     pub release: fn(&CallArgs<'_>) -> Call,

@@ -100,6 +100,7 @@ pub static SEMAPHORE: Recipe = Recipe {
     renew: |args| inspect(args.name),
     read_renew: |reply| read_count(reply).map(|_| Renewal::Renewed),
     hand_off: None,
+    expire: None,
     release,
     read_release,
     keep_alive: None,

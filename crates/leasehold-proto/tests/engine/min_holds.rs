@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold_proto::engine::{Event, Id, LostReason, Outcome, Request, Wait};
-use leasehold_proto::{LEASE_MAX, Reply, StoreErrorKind, Verb};
+use leasehold_proto::engine::{Event, Id, LostReason, Outcome, Request, Subject, Wait};
+use leasehold_proto::recipe::plain::PLAIN;
+use leasehold_proto::{LEASE_MAX, Name, Reply, StoreErrorKind, Verb};
 
 use crate::harness::{Harness, bounded, millis, ms, next_timer, refused, request};
 
@@ -227,4 +228,41 @@ fn a_detached_sibling_hold_does_not_shorten_min_hold() {
     assert_eq!(harness.claim(31, 9), Some(Outcome::Released(Ok(true))));
     harness.step(60_000, Event::Tick);
     assert!(harness.sent.is_empty(), "what was kept is not released: {:?}", harness.sent);
+}
+
+fn plain_with_min_hold(lease_ms: u64, least_ms: u64) -> Request {
+    let subject = Subject::new(&Name::new("x").unwrap(), &PLAIN);
+    Request { subject, ..with_min_hold(lease_ms, least_ms) }
+}
+
+#[test]
+fn a_plain_lock_gets_the_lease_of_its_min_hold_before_the_release_is_reported() {
+    for lease_ms in [30_000, 3_000] {
+        let mut harness = Harness::new();
+        harness.step(0, Event::Acquire(Id(1), plain_with_min_hold(lease_ms, 5_000)));
+        harness.answer(0, Ok(Reply::Nil));
+        assert!(matches!(harness.claim(0, 1), Some(Outcome::Acquired(Ok(_)))));
+        harness.release(100, 1, 9);
+        assert_eq!(harness.claim(100, 9), None);
+        let set = harness.answer(101, Ok(Reply::Int(2)));
+        assert_eq!((set.verb(), set.argument("lease_ms")), (Verb::Renew, Some("4901")));
+        assert_eq!(harness.claim(101, 9), Some(Outcome::Released(Ok(true))));
+        assert!(harness.sent.is_empty(), "it is set once: {:?}", harness.sent);
+        harness.step(5_000, Event::Tick);
+        assert_eq!(harness.answer(5_001, Ok(Reply::Nil)).verb(), Verb::Release);
+    }
+}
+
+#[test]
+fn a_failed_end_of_a_plain_min_hold_is_reported_and_retried() {
+    let mut harness = Harness::new();
+    harness.step(0, Event::Acquire(Id(1), plain_with_min_hold(30_000, 5_000)));
+    harness.answer(0, Ok(Reply::Nil));
+    harness.claim(0, 1);
+    harness.release(100, 1, 9);
+    harness.answer(101, refused(StoreErrorKind::Unreachable));
+    assert!(matches!(harness.claim(101, 9), Some(Outcome::Released(Err(_)))));
+    harness.step(1_500, Event::Tick);
+    let again = harness.answer(1_501, Ok(Reply::Int(4)));
+    assert_eq!((again.verb(), again.argument("lease_ms")), (Verb::Renew, Some("3501")));
 }

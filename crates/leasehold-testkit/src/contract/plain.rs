@@ -30,6 +30,7 @@ behaviors! {
     an_undo_that_runs_twice_changes_nothing,
     a_partial_release_keeps_the_lock,
     a_renewal_keeps_the_mark_and_never_shortens_the_lease,
+    an_exact_lease_may_be_shorter_and_wakes_those_who_marked_the_hold,
     a_forced_release_frees_any_holder_and_wakes_waiters,
     an_inspection_tells_the_remaining_time_and_the_owner,
     a_repeated_fenced_grant_has_the_same_token,
@@ -203,6 +204,30 @@ async fn a_renewal_keeps_the_mark_and_never_shortens_the_lease<S: Store, A: Admi
     assert_eq!(plain.lock.renew(2, 200_000, 0).await, Reply::Int(-1));
     assert_eq!(hand_off(2).await, Reply::Int(-1));
     assert!(plain.pttl() <= 120_000);
+}
+
+async fn an_exact_lease_may_be_shorter_and_wakes_those_who_marked_the_hold<S: Store, A: Admin>(
+    harness: &Harness<'_, S, A>,
+) {
+    let plain = Plain::new(harness);
+    let (_listening, mut heard) = plain.listen().await;
+    let expire = plain.subject().recipe.expire.expect("its lease can be set");
+    let expire = async |number| plain.execute(expire(&plain.args(number, FRESH))).await;
+    assert_eq!(expire(1).await, Reply::Int(0));
+    assert_eq!(plain.run_command(&["EXISTS", plain.key()]), "0", "it creates nothing");
+    plain.acquire_for_longer(1, FRESH).await;
+    assert_eq!(expire(2).await, Reply::Int(-1));
+    assert!(plain.pttl() > 30_000);
+    assert_eq!(expire(1).await, Reply::Int(2));
+    assert!((1..=30_000).contains(&plain.pttl()));
+    plain.hears_nothing(&mut heard).await;
+    plain.run_command(&["PEXPIRE", plain.key(), "60000"]);
+    plain.acquire(2, LISTENS).await;
+    assert_eq!(expire(1).await, Reply::Int(4));
+    assert!((1..=30_000).contains(&plain.pttl()));
+    assert_eq!(plain.held(), Plain::<S, A>::value(1, true));
+    let channel = plain.subject().channels(owner(1))[0].clone();
+    assert_eq!(next(&mut heard).await, Heard::Message(channel, b"0".to_vec()));
 }
 
 async fn a_forced_release_frees_any_holder_and_wakes_waiters<S: Store, A: Admin>(
@@ -455,7 +480,8 @@ async fn arguments_of_a_plain_lock_are_checked_before_the_first_write<S: Store, 
     let plain = Plain::new(harness);
     let calls = || {
         let acquires = [FRESH, LISTENS].map(|context| (PLAIN.acquire)(&plain.args(1, context)));
-        acquires.into_iter().chain([(PLAIN.renew)(&plain.args(1, FRESH))])
+        let (args, expire) = (plain.args(1, FRESH), PLAIN.expire.expect("its lease can be set"));
+        acquires.into_iter().chain([(PLAIN.renew)(&args), (expire)(&args)])
     };
     for lease_ms in ["0", "-1", "1.5", "x", ""] {
         for mut call in calls() {

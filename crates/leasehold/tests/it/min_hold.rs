@@ -18,6 +18,7 @@ on_both! {
         a_hold_older_than_min_hold_is_released_at_once,
         min_hold_excludes_the_same_owner_too,
         a_close_does_not_cut_min_hold,
+        a_plain_lock_opens_after_min_hold_without_its_client,
         every_kind_has_min_hold,
         a_forced_release_during_min_hold_does_not_affect_the_next_holder,
         members_of_a_failed_multi_acquire_have_no_min_hold,
@@ -87,6 +88,27 @@ async fn a_close_does_not_cut_min_hold(server: Fixture) {
     }
 }
 
+async fn a_plain_lock_opens_after_min_hold_without_its_client(server: Fixture) {
+    let (client, other) = (connect(&server).await, connect(&server).await);
+    let released = client.plain_lock("released").min_hold(ms(600)).lock().await.unwrap();
+    let held = client.plain_lock("held").min_hold(ms(600)).lock().await.unwrap();
+    let waiting = [other.plain_lock("released").lock(), other.plain_lock("held").lock()];
+    let waiting = tokio::spawn(async { futures_util::future::join_all(waiting).await });
+    eventually("a mark on both", || {
+        ["released", "held"].iter().all(|name| server.cli(&["GET", name]).ends_with("-1"))
+    })
+    .await;
+    assert_eq!(released.release().await, Ok(ReleaseOutcome::Released));
+    assert!((1..=601).contains(&pttl(&server, "released")), "{}", pttl(&server, "released"));
+    client.close().await;
+    assert!(!held.is_held());
+    assert!((1..=601).contains(&pttl(&server, "held")), "{}", pttl(&server, "held"));
+    // The leases were 30 s, so these waiters have read the new ones.
+    for guard in soon("the end of both", waiting).await.unwrap() {
+        guard.unwrap().release().await.unwrap();
+    }
+}
+
 async fn every_kind_has_min_hold(server: Fixture) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     let seats = client.expirable_semaphore("seats").watchdog(ms(900)).min_hold(LONG);
@@ -103,17 +125,19 @@ async fn every_kind_has_min_hold(server: Fixture) {
         .await
         .unwrap();
     client.spin_lock("spin").watchdog(ms(900)).min_hold(LONG).lock().await.unwrap().release().await.unwrap();
+    client.plain_lock("plain").watchdog(ms(900)).min_hold(LONG).lock().await.unwrap().release().await.unwrap();
     let sides = client.rw_lock("sides").watchdog(ms(900)).min_hold(LONG);
     sides.read().await.unwrap().release().await.unwrap();
     seats.acquire().await.unwrap().release().await.unwrap();
     client.close().await;
 
-    for name in ["fair", "fenced", "spin", "sides"] {
+    for name in ["fair", "fenced", "spin", "plain", "sides"] {
         assert!((500_000..=600_001).contains(&pttl(&server, name)), "{name}: {}", pttl(&server, name));
     }
     assert!(other.fair_lock("fair").try_lock().await.unwrap().is_none());
     assert!(other.fenced_lock("fenced").try_lock().await.unwrap().is_none());
     assert!(other.spin_lock("spin").try_lock().await.unwrap().is_none());
+    assert!(other.plain_lock("plain").try_lock().await.unwrap().is_none());
     assert!(other.rw_lock("sides").try_read().await.unwrap().is_some(), "readers do not exclude readers");
     assert!(other.rw_lock("sides").try_write().await.unwrap().is_none());
     assert!(other.expirable_semaphore("seats").try_acquire().await.unwrap().is_none());

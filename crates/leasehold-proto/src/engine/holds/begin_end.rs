@@ -404,6 +404,7 @@ impl ServerHold {
 
     /// Creates the minimum hold that follows this hold.
     pub(in crate::engine) fn as_min_hold(&self, until: Moment) -> MinHold {
-        MinHold { until, detached: self.detached() > 0, sent: None }
+        let detached = self.detached() > 0;
+        MinHold { until, detached, is_short: detached || self.recipe().expire.is_none(), sent: None }
     }
 }

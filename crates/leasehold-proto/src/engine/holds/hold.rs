@@ -105,6 +105,8 @@ pub(in crate::engine) struct MinHold {
     pub(in crate::engine) until: Moment,
     /// True if the lease ends the minimum hold, without a release.
     pub(in crate::engine) detached: bool,
+    /// True if the lease ends with the minimum hold or is the shortest that the primitive can set.
+    pub(in crate::engine) is_short: bool,
     /// The send time and the lease of the extension on its way.
     pub(in crate::engine) sent: Option<(Moment, Lease)>,
 }

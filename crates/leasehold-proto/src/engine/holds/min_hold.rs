@@ -1,7 +1,8 @@
 //! Minimum holds: released holds that the server keeps until their minimum hold time is over.
 //!
 //! Invariant: a minimum hold belongs to no owner. No guard has it, no owner re-enters it, and its lease is extended at
-//! most to its end. The release that ends it is sent when the time is over and not before.
+//! most to its end. The release that ends it is sent when the time is over and not before. A primitive that can shorten a
+//! lease does so, and then the lock opens in time without its client.
 
 use std::time::Duration;
 
@@ -42,11 +43,11 @@ impl Engine {
     /// Ends a minimum hold, extends its lease, or only sets its timer, as the current time requires.
     pub(in crate::engine) fn advance_min_hold(&mut self, now: Moment, number: Number) {
         let Some(hold) = self.holds.get_mut(number).certain(HELD) else { return };
-        let Some(until) = hold.min_hold().map(|min_hold| min_hold.until).certain(IN_PHASE) else { return };
+        let Some(&MinHold { until, is_short, .. }) = hold.min_hold().certain(IN_PHASE) else { return };
         if now >= until {
             return self.end_min_hold(now, number);
         }
-        if hold.expires_at >= until {
+        if is_short && hold.expires_at >= until {
             // The server keeps it to its end without another call.
             hold.again_at = until;
             self.arm(number);
@@ -63,7 +64,8 @@ impl Engine {
         let Some(hold) = self.holds.get(number).certain(HELD) else { return };
         let subject = self.subject_of(hold);
         let args = CallArgs::new(&subject, self.cx.wire(number), lease).count(0).units(units);
-        let call = subject.confirmed((subject.recipe.renew)(&args), hold.replicas);
+        let set_lease = if is_short { None } else { subject.recipe.expire };
+        let call = subject.confirmed(set_lease.unwrap_or(subject.recipe.renew)(&args), hold.replicas);
         let call = self.cx.send(call, Purpose::Change(number));
         if let Some(hold) = self.holds.get_mut(number) {
             (hold.call, hold.again_at) = (Some(call), until);
@@ -91,8 +93,11 @@ impl Engine {
         match self.subject_of(hold).read_renewed(result) {
             Ok(Renewal::Renewed) => {
                 if let Some(hold) = self.holds.get_mut(number) {
-                    hold.expires_at = hold.expires_at.max(sent_at + lease.duration());
+                    hold.expires_at = sent_at + lease.duration();
                     hold.failures = 0;
+                    if let Phase::MinHold(min_hold) = &mut hold.phase {
+                        min_hold.is_short = true;
+                    }
                 }
                 self.advance_min_hold(now, number);
             }

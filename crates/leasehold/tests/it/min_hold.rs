@@ -92,8 +92,10 @@ async fn a_plain_lock_opens_after_min_hold_without_its_client(server: Fixture) {
     let (client, other) = (connect(&server).await, connect(&server).await);
     let released = client.plain_lock("released").min_hold(ms(600)).lock().await.unwrap();
     let held = client.plain_lock("held").min_hold(ms(600)).lock().await.unwrap();
-    let waiting = [other.plain_lock("released").lock(), other.plain_lock("held").lock()];
-    let waiting = tokio::spawn(async { futures_util::future::join_all(waiting).await });
+    let waiting = tokio::spawn(async move {
+        let (released, held) = (other.plain_lock("released"), other.plain_lock("held"));
+        tokio::join!(released.lock(), held.lock())
+    });
     eventually("a mark on both", || {
         ["released", "held"].iter().all(|name| server.cli(&["GET", name]).ends_with("-1"))
     })
@@ -104,9 +106,9 @@ async fn a_plain_lock_opens_after_min_hold_without_its_client(server: Fixture) {
     assert!(!held.is_held());
     assert!((1..=601).contains(&pttl(&server, "held")), "{}", pttl(&server, "held"));
     // The leases were 30 s, so these waiters have read the new ones.
-    for guard in soon("the end of both", waiting).await.unwrap() {
-        guard.unwrap().release().await.unwrap();
-    }
+    let (released, held) = soon("the end of both", waiting).await.unwrap();
+    assert_eq!(released.unwrap().release().await, Ok(ReleaseOutcome::Released));
+    assert_eq!(held.unwrap().release().await, Ok(ReleaseOutcome::Released));
 }
 
 async fn every_kind_has_min_hold(server: Fixture) {

@@ -1,6 +1,6 @@
 //! The answers that the nodes of a fleet give before their databases see a command.
 //!
-//! Invariant: a server lets its database see a script only if it takes the slot of the script for its own.
+//! Invariant: a server lets its database see a command only if it takes the slot of the command's keys for its own.
 
 use std::collections::BTreeMap;
 
@@ -39,6 +39,10 @@ impl Fleet {
                 let count = count.parse().unwrap_or_default();
                 let keys = command.iter().skip(3).take(count);
                 self.refuse(node, keys.map(|key| slot_of(key)), asked)
+            }
+            // The native commands of a plain lock.
+            (_, ["set" | "delifeq", ..]) => {
+                self.refuse(node, command.iter().skip(1).take(1).map(|key| slot_of(key)), asked)
             }
             // A slot keeps its subscribers until it has moved.
             (Shape::Cluster, ["ssubscribe", ..]) => {

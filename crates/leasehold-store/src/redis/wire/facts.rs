@@ -9,7 +9,7 @@ pub(super) struct ServerFacts {
     pub(super) channels: Channels,
     /// True if the server is a node of a cluster, whose commands have keys of one slot.
     pub(super) is_node: bool,
-    /// True if the user may lack the right to a lock's channels.
+    /// True if the user may lack the right to a lock's channels, or to scripts.
     pub(super) doubts_channels: bool,
     /// True if the server speaks RESP3.
     pub(super) resp3: bool,

@@ -8,7 +8,7 @@
 //! no ACL can forbid HELLO. It asks for RESP3. A server that refuses keeps RESP2. On the first connection, HELLO also
 //! reports whether the server is a node of a cluster, and two more commands travel with it: a PUBLISH to a channel of no
 //! lock (SPUBLISH, if the channels are known to be sharded), and a read-only script that checks whether the user may
-//! subscribe to it. Only a node of a cluster gets further commands: CLUSTER INFO, which reports whether the node serves
+//! subscribe to it and run scripts. Only a node of a cluster gets further commands: CLUSTER INFO, which reports whether the node serves
 //! all names, and an SPUBLISH without a subscriber, whose reply shows whether the node knows the command and lets this
 //! user have it. A client whose calls need replicas or disks asks on the first connection whether the server can wait for
 //! them (WAIT, WAITAOF). A server that does not know the script's command is asked whether it runs scripts at all (EVAL).
@@ -222,7 +222,8 @@ impl Handshake {
             (Step::Eval, Value::Error(text)) if server_error(&text).kind == StoreErrorKind::Server => {
                 return Err(server_error(&text));
             }
-            (Step::Eval, _) => {}
+            // A native command would then grant a plain lock that no script may release.
+            (Step::Eval, value) => self.is_denied |= is_denied(&value),
             (Step::ClusterInfo, value) => {
                 if let Some(masters @ 2..) = masters(&value) {
                     return Err(Failure::of_cluster(masters));

@@ -166,11 +166,13 @@ async fn a_server_without_scripts_and_commands_says_why_in_its_own_words() {
         println!("not tested: this server has a native compare-and-delete");
         return;
     }
-    let url = user(&server, "~* &* +@all -@scripting");
-    let client = connect_with(Client::builder().timeout(ms(500)), &url).await;
-    for _ in 0..2 {
-        let refused = client.plain_lock("job").try_lock().await.map(drop).unwrap_err().to_string();
-        assert!(refused.contains("NOPERM") && refused.contains("'eval"), "{refused}");
-        assert!(is_free(&server, "job"), "it could not be released");
+    for lacks in ["-@scripting", "-eval -evalsha", "-evalsha", "-eval"] {
+        let url = user(&server, &format!("~* &* +@all {lacks}"));
+        let client = connect_with(Client::builder().timeout(ms(500)), &url).await;
+        for _ in 0..2 {
+            let refused = client.plain_lock("job").try_lock().await.map(drop).unwrap_err().to_string();
+            assert!(refused.contains("NOPERM") && refused.contains("'eval"), "{lacks}: {refused}");
+            assert!(is_free(&server, "job"), "{lacks}: it could not be released");
+        }
     }
 }

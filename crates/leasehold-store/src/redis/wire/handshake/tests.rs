@@ -257,13 +257,16 @@ fn only_cluster_nodes_get_further_commands() {
 #[test]
 fn a_server_without_scripts_fails_the_connect_and_is_told_what_it_lacks() {
     let old = "+PONG\r\n*0\r\n:0\r\n-ERR unknown command `EVAL_RO`, with args beginning with: \r\n";
-    for answer in
-        [":1", "-NOPERM this user has no permissions to run the 'eval' command", "-BUSY a script runs"]
-    {
+    for (answer, doubts) in [
+        (":1", false),
+        ("-NOPERM this user has no permissions to run the 'eval' command", true),
+        ("-BUSY a script runs", false),
+    ] {
         let mut server = Server::first();
         assert!(server.says(old).unwrap().is_none());
         assert_eq!(server.sent(), ["EVAL 1 leasehold:probe"], "Redis 6 has scripts, and not the command");
-        assert_eq!(facts(server.says(&format!("{answer}\r\n"))), PLAIN);
+        let expected = ServerFacts { doubts_channels: doubts, ..PLAIN };
+        assert_eq!(facts(server.says(&format!("{answer}\r\n"))), expected, "{answer}");
     }
     for (answer, says) in [
         ("-ERR unknown command `EVAL`, with args beginning with: ", "the server has no EVAL"),

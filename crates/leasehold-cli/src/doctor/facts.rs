@@ -104,7 +104,7 @@ pub(crate) struct Percentiles {
     pub(crate) max_us: u128,
 }
 
-/// The times of the two scripts of a lock.
+/// The times of an acquire and a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Latency {
     pub(crate) acquire: Percentiles,

@@ -133,14 +133,16 @@ impl Target {
                 Err(reason) => fleet.unreachable.push((node.address.to_string(), reason)),
             }
         }
-        if scratch.iter().any(Option::is_some) {
-            self.measure(&mut fleet.nodes, &scratch).await;
+        if let Some(primitive) = latency::timed(&self.primitives)
+            && scratch.iter().any(Option::is_some)
+        {
+            self.measure(primitive, &mut fleet.nodes, &scratch).await;
         }
         fleet
     }
 
-    /// Measures the scripts on each server that has a scratch name.
-    async fn measure(&self, nodes: &mut [Facts], scratch: &[Option<String>]) {
+    /// Measures this primitive on each server that has a scratch name.
+    async fn measure(&self, primitive: &str, nodes: &mut [Facts], scratch: &[Option<String>]) {
         let timeout = self.access.timeout.min(Duration::from_secs(5));
         let builder = Client::builder().timeout(timeout);
         let builder = if self.url.tls() { builder.tls(self.access.tls.clone()) } else { builder };
@@ -157,7 +159,7 @@ impl Target {
         for (facts, name) in nodes.iter_mut().zip(scratch) {
             let Some(name) = name else { continue };
             facts.latency = Some(match &client {
-                Ok(client) => latency::measure(client, name, self.access.timeout).await,
+                Ok(client) => latency::measure(client, primitive, name, self.access.timeout).await,
                 Err(error) => Err(error.to_string()),
             });
         }

@@ -146,6 +146,20 @@ fn a_user_with_the_smallest_rights_learns_what_it_may_not_see() {
 }
 
 #[test]
+fn the_rights_that_acl_prints_for_a_primitive_suffice_for_the_doctor() {
+    for primitive in ["lock", "multi", "plain", "fair", "fenced", "spin", "rw", "redlock", "semaphore"] {
+        let arguments = ["--prefix", "app:", "--primitives", primitive];
+        let (server, url) = limited(&[&arguments[..], &["--doctor"]].concat());
+        let examined = Examined::of(doctor(&url).args(arguments));
+        assert_eq!(examined.json["counts"]["fail"], 0, "{primitive}: {}", examined.text);
+        let is_timed = primitive != "semaphore";
+        let expected = if is_timed { &["pass"][..] } else { &[] };
+        assert_eq!(examined.verdicts("latency"), expected, "{primitive}: {}", examined.text);
+        assert_eq!(keys(&server), "0", "{primitive}");
+    }
+}
+
+#[test]
 fn the_rights_of_confirmed_calls_are_asked_for() {
     let (server, url) = limited(&["--prefix", "app:", "--primitives", "lock", "--confirmed"]);
     assert_eq!(server.cli(&["ACL", "SETUSER", "leasehold", "+acl"]), "OK");

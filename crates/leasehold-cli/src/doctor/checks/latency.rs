@@ -1,11 +1,11 @@
-//! The times of the two scripts of a lock.
+//! The times of an acquire and a release.
 
 use crate::doctor::facts::{Facts, Latency, Percentiles};
 use crate::doctor::finding::{Check, Finding};
 
 const LATENCY: Check = Check {
     name: "latency",
-    why: "each acquire, renewal and release waits for one script, and validity is counted from before its send",
+    why: "each acquire, renewal and release waits for one answer, and validity is counted from before its send",
     assumption: None,
 };
 /// The 99th percentile above which the check warns: a tenth of the shortest call timeout that is usual.

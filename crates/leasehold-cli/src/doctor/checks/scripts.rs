@@ -5,7 +5,7 @@ use crate::doctor::finding::{Check, Finding};
 
 const SCRIPTS: Check = Check {
     name: "scripts",
-    why: "every operation of a lock is a Lua script, which runs atomically",
+    why: "locks acquire, renew and release by Lua scripts; only an uncontended plain lock does with native commands",
     assumption: None,
 };
 

@@ -101,7 +101,8 @@ refused beside another kind if the state of the server shows it. The others excl
   (none)        exclusive, no order among the waiters
   --fair        exclusive, in the order of arrival
   --fenced      exclusive, each grant has a number that only grows: LEASEHOLD_TOKEN
-  --plain       exclusive, shared with redis-py, redsync, node-redlock and others: NAME is the key
+  --plain       exclusive, shared with redis-py, redsync, node-redlock and others: the key is NAME, behind the
+                key_prefix if there is one, in the same database
   -s, -x        the two sides of a read-write lock: any number of -s at once, or one -x alone
   --slots N     a semaphore: at most N commands at once
 
@@ -178,7 +179,8 @@ sentinels, the nodes of a cluster, or the servers of a quorum. Each check says w
 and what to run. A question that the user may not ask is reported as unknown. `leasehold acl --doctor` prints the rights
 for all questions.
 
-Nothing is changed. The scripts of a lock are timed on scratch names PREFIXleasehold:doctor:PID:N, which are deleted again.
+Nothing is changed. Acquire and release of a lock, the first of --primitives that is one, are timed on scratch names
+PREFIXleasehold:doctor:PID:N, which are deleted again.
 
 Exit codes:
    0  every check passed
@@ -367,7 +369,7 @@ pub(crate) struct Run {
     #[arg(short, long)]
     pub(crate) verbose: bool,
 
-    /// The lock's name: 1 to 512 bytes, no control characters, no braces
+    /// The lock's name: 1 to 512 bytes, no control characters, braces only as a hash tag: {a}:b
     pub(crate) name: String,
 
     /// The command and its arguments, behind `--` if one of them is `--` too

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use leasehold::error::{AcquireErrorKind, InspectErrorKind, OperationErrorKind};
 use leasehold::lock::HoldGuard;
-use leasehold::{AcquireError, Client, ExpirableSemaphore, Guard, InspectError, Lock, OperationError};
+use leasehold::{AcquireError, Client, ExpirableSemaphore, Guard, InspectError, Lock, Name, OperationError};
 
 use crate::arguments::KindOptions;
 use crate::exit::Failure;
@@ -73,21 +73,24 @@ impl Kind {
     pub(crate) async fn acquire(
         self,
         client: &Client,
-        name: &str,
+        name: &Name,
         wait: Wait,
         report: Report,
     ) -> Result<Option<Acquired>, Failure> {
+        let named = || name.clone();
         match self {
-            Self::Reentrant => lock(&client.lock(name), wait).await,
-            Self::Plain => lock(&client.plain_lock(name), wait).await,
-            Self::Fair => lock(&client.fair_lock(name), wait).await,
-            Self::Shared => lock(&client.rw_lock(name).read_lock(), wait).await,
-            Self::Exclusive => lock(&client.rw_lock(name).write_lock(), wait).await,
+            Self::Reentrant => lock(&client.lock(named()), wait).await,
+            Self::Plain => lock(&client.plain_lock(named()), wait).await,
+            Self::Fair => lock(&client.fair_lock(named()), wait).await,
+            Self::Shared => lock(&client.rw_lock(named()).read_lock(), wait).await,
+            Self::Exclusive => lock(&client.rw_lock(named()).write_lock(), wait).await,
             Self::Fenced => {
-                let guard = wait.with(&client.fenced_lock(name)).await?;
+                let guard = wait.with(&client.fenced_lock(named())).await?;
                 Ok(guard.map(|guard| Acquired { token: Some(guard.token()), ..guard.into() }))
             }
-            Self::Slots(slots) => permit(&client.expirable_semaphore(name), slots, name, wait, report).await,
+            Self::Slots(slots) => {
+                permit(&client.expirable_semaphore(named()), slots, name, wait, report).await
+            }
         }
     }
 }
@@ -102,7 +105,7 @@ where
 async fn permit(
     semaphore: &ExpirableSemaphore,
     slots: u32,
-    name: &str,
+    name: &Name,
     wait: Wait,
     report: Report,
 ) -> Result<Option<Acquired>, Failure> {

@@ -234,8 +234,9 @@ impl Client {
     ///
     /// It is for fleets in several languages, and for fleets without Redisson, since it costs the server less than
     /// [`lock`](Self::lock), which excludes nobody who uses a plain lock. A holder sends a message only if a waiter has
-    /// marked its value. The holds of other libraries send none, so their waiters poll them: after a random part of 20 ms
-    /// at first and of 250 ms at most.
+    /// marked its value. The holds of other libraries send none: a waiter hears of their release by a push of the server
+    /// (`CLIENT TRACKING` over RESP3) where server and user allow it, else by polling, after a random part of 20 ms at first
+    /// and of 250 ms at most.
     ///
     /// # Examples
     /// ```

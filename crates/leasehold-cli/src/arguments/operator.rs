@@ -154,7 +154,8 @@ Exit codes:
 
 Examples:
   leasehold show order:42
-  leasehold show order:42 --json";
+  leasehold show order:42 --json
+  leasehold show nightly --foreign             a lock of redis-py, redsync or another library";
 
 #[derive(Debug, Args)]
 pub(crate) struct Show {
@@ -163,6 +164,10 @@ pub(crate) struct Show {
 
     /// The name, without the key prefix
     pub(crate) name: String,
+
+    /// Take a string of another library for a lock, and show it as one
+    #[arg(long)]
+    pub(crate) foreign: bool,
 
     #[command(flatten)]
     pub(crate) output: Output,
@@ -261,8 +266,8 @@ pub(crate) struct Release {
     #[arg(short, long)]
     pub(crate) yes: bool,
 
-    /// Show the hold, and do not release it
-    #[arg(long, conflicts_with = "yes")]
+    /// Show the hold, and do not release it, also with --yes
+    #[arg(long)]
     pub(crate) dry_run: bool,
 
     /// Print JSON

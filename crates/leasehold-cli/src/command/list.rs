@@ -23,6 +23,10 @@ const COLUMNS: [Column; 9] = [
     Column { title: "!", least: 6, gives_way: 4, is_right: false },
 ];
 
+/// The table without rows. A string of another library is not told from data that is no lock.
+const EMPTY: &str = "no locks, and no waiters; strings of other libraries for which nobody here waits are not listed: \
+                     `leasehold show NAME --foreign` shows one\n";
+
 /// Runs the verb and returns the exit code.
 pub(crate) fn run(arguments: &List) -> u8 {
     fleet::run(&arguments.servers, async |fleet| {
@@ -49,8 +53,7 @@ pub(crate) fn json(listing: &Listing) -> String {
 /// Returns the table, and below it what could not be seen.
 pub(crate) fn text(listing: &Listing, style: Style) -> String {
     let rows: Vec<_> = listing.objects.iter().map(row).collect();
-    let table =
-        if rows.is_empty() { "no locks, and no waiters\n".to_owned() } else { table(&COLUMNS, &rows, style) };
+    let table = if rows.is_empty() { EMPTY.to_owned() } else { table(&COLUMNS, &rows, style) };
     format!("{table}\n{}\n", seen(listing))
 }
 

@@ -87,6 +87,9 @@ fn chosen<'a>(arguments: &Release, object: &'a Object) -> Result<Option<&'a Hold
 fn has_no_holder(arguments: &Release, object: Option<&Object>) -> Result<u8, Failure> {
     match object {
         Some(object) if object.value.is_some() => Err(is_foreign(&object.name)),
+        Some(Object { name, stored_as: Some(stored_as), .. }) => Err(Failure::usage(anyhow!(
+            "{name:?} is a {stored_as} that is no lock, and no lock of this name can be acquired while it exists; nothing was released"
+        ))),
         Some(object) if object.count.is_some() => {
             let Object { name, kind, .. } = object;
             Err(Failure::usage(anyhow!("{name:?} is a {kind}, which has no holders that this command knows")))

@@ -9,8 +9,12 @@ use std::time::Duration;
 
 use anyhow::{Error, anyhow};
 use leasehold::config::ConfigConnectError;
-use leasehold::error::NameError;
-use leasehold::{Client, ConnectError, Guard, LostReason, Name, ReleaseOutcome};
+use leasehold::error::{AcquireErrorKind, InspectErrorKind, NameError, ReleaseErrorKind, StoreErrorKind};
+use leasehold::{
+    AcquireError, Client, ConnectError, Guard, InspectError, LostReason, Name, ReleaseError, ReleaseOutcome,
+};
+use leasehold_proto::StoreError;
+use leasehold_proto::recipe::foreign::Foreign;
 use nix::sys::signal::Signal;
 use tokio::runtime;
 
@@ -37,7 +41,7 @@ use crate::{exec, watcher};
 pub(crate) fn run(arguments: &Run) -> u8 {
     let report = Report::new(arguments.verbose);
     attempt(arguments, report).unwrap_or_else(|failure| {
-        report.warn(format_args!("{:#}", failure.reason));
+        report.warn(format_args!("{:#}{}", failure.reason, advice(failure.reason.as_ref())));
         failure.code
     })
 }
@@ -47,7 +51,7 @@ pub(crate) fn run(arguments: &Run) -> u8 {
 /// The runtime stays on this thread, the program's first, because the kernel ties the command's life to the thread that
 /// started it.
 fn attempt(arguments: &Run, report: Report) -> Result<u8, Failure> {
-    Name::new(&arguments.name).map_err(|error| unusable(&arguments.name, error))?;
+    name(&arguments.name)?;
     if arguments.url.as_ref().is_some_and(Address::has_password) {
         report.warn(format_args!(
             "the password in --url is visible to every user of this machine (ps); LEASEHOLD_URL is the place for it"
@@ -58,16 +62,56 @@ fn attempt(arguments: &Run, report: Report) -> Result<u8, Failure> {
     runtime.block_on(connected(arguments, &settings, report))
 }
 
-/// Returns the failure for a name that the library refuses. The library's advice about braces is a method, which a shell
-/// cannot call.
-fn unusable(name: &str, error: NameError) -> Failure {
-    let reason = match error {
-        NameError::Brace { at, .. } => {
-            anyhow!("the name has a brace at byte {at}; use a name without braces")
-        }
-        error => Error::new(error),
+/// Returns the lock's name, in which braces are a hash tag, because a shell cannot call `Name::with_hash_tag`.
+fn name(text: &str) -> Result<Name, Failure> {
+    let name = match Name::new(text) {
+        Err(NameError::Brace { .. }) => Name::raw_redisson(text),
+        name => name,
     };
-    Failure::usage(reason.context(format!("the name {name:?} cannot be used")))
+    name.map_err(|error| {
+        let reason = match error {
+            NameError::CrossSlot => anyhow!(
+                "its braces are no hash tag, as in {{a}}:b or a:{{b}}; use a name with a hash tag, or without braces"
+            ),
+            error => Error::new(error),
+        };
+        Failure::usage(reason.context(format!("the name {text:?} cannot be used")))
+    })
+}
+
+/// Returns what an operator can do about an error of a server, where the library's own words cannot name this program.
+fn advice(error: &(dyn std::error::Error + 'static)) -> &'static str {
+    let Some(error) = of_server(error) else { return "" };
+    let foreign = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<Foreign>());
+    if foreign.is_some_and(Foreign::is_string) {
+        return "; if it is a lock of another library, use --plain";
+    }
+    match error.kind {
+        StoreErrorKind::PermissionDenied => {
+            "; `leasehold doctor` finds the rights that the user lacks, and `leasehold acl` prints all of them"
+        }
+        _ => "",
+    }
+}
+
+/// Returns the error of a server that is behind an error of the library.
+fn of_server<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a StoreError> {
+    if let Some(AcquireError { kind, .. }) = error.downcast_ref() {
+        match kind {
+            AcquireErrorKind::Store(error)
+            | AcquireErrorKind::OtherKind(error)
+            | AcquireErrorKind::Unknown { source: error, .. } => Some(error),
+            _ => None,
+        }
+    } else if let Some(InspectError { kind: InspectErrorKind::Store(error), .. }) = error.downcast_ref() {
+        Some(error)
+    } else if let Some(ReleaseError { kind: ReleaseErrorKind::Unconfirmed { source, .. }, .. }) =
+        error.downcast_ref()
+    {
+        Some(source)
+    } else {
+        None
+    }
 }
 
 /// Connects, and always closes the client. By then the client has undone an acquire that was given up.
@@ -134,20 +178,35 @@ async fn acquire(
     whole_wait: &mut WholeWait,
     report: Report,
 ) -> Result<Option<Acquired>, Failure> {
+    let (name, kind) = (name(&arguments.name)?, Kind::of(&arguments.kind));
+    if arguments.verbose && kind == Kind::Plain {
+        // An answer that nobody reads is not worth a call.
+        warn_of_endless(client, &name, report).await;
+    }
     loop {
         let wait = match whole_wait.left() {
             Some(wait) => Wait::For(wait),
             None if arguments.nonblock => Wait::None,
             None => Wait::Endless,
         };
-        let name = arguments.name.as_str();
-        match Kind::of(&arguments.kind).acquire(client, name, wait, report).await {
+        match kind.acquire(client, &name, wait, report).await {
             Err(failure) => {
                 let may_pass = failure.is_retryable();
                 whole_wait.go_on(failure, may_pass).await?;
             }
             acquired => return acquired,
         }
+    }
+}
+
+/// Says that the wait may never end, since a key without an expiry stays until it is deleted.
+async fn warn_of_endless(client: &Client, name: &Name, report: Report) {
+    let remaining = client.plain_lock(name.clone()).remaining().await;
+    if remaining.is_err_and(|error| matches!(error.kind, InspectErrorKind::NoExpiry)) {
+        let name = name.as_str();
+        report.verbose(format_args!(
+            "the key of {name:?} has no expiry, so it stays until its holder deletes it (see `leasehold show`)"
+        ));
     }
 }
 
@@ -197,7 +256,7 @@ async fn release(guard: Guard, name: &str, since: Instant, report: Report) -> Op
             Some(released)
         }
         Err(error) => {
-            report.warn(format_args!("{error}"));
+            report.warn(format_args!("{error}{}", advice(&error)));
             None
         }
     }

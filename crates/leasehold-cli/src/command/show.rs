@@ -20,7 +20,8 @@ const SHOWN: usize = 20;
 /// Runs the verb and returns the exit code.
 pub(crate) fn run(arguments: &Show) -> u8 {
     fleet::run(&arguments.servers, async |fleet| {
-        let listing = fleet.show(&arguments.name).await?;
+        let said = arguments.foreign.then_some(Kind::Plain);
+        let listing = fleet.show_as(&arguments.name, said).await?;
         if arguments.output.json {
             write_to_stdout(&json(&listing));
         } else if let Some(object) = listing.objects.first() {
@@ -62,8 +63,22 @@ pub(crate) fn text(listing: &Listing, object: &Object, style: Style) -> String {
     if let Some(count) = object.count {
         line(&mut text, "count", &count.to_string());
     }
+    if let Some(stored_as) = &object.stored_as {
+        line(
+            &mut text,
+            "type",
+            &format!("a {stored_as} that is no lock; no lock of this name can be acquired while it exists"),
+        );
+    }
     if let Some(value) = &object.value {
         line(&mut text, "value", &format!("{value:?}, which this library does not write"));
+    }
+    if matches!(object.kind, Kind::Text | Kind::Counter) {
+        line(
+            &mut text,
+            "",
+            "--foreign shows it as a lock of another library, and lets `release` and `repair` act on it",
+        );
     }
     for holder in object.holders.iter().take(SHOWN) {
         of_holder(&mut text, holder);

@@ -225,6 +225,7 @@ mod tests {
             permits: None,
             count: None,
             value: None,
+            stored_as: None,
             expires_ms: None,
             chain: Vec::new(),
             warnings: Vec::new(),

@@ -61,6 +61,10 @@ pub(super) fn object(name: &Name, prefix: &str, node: String, found: &Found, row
             }
             _ => None,
         },
+        stored_as: match &described.content {
+            Content::Other(name) => Some(name.clone()),
+            _ => None,
+        },
         expires_ms: lease(described).map(millis),
         chain: Vec::new(),
         warnings: Vec::new(),

@@ -104,6 +104,9 @@ pub(crate) struct Object {
     pub(crate) count: Option<i64>,
     /// The content of a string that another library may use as a lock, cut.
     pub(crate) value: Option<String>,
+    /// The server's type of an object that is no lock of any kind.
+    #[serde(skip)]
+    pub(crate) stored_as: Option<String>,
     /// The time that the key has left, or `None` without an expiry.
     pub(crate) expires_ms: Option<u64>,
     /// What the holder waits for itself, and so on. Only `show` looks for it.

@@ -19,6 +19,7 @@ pub(super) fn object(name: &str, owner: &str, waiting: u64) -> Object {
         permits: None,
         count: None,
         value: None,
+        stored_as: None,
         expires_ms: None,
         chain: Vec::new(),
         warnings: Vec::new(),

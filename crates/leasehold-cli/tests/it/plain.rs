@@ -6,7 +6,7 @@ use leasehold_testkit::servers::RedisServer;
 use leasehold_testkit::wait::eventually;
 use serde_json::Value;
 
-use crate::fixture::{LIMIT, Running, outcome};
+use crate::fixture::{LIMIT, Running, leasehold, outcome};
 use crate::operators::{LONG, aside, client, done, json, object, operator, until_visible};
 
 /// The value of a hold of a client that nobody knows.
@@ -186,4 +186,94 @@ fn a_watch_tells_holders_of_both_sides() {
     assert_eq!(server.cli(&["DEL", "job"]), "1");
     eventually(LIMIT, "the lock is free again", || running.out().matches("job  free").count() == 2);
     assert_eq!(running.out().matches("  job  ").count(), 3, "{}", running.out());
+}
+
+#[test]
+fn an_object_that_is_no_lock_is_named_by_its_type_and_never_released() {
+    let server = RedisServer::start();
+    assert_eq!(server.cli(&["HSET", "hash", "name", "Bob"]), "1");
+    assert_eq!(server.cli(&["RPUSH", "list", "Bob"]), "1");
+    for name in ["hash", "list"] {
+        for told in [&[][..], &["--foreign"]] {
+            let arguments = [&["release", name, "--yes"], told].concat();
+            let refused = outcome(&mut operator(&server.url(), &arguments));
+            let said = format!("{name:?} is a {name} that is no lock");
+            assert_eq!(refused.code(), 64, "{}", refused.out);
+            assert!(
+                refused.err.contains(&said) && refused.err.contains("nothing was released"),
+                "{}",
+                refused.err
+            );
+        }
+        let text = done(&server.url(), &["show", name], 0);
+        assert!(text.contains(&format!("a {name} that is no lock")), "{text}");
+    }
+    assert_eq!(server.cli(&["EXISTS", "hash", "list"]), "2");
+}
+
+#[test]
+fn a_string_of_another_library_is_hinted_at_and_shown_as_a_lock_on_request() {
+    let server = RedisServer::start();
+    let url = server.url();
+    set(&server, "job", FOREIGN);
+    let listed = done(&url, &["list"], 0);
+    assert!(
+        listed.contains("strings of other libraries") && listed.contains("show NAME --foreign"),
+        "{listed}"
+    );
+    let text = done(&url, &["show", "job"], 0);
+    assert!(text.contains("job  string on") && text.contains("--foreign shows it as a lock"), "{text}");
+    let text = done(&url, &["show", "job", "--foreign"], 0);
+    assert!(text.contains("job  plain lock on") && text.contains("--foreign releases it"), "{text}");
+    // A look wins over a release, and its answers are given in advance.
+    let dry = done(&url, &["release", "job", "--foreign", "--dry-run", "--yes"], 0);
+    assert!(dry.contains("job  plain lock on"), "{dry}");
+    assert_eq!(server.cli(&["GET", "job"]), FOREIGN);
+}
+
+#[test]
+fn a_name_with_a_hash_tag_is_the_key_of_a_plain_lock() {
+    let server = RedisServer::start();
+    for name in ["{a}:b", "order:{42}"] {
+        let program = ["run", "--plain", name, "--", "sh", "-c", "echo $LEASEHOLD_NAME"];
+        set(&server, name, FOREIGN);
+        let url = server.url();
+        let run = |more: &[&str]| {
+            let words = [&program[..1], more, &program[1..]].concat();
+            outcome(leasehold().env("LEASEHOLD_URL", &url).args(words))
+        };
+        assert_eq!(run(&["-n"]).code(), 1, "{name} is held");
+        assert_eq!(server.cli(&["DEL", name]), "1");
+        let ended = run(&["-n"]);
+        assert_eq!((ended.code(), ended.out.trim()), (0, name), "{}", ended.err);
+    }
+}
+
+#[test]
+fn a_wait_for_a_key_without_an_expiry_says_so() {
+    let server = RedisServer::start();
+    assert_eq!(server.cli(&["SET", "job", FOREIGN]), "OK");
+    let mut program = leasehold();
+    program.env("LEASEHOLD_URL", server.url()).args(["run", "-v", "--plain", "job", "--", "true"]);
+    let running = Running::start(&mut program);
+    running.wait_for_output("the key of \"job\" has no expiry");
+    assert_eq!(server.cli(&["DEL", "job"]), "1");
+    assert_eq!(running.outcome().code(), 0);
+}
+
+#[test]
+fn a_missing_right_is_told_with_the_commands_that_find_and_grant_it() {
+    let server = RedisServer::start();
+    let rules = ["reset", "on", ">word", "~*", "&*", "+@all", "-eval", "-evalsha", "-@scripting"];
+    assert_eq!(server.cli(&[&["ACL", "SETUSER", "app"], &rules[..]].concat()), "OK");
+    let url = server.url().replace("redis://", "redis://app:word@");
+    for kind in [&["run"][..], &["run", "--fair"]] {
+        let words = [kind, &["-n", "job", "--", "true"]].concat();
+        let ended = outcome(leasehold().env("LEASEHOLD_URL", &url).args(words));
+        assert_eq!(ended.code(), 69, "{}", ended.err);
+        for part in ["NOPERM", "leasehold doctor", "leasehold acl"] {
+            assert!(ended.err.contains(part), "{part} in {}", ended.err);
+        }
+        assert_eq!(ended.err.lines().count(), 1, "{}", ended.err);
+    }
 }

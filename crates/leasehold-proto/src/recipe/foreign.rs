@@ -39,6 +39,12 @@ pub fn read_kind_beside_strings(reply: &Reply) -> Option<Option<Foreign>> {
 }
 
 impl Foreign {
+    /// Returns true if the object is a string, which may be a plain lock.
+    #[must_use]
+    pub fn is_string(&self) -> bool {
+        self.0 == "string"
+    }
+
     /// Returns true if the object is a hash with one field, which the scripts take for a lock.
     #[must_use]
     pub fn looks_like_a_lock(&self) -> bool {
@@ -51,7 +57,7 @@ impl fmt::Display for Foreign {
         match self.0.as_str() {
             "string" => f.write_str("a string, as `Client::plain_lock`, redis-py and redsync write it"),
             "lock" => f.write_str("a hash, as Redisson and `Client::lock` write it"),
-            "field" => f.write_str("a hash whose field is no owner, or whose value is no number"),
+            "field" => f.write_str("a hash that is no lock (choose another name, or find who wrote it)"),
             "hash" => f.write_str("a hash that is no lock of this kind"),
             kind => write!(f, "a {}", kind.escape_debug()),
         }
@@ -70,7 +76,8 @@ mod tests {
         assert_eq!((read("lock"), read("none")), (None, None));
         assert!(read("field").unwrap().looks_like_a_lock());
         assert_eq!(read("list").unwrap().to_string(), "a list");
-        assert!(read("string").unwrap().to_string().contains("redis-py"));
+        let string = read("string").unwrap();
+        assert!(string.to_string().contains("redis-py") && string.is_string());
         assert_eq!(read_kind(&Reply::Nil), None);
     }
 

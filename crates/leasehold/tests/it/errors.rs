@@ -183,8 +183,8 @@ async fn a_key_of_another_type_is_reported(server: Fixture) {
 
 async fn a_hash_that_is_no_lock_is_told_apart_from_a_lock_without_expiry(server: Fixture) {
     let client = connect(&server).await;
-    let named = "not acquired: its name belongs to another kind of object on the server, a hash whose field is no owner, \
-                 or whose value is no number; that object is unchanged";
+    let named = "not acquired: its name belongs to another kind of object on the server, a hash that is no lock \
+                 (choose another name, or find who wrote it); that object is unchanged";
     for (field, value) in [("name", "Bob"), ("name", "1"), ("java:1", "Bob"), (":1", "1")] {
         run_command(&server, &["DEL", "user:7"]);
         run_command(&server, &["HSET", "user:7", field, value]);

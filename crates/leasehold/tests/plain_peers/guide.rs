@@ -17,6 +17,8 @@ use crate::support::{connect, soon};
 use leasehold_testkit::servers::RedisServer;
 
 const PAGE: &str = include_str!("../../../../docs/guide/share-with-other-languages.md");
+/// The page with the lines of Python that take the other kind of lock.
+const REDISSON: &str = include_str!("../../../../docs/interop.md");
 /// The Rust program of the page, which a test compiles as a module.
 const NIGHTLY: &str = include_str!("guide/nightly.rs");
 /// The server on the page.
@@ -26,12 +28,10 @@ const NAME: &str = "nightly";
 /// The folder of the Go peers, whose module has the packages of the page.
 const GO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../interop/plain/go");
 
-/// Returns the program of this number in a language.
-fn program(language: &str, number: usize) -> String {
-    let fence = format!("```{language}\n");
-    let blocks = PAGE.split(&fence).skip(1);
-    let mut programs = blocks.map(|block| block.split("```").next().unwrap());
-    programs.nth(number).expect("the page has the program").to_owned()
+/// Returns the first program of a page in a language.
+fn program(page: &str, language: &str) -> String {
+    let (_, block) = page.split_once(&format!("```{language}\n")).expect("the page has the program");
+    block.split("```").next().unwrap().to_owned()
 }
 
 /// Runs a program while Rust holds the lock, and releases the lock once the program waits.
@@ -53,7 +53,7 @@ async fn shares(language: &str, says: &str, run: impl FnOnce(String) -> Command)
     let server = RedisServer::start();
     let client = connect(&server).await;
     let guard = client.plain_lock(NAME).lock().await.unwrap();
-    let text = program(language, 0).replace(ADDRESS, &format!("127.0.0.1:{}", server.port()));
+    let text = program(PAGE, language).replace(ADDRESS, &format!("127.0.0.1:{}", server.port()));
     waits_for_rust(&server, guard, run(text), says).await;
 }
 
@@ -95,11 +95,11 @@ async fn the_go_program_of_the_guide_shares_the_lock() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_python_program_of_the_guide_takes_the_reentrant_lock() {
+async fn the_python_program_of_the_redisson_page_takes_the_reentrant_lock() {
     let server = RedisServer::start();
     let client = connect(&server).await;
     let guard = client.lock(NAME).lock().await.unwrap();
-    let text = program("python", 1).replace(ADDRESS, &format!("127.0.0.1:{}", server.port()));
+    let text = program(REDISSON, "python").replace(ADDRESS, &format!("127.0.0.1:{}", server.port()));
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with("print")).count();
     assert_eq!(lines, 12, "the page calls them twelve lines");
     waits_for_rust(&server, guard, python(text), "Python has it").await;
@@ -108,7 +108,7 @@ async fn the_python_program_of_the_guide_takes_the_reentrant_lock() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_rust_program_of_the_guide_shares_the_lock() {
     let (_, compiled) = NIGHTLY.split_once("\n\n").unwrap();
-    assert_eq!(program("rust", 0), compiled);
+    assert_eq!(program(PAGE, "rust"), compiled);
     let server = RedisServer::start();
     assert_eq!(server.cli(&["SET", NAME, "a-value-of-another-language", "NX", "PX", "60000"]), "OK");
     let (watch, url) = (Watch::start(&server, NAME), server.url());

@@ -180,7 +180,7 @@ async fn acquire(
 ) -> Result<Option<Acquired>, Failure> {
     let (name, kind) = (name(&arguments.name)?, Kind::of(&arguments.kind));
     if arguments.verbose && kind == Kind::Plain {
-        // An answer that nobody reads is not worth a call.
+        // Only a verbose command reads the expiry, because that costs a call.
         warn_of_endless(client, &name, report).await;
     }
     loop {

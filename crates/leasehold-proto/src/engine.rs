@@ -7,23 +7,29 @@
 //! # How it works
 //! Each [`step`](Engine::step) first fires due timers, a few of them on a caller's thread and more on the driver's, and
 //! then takes its event. An event that is about a hold or a ticket sees the current time of that one, however many
-//! timers are late. Five folders:
+//! timers are late. Two machines stand above each other, with the engine on top:
 //!
-//! - `tickets`: a *ticket* is one request of a caller, such as an acquire, until the caller claims the outcome. An
-//!   *operation* is a call that takes no hold, tried until it is answered. The close is here too.
-//! - `waits`: a *wait queue* has the local waiters of one name (`waiting`), and owns the attempts for them (`attempt`,
-//!   `answers`, `tries`), or shows the server that they are alive where the server keeps the order (`keep_alive`).
-//!   `withdrawals` takes a call back at the end of a wait, if it was not sent.
-//! - `holds`: a *server hold* is what this client has on the server under one wire owner, from its grant until it is gone
-//!   (`begin_end`). `renewal` and `reentry` keep it, `min_hold` keeps it after its guards, `release` takes it off, and
-//!   `undone` remembers what a failover may bring back.
+//! - `holds`, the lower one: a *server hold* is what this client has on the server under one wire owner, from its grant
+//!   until it is gone (`begin_end`). `renewal` and `reentry` keep it, `min_hold` keeps it after its guards, `release` takes
+//!   it off, and `undone` remembers what a failover may bring back. It never sees a waiter.
+//! - `waits`, above it: a *wait queue* has the local waiters of one name (`waiting`), and owns the attempts for them
+//!   (`attempt`, `answers`, `tries`), or shows the server that they are alive where the server keeps the order
+//!   (`keep_alive`). `yielding` leaves the name to other clients after a release, `granting` begins a hold, `leaving` ends a
+//!   wait without one. `withdrawals` takes a call back at the end of a wait, if it was not sent.
 //! - `passing`: where waiting and holding meet. `hand_off` passes a hold to the next waiter of this client,
 //!   `listener_probe` asks whether other clients wait, and `failover_checks` looks at what a server that took over lacks.
-//! - `base`: ids, containers, timers, terms, subscriptions, and the *place*, which is what the client does with one name.
+//! - `tickets`: a *ticket* is one request of a caller, such as an acquire, until the caller claims the outcome. An
+//!   *operation* is a call that takes no hold, tried until it is answered. The close is here too.
+//! - `base`: the context of all parts, ids, containers, timers, terms, subscriptions, and the *place*, which is what the
+//!   client does with one name.
+//!
+//! What a machine asks of the parts above it is an [`Effect`]. The engine carries effects in their order, before the step
+//! ends.
 //!
 //! `interface` has the events and actions, `facts` and `noting` what observers see.
 
 mod base;
+mod effect;
 mod facts;
 mod holds;
 mod interface;
@@ -33,8 +39,6 @@ mod passing;
 mod tickets;
 mod waits;
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::confirm::Confirm;
@@ -49,15 +53,11 @@ pub use crate::settings::Settings;
 pub use crate::subject::{Group, Subject};
 
 use base::context::{Context, Purpose};
-use base::keys::{PlaceId, Side};
-use base::place::Places;
-use base::subscriptions::Subscriptions;
-use base::table::Table;
-use base::terms::Terms;
 use base::timers::Timer;
+use effect::Effect;
 pub use facts::{Detail, Fact, GrantedBy, Told};
+use holds::Holds;
 use holds::hold::ServerHold;
-use holds::index::Holds;
 pub use interface::{
     AcquireFailure, Action, CloseReport, EnsureFailure, Event, Grant, HoldInfo, LostReason, OperationFailure,
     Outcome, ReleaseFailure, Request, Wait, WaitInfo,
@@ -66,7 +66,7 @@ use passing::checks::Checks;
 pub use tickets::closing::AFTER_CLOSE;
 use tickets::closing::Closing;
 use tickets::operations::Operations;
-use tickets::ticket::Ticket;
+use waits::Waits;
 
 /// The most timers that one step of a caller fires, so that a caller's thread does little for others.
 const TIMERS_OF_A_CALLER: usize = 8;
@@ -76,21 +76,10 @@ const TIMERS_OF_THE_DRIVER: usize = 256;
 /// The state of one client. See the [module documentation](self).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Engine {
-    cx: Context,
-    tickets: Table<Id, Ticket>,
-    places: Places,
-    /// The acquires that wait for a counted hold, by what they wait to hold and for whom.
-    waiters: BTreeSet<(PlaceId, Side, Owner, Id)>,
-    holds: Holds,
-    subscriptions: Subscriptions,
+    waits: Waits,
     operations: Operations,
     /// The holds and waiters of a replaced server that are still to be looked at.
     checks: Checks,
-    /// The calls on their way that were asked for, each with the ticket that asks.
-    withdrawals: Vec<(CallId, Id)>,
-    closing: Option<Closing>,
-    /// The terms of the last acquire, which those of the next one mostly equal.
-    last_terms: Option<Arc<Terms>>,
 }
 
 impl Engine {
@@ -99,17 +88,9 @@ impl Engine {
     pub fn new(client: ClientId, settings: Settings) -> Self {
         let settings = Settings { timeout: settings.timeout.min(LEASE_MAX), ..settings };
         Self {
-            cx: Context::new(client, settings),
-            tickets: Table::default(),
-            places: Places::default(),
-            waiters: BTreeSet::new(),
-            holds: Holds::default(),
-            subscriptions: Subscriptions::default(),
+            waits: Waits::new(Holds::new(Context::new(client, settings))),
             operations: Operations::default(),
             checks: Checks::default(),
-            withdrawals: Vec::new(),
-            closing: None,
-            last_terms: None,
         }
     }
 
@@ -126,48 +107,59 @@ impl Engine {
     /// Timers that are due may be left for the next step, when there are many. [`next_timer`](Self::next_timer) is then
     /// in the past.
     pub fn step_into(&mut self, now: Moment, event: Event, actions: &mut Vec<Action>) {
-        debug_assert!(self.cx.actions.is_empty(), "the actions of each step are taken");
-        std::mem::swap(&mut self.cx.actions, actions);
-        self.cx.note(|facts| facts.begin_step(now));
+        debug_assert!(self.waits.holds.cx.actions.is_empty(), "the actions of each step are taken");
+        std::mem::swap(&mut self.waits.holds.cx.actions, actions);
+        self.waits.holds.cx.note(|facts| facts.begin_step(now));
         let by_driver = event.is_of_the_driver();
         let most = if by_driver { TIMERS_OF_THE_DRIVER } else { TIMERS_OF_A_CALLER };
         let (mut renewed, mut slack) = (0, Duration::ZERO);
         for _ in 0..most {
-            let Some(timer) = self.cx.timers.pop_due(now) else { break };
-            if let Some(of_this) = self.fire(now, timer) {
+            let Some(timer) = self.waits.holds.cx.timers.pop_due(now) else { break };
+            let fired = self.fire(now, timer);
+            self.carry(now);
+            if let Some(of_this) = fired {
                 (renewed, slack) = (renewed + 1, slack.max(of_this));
             }
         }
         if by_driver && renewed > 0 {
-            self.renew_neighbors(now, slack, renewed);
+            self.waits.holds.renew_neighbors(now, slack, renewed);
+            self.carry(now);
         }
         match event {
-            Event::Acquire(id, request) => self.acquire(now, id, request),
+            Event::Acquire(id, request) => self.waits.acquire(now, id, request),
             Event::Claim(id) => self.claim(now, id),
             Event::Cancel(id) => self.cancel(now, id),
             Event::Release { hold, report } => self.release(now, hold, report),
-            Event::SetMinHold(hold, least) => self.set_min_hold(now, hold, least),
-            Event::Detach(hold) => self.detach(now, hold),
-            Event::Ensure { id, hold, least } => self.ensure(now, id, hold, least),
+            Event::SetMinHold(hold, least) => self.waits.holds.set_min_hold(now, hold, least),
+            Event::Detach(hold) => {
+                self.catch_up(now, hold);
+                self.waits.holds.detach(now, hold);
+            }
+            Event::Ensure { id, hold, least } => {
+                self.catch_up(now, hold);
+                self.waits.holds.ensure(now, id, hold, least);
+            }
             Event::Perform(id, call) => self.perform(now, id, call),
             Event::Close(id) => self.close(now, id),
             Event::Replied(call, result) => self.replied(now, call, result),
-            Event::Kept(call) => self.kept(now, call),
-            Event::Listening(channel) => self.listening(now, &channel),
-            Event::Message(channel) => self.message(now, &channel),
+            Event::Kept(call) => self.waits.kept(now, call),
+            Event::Listening(channel) => self.waits.listening(now, &channel),
+            Event::Message(channel) => self.waits.message(now, &channel),
             Event::Replaced(scope) => self.replaced(now, &scope),
             Event::Tick => {}
         }
+        self.carry(now);
         self.complete_close();
-        std::mem::swap(&mut self.cx.actions, actions);
+        std::mem::swap(&mut self.waits.holds.cx.actions, actions);
     }
 
     /// Returns the moment of the next timer, or [`Moment::NEVER`] when no timer is set. Nothing is due before. A timer
     /// that was moved to a later time may fire once at its earlier time and do nothing.
     #[must_use]
     pub fn next_timer(&self) -> Moment {
-        let patience = self.cx.facts.as_ref().map_or(Moment::NEVER, |facts| facts.next_patience());
-        self.cx.timers.next().min(patience)
+        let patience =
+            self.waits.holds.cx.facts.as_ref().map_or(Moment::NEVER, |facts| facts.next_patience());
+        self.waits.holds.cx.timers.next().min(patience)
     }
 
     /// Returns true if a hold may be trusted at this moment. The clock alone decides, and no flag has to be set first.
@@ -196,74 +188,75 @@ impl Engine {
     /// Returns the wire owner of a hold.
     #[must_use]
     pub fn wire_owner(&self, hold: Id) -> Option<WireOwner> {
-        self.holds.of_guard(hold).map(|number| self.cx.wire(number))
+        self.waits.holds.of_guard(hold).map(|number| self.waits.holds.cx.wire(number))
     }
 
     /// Returns the subject and the owner of a hold.
     #[must_use]
     pub fn held(&self, hold: Id) -> Option<(Subject, Owner)> {
-        self.server_hold_of(hold).map(|server_hold| (self.subject_of(server_hold), server_hold.owner))
+        self.server_hold_of(hold)
+            .map(|server_hold| (self.waits.holds.cx.subject_of(server_hold), server_hold.owner))
     }
 
     /// Returns the wire owner under which this owner holds the subject now, if it does.
     #[must_use]
     pub fn wire_owner_of(&self, subject: &Subject, owner: Owner) -> Option<WireOwner> {
-        let place = self.places.find(subject)?;
-        let number = self.holder_of(place, subject.recipe.held_side(), owner)?;
-        Some(self.cx.wire(number))
+        let place = self.waits.holds.cx.places.find(subject)?;
+        let number = self.waits.holds.holder_of(place, subject.recipe.held_side(), owner)?;
+        Some(self.waits.holds.cx.wire(number))
     }
 
     /// Returns the replicas that confirm a hold, or `None` for those of the client.
     #[must_use]
     pub fn replicas_of(&self, hold: Id) -> Option<Confirm> {
-        self.holds.get(self.holds.of_guard(hold)?)?.replicas
+        self.waits.holds.get(self.waits.holds.of_guard(hold)?)?.replicas
     }
 
     /// Returns the settings.
     #[must_use]
     pub const fn settings(&self) -> &Settings {
-        &self.cx.settings
+        &self.waits.holds.cx.settings
     }
 
     /// Returns the client's identity on the wire.
     #[must_use]
     pub const fn client(&self) -> ClientId {
-        self.cx.client
+        self.waits.holds.cx.client
     }
 
     /// Returns true if the client is closed, every close is reported, and no release, undo or call is outstanding.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        let reported = self.closing.as_ref().is_some_and(Closing::is_reported);
-        reported && self.holds.are_released() && !self.cx.is_calling()
+        let reported = self.waits.holds.cx.closing.as_ref().is_some_and(Closing::is_reported);
+        reported && self.waits.holds.are_released() && !self.waits.holds.cx.is_calling()
     }
 
     /// Returns true if the engine took an [`Event::Close`].
     #[must_use]
     pub const fn is_closed(&self) -> bool {
-        self.closing.is_some()
+        self.waits.holds.cx.closing.is_some()
     }
 
     /// Does what is due for a timer. Returns the slack of the renewal that it sent, if it sent one.
     fn fire(&mut self, now: Moment, timer: Timer) -> Option<Duration> {
         match timer {
             Timer::Hold(number) => {
-                let hold = self.holds.get_mut(number)?;
+                let hold = self.waits.holds.get_mut(number)?;
                 hold.alarm.fired();
                 let (renews, slack) = (hold.renew_at <= now, hold.slack());
-                self.hold_due(now, number);
-                self.arm(number);
+                self.waits.holds.hold_due(now, number);
+                self.waits.holds.arm(number);
                 return renews.then_some(slack);
             }
             Timer::Deadline(id) => {
-                if let Some(acquire) = self.acquire_of_mut(id) {
+                if let Some(acquire) = self.waits.holds.cx.acquire_of_mut(id) {
                     acquire.deadline.fired();
                 }
-                self.deadline_due(now, id);
+                self.waits.deadline_due(now, id);
             }
-            Timer::Waiter(id) => self.waiter_due(now, id),
-            Timer::Queue(id) => self.queue_due(now, id),
-            Timer::KeepAlive(id) => self.keep_alive_due(now, id),
+            Timer::Waiter(id) => self.waits.waiter_due(now, id),
+            Timer::Queue(id) => self.waits.queue_due(now, id),
+            Timer::KeepAlive(id) => self.waits.keep_alive_due(now, id),
             Timer::Operation(id) => self.operation_due(now, id),
             Timer::Checks => self.checks_fired(now),
             Timer::Close => self.close_due(now),
@@ -273,29 +266,60 @@ impl Engine {
     }
 
     fn replied(&mut self, now: Moment, call: CallId, result: Result<Reply, StoreError>) {
-        self.cx.note(|facts| facts.answered(call, result.as_ref().err().map(|error| error.kind)));
-        let withdrawn = self.take_withdrawals(call);
+        self.waits.holds.cx.note(|facts| facts.answered(call, result.as_ref().err().map(|error| error.kind)));
+        let withdrawn = self.waits.take_withdrawals(call);
         if result.is_ok() {
-            self.cx.answered_at = now;
-            withdrawn.iter().for_each(|id| self.deadline_is_over(now, *id));
+            self.waits.holds.cx.answered_at = now;
+            withdrawn.iter().for_each(|id| self.waits.deadline_is_over(now, *id));
         }
-        match self.cx.answered(call) {
-            Some(Purpose::Attempt(attempt)) => self.attempt_answered(now, call, &attempt, result),
-            Some(Purpose::Renew(number, sent)) => self.renewed(now, call, (number, sent), result),
+        match self.waits.holds.cx.answered(call) {
+            Some(Purpose::Attempt(attempt)) => self.waits.attempt_answered(now, call, &attempt, result),
+            Some(Purpose::Renew(number, sent)) => {
+                self.waits.holds.renewed(now, call, (number, sent), result);
+                self.carry(now);
+                self.check_after_renewal(now, number);
+            }
             Some(Purpose::Question(number, asked)) => {
                 self.question_answered(now, call, (number, asked), result);
             }
-            Some(Purpose::Change(number)) => self.changed(now, call, number, result),
-            Some(Purpose::KeepAlive(id)) => self.kept_alive(now, call, id, result),
+            Some(Purpose::Change(number)) => self.waits.holds.changed(now, call, number, result),
+            Some(Purpose::KeepAlive(id)) => self.waits.kept_alive(now, call, id, result),
             Some(Purpose::Perform(id)) => self.performed(now, id, result),
             None => {}
         }
         // What a failed call leaves is known now.
-        withdrawn.iter().for_each(|id| self.deadline_due(now, *id));
+        withdrawn.iter().for_each(|id| self.waits.deadline_due(now, *id));
+    }
+
+    /// Carries the effects of what has happened, in their order.
+    fn carry(&mut self, now: Moment) {
+        while let Some(effect) = self.waits.holds.cx.effects.pop_front() {
+            match effect {
+                Effect::Unused(number) => {
+                    if !self.hand_off(now, number) {
+                        self.waits.holds.end_hold(now, number);
+                    }
+                }
+                Effect::Lost(queue) => self.waits.distrust_order(queue),
+                Effect::Releasing { number, queue, units, speaks } => {
+                    self.waits.go_on_behind(now, (queue, number), units, speaks);
+                }
+                Effect::Silent { queue, messages } => self.waits.expect_silence(now, queue, messages),
+                Effect::Released(released) => self.waits.go_on_after(now, released),
+                Effect::Freed(queue) => self.waits.advance(now, queue),
+                Effect::Detached(queue) => self.waits.listen_in_server_queue(now, queue),
+                Effect::Undone(number) => self.check_after_undo(now, number),
+                Effect::CheckDue(number) => self.check(now, number),
+                Effect::ProbeDue(number) => self.question_due(now, number),
+                Effect::Granted { place, number, sent_at } => self.check_grant(place, number, sent_at),
+                Effect::Queued(place) => self.plan_question_of(now, place),
+                Effect::Strays(place) => self.undo_strays(now, place),
+            }
+        }
     }
 
     fn server_hold_of(&self, guard: Id) -> Option<&ServerHold> {
-        self.holds.get(self.holds.of_guard(guard)?)
+        self.waits.holds.get(self.waits.holds.of_guard(guard)?)
     }
 }
 

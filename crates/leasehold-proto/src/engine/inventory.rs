@@ -13,12 +13,12 @@ impl Engine {
     /// Returns what is known of a claimed hold.
     #[must_use]
     pub fn hold_info(&self, hold: Id, now: Moment) -> Option<HoldInfo> {
-        let number = self.holds.of_guard(hold)?;
-        let server_hold = self.holds.get(number)?;
+        let number = self.waits.holds.of_guard(hold)?;
+        let server_hold = self.waits.holds.get(number)?;
         let guard = server_hold.guards.iter().find(|guard| guard.id == hold && guard.is_claimed())?;
         Some(HoldInfo {
-            subject: self.subject_of(server_hold),
-            wire: self.cx.wire(number),
+            subject: self.waits.holds.cx.subject_of(server_hold),
+            wire: self.waits.holds.cx.wire(number),
             since: guard.since(),
             remaining: server_hold.remaining(now),
             lease: server_hold.lease(),
@@ -30,14 +30,14 @@ impl Engine {
     /// Returns what is known of an acquire that waits or is on its way.
     #[must_use]
     pub fn wait_info(&self, ticket: Id) -> Option<WaitInfo> {
-        let Some(Ticket::Acquire(acquire)) = self.tickets.get(ticket) else { return None };
+        let Some(Ticket::Acquire(acquire)) = self.waits.holds.cx.tickets.get(ticket) else { return None };
         acquire.waiter()?;
-        Some(WaitInfo { subject: self.subject(acquire), since: acquire.since })
+        Some(WaitInfo { subject: self.waits.holds.cx.subject(acquire), since: acquire.since })
     }
 
     /// Returns the number of channels on which the client listens.
     #[must_use]
     pub fn subscriptions(&self) -> usize {
-        self.subscriptions.len()
+        self.waits.holds.cx.subscriptions.len()
     }
 }

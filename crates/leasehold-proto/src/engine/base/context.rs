@@ -2,17 +2,23 @@
 //!
 //! Invariant: every call on its way has one purpose, and no call id or wire owner is used twice.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::call::Call;
 use crate::engine::base::keys::{Number, Numbers, QueueId};
+use crate::engine::base::place::Places;
+use crate::engine::base::subscriptions::{Listener, Subscriptions};
 use crate::engine::base::table::Table;
 use crate::engine::base::terms::Terms;
 use crate::engine::base::timers::Timers;
+use crate::engine::effect::Effect;
 use crate::engine::facts::Facts;
 use crate::engine::holds::hold::Renewing;
 use crate::engine::interface::Action;
 use crate::engine::passing::probe::Asked;
+use crate::engine::tickets::closing::Closing;
+use crate::engine::tickets::ticket::Ticket;
 use crate::id::{CallId, Id};
 use crate::lease::Lease;
 use crate::moment::Moment;
@@ -81,6 +87,14 @@ pub(in crate::engine) struct Context {
     pub(in crate::engine) asks_from: Moment,
     /// The facts, if there are observers.
     pub(in crate::engine) facts: Option<Box<Facts>>,
+    pub(in crate::engine) tickets: Table<Id, Ticket>,
+    pub(in crate::engine) places: Places,
+    pub(in crate::engine) subscriptions: Subscriptions,
+    /// The calls on their way that were asked for, each with the ticket that asks.
+    pub(in crate::engine) withdrawals: Vec<(CallId, Id)>,
+    pub(in crate::engine) closing: Option<Closing>,
+    /// What one machine asks of the parts above it.
+    pub(in crate::engine) effects: VecDeque<Effect>,
     calls: Table<CallId, Purpose>,
     numbers: Numbers,
 }
@@ -95,6 +109,12 @@ impl Context {
             answered_at: Moment::default(),
             asks_from: Moment::default(),
             facts: None,
+            tickets: Table::default(),
+            places: Places::default(),
+            subscriptions: Subscriptions::default(),
+            withdrawals: Vec::new(),
+            closing: None,
+            effects: VecDeque::new(),
             calls: Table::default(),
             numbers: Numbers::default(),
         }
@@ -111,6 +131,11 @@ impl Context {
         if let Some(facts) = &mut self.facts {
             note(facts);
         }
+    }
+
+    /// Asks the parts above for something.
+    pub(in crate::engine) fn raise(&mut self, effect: Effect) {
+        self.effects.push_back(effect);
     }
 
     /// Sends a call.
@@ -188,12 +213,16 @@ impl Context {
         self.actions.push(Action::Wake(id));
     }
 
-    pub(in crate::engine) fn subscribe(&mut self, channel: &Channel) {
-        self.actions.push(Action::Subscribe(channel.clone()));
+    /// Subscribes a listener. Returns true if it joins a subscription that is confirmed already.
+    pub(in crate::engine) fn listen(&mut self, listener: Listener, channels: Vec<Channel>) -> bool {
+        let actions = &mut self.actions;
+        self.subscriptions
+            .listen(listener, channels, |channel| actions.push(Action::Subscribe(channel.clone())))
     }
 
-    pub(in crate::engine) fn unsubscribe(&mut self, channel: Channel) {
-        self.actions.push(Action::Unsubscribe(channel));
+    pub(in crate::engine) fn unlisten(&mut self, listener: Listener) {
+        let actions = &mut self.actions;
+        self.subscriptions.unlisten(listener, |channel| actions.push(Action::Unsubscribe(channel)));
     }
 
     /// Returns the time by which a call on its way has arrived or never will. While others are answered it may wait for

@@ -9,24 +9,24 @@ use std::time::Duration;
 use crate::engine::base::certain::{Certain, HELD, WAITING};
 use crate::engine::base::context::Attempt;
 use crate::engine::base::few::Few;
-use crate::engine::base::keys::{Number, QueueId};
-use crate::engine::base::subscriptions::Listener;
+use crate::engine::base::keys::{Number, PlaceId, QueueId, Side};
 use crate::engine::base::terms::ByAddress;
 use crate::engine::base::timers::Timer;
+use crate::engine::effect::Effect;
+use crate::engine::holds::Holds;
 use crate::engine::holds::hold::{Cause, Guard, MinHold, Phase, Reentry, ServerHold};
 use crate::engine::holds::tokens::Tokens;
 use crate::engine::passing::probe::Bound;
 use crate::engine::tickets::ticket::Ticket;
 use crate::engine::waits::acquire::Stage;
-use crate::engine::{
-    AcquireFailure, Action, Engine, EnsureFailure, Grant, GrantedBy, Id, LostReason, Outcome, Subject,
-};
+use crate::engine::{AcquireFailure, Action, EnsureFailure, Grant, GrantedBy, Id, LostReason, Outcome};
 use crate::moment::Moment;
+use crate::owner::Owner;
 
-impl Engine {
+impl Holds {
     /// Sets the timer of a hold by what is due first.
     pub(in crate::engine) fn arm(&mut self, number: Number) {
-        if let Some(hold) = self.holds.get_mut(number) {
+        if let Some(hold) = self.index.get_mut(number) {
             let due = hold.due();
             hold.alarm.set_by(&mut self.cx.timers, Timer::Hold(number), due);
         }
@@ -34,28 +34,40 @@ impl Engine {
 
     /// Does what is due for a hold: gives up an unclaimed grant, ends it by the clock, renews it, tries its call again.
     pub(in crate::engine) fn hold_due(&mut self, now: Moment, number: Number) {
-        let Some(hold) = self.holds.get(number).filter(|hold| hold.due() <= now) else { return };
+        let Some(hold) = self.index.get(number).filter(|hold| hold.due() <= now) else { return };
         let unclaimed: Vec<Id> =
             hold.guards.iter().filter(|guard| guard.claim_by() <= now).map(|guard| guard.id).collect();
         for id in unclaimed {
             self.expire_unclaimed(now, id, number);
         }
+        // What follows depends on whether the hold passes on.
+        if self.index.get(number).is_some_and(|hold| hold.is_held() && hold.is_unused()) {
+            return self.arm(number);
+        }
         self.ensures_due(now, number);
-        let Some(hold) = self.holds.get(number) else { return };
+        let Some(hold) = self.index.get(number) else { return };
         if hold.is_held() && hold.valid_until <= now {
             let reason = hold.reason_by_the_clock();
             self.lose(now, number, reason);
         }
         self.renewal_due(now, number);
-        self.question_due(now, number);
+        self.raise_probe(now, number);
         self.call_due(now, number);
         self.report_due(now, number);
         self.arm(number);
     }
 
+    /// Lets a hold that passes on ask whether others listen, if that is due.
+    fn raise_probe(&mut self, now: Moment, number: Number) {
+        let question = self.index.get_mut(number).and_then(ServerHold::question_mut);
+        if question.is_some_and(|question| question.ask_at <= now) {
+            self.cx.raise(Effect::ProbeDue(number));
+        }
+    }
+
     /// Tries again the call of a hold whose pause is over.
     fn call_due(&mut self, now: Moment, number: Number) {
-        let Some(hold) = self.holds.get_mut(number).filter(|hold| hold.again_at <= now) else { return };
+        let Some(hold) = self.index.get_mut(number).filter(|hold| hold.again_at <= now) else { return };
         hold.again_at = Moment::NEVER;
         match hold.phase {
             Phase::Held => self.set_count(now, number),
@@ -66,96 +78,10 @@ impl Engine {
         }
     }
 
-    /// Begins the hold of an attempt that was granted in time.
-    pub(in crate::engine) fn begin_hold(
-        &mut self,
-        now: Moment,
-        id: Id,
-        attempt: &Attempt,
-        token: Option<u64>,
-    ) {
-        let Some(acquire) = self.acquire_of(id).certain(WAITING) else { return };
-        let (place, recipe, owner) = (acquire.place, acquire.recipe(), acquire.owner);
-        let (terms, since, queue) = (Arc::clone(&acquire.terms), acquire.since, acquire.queue());
-        let (number, sent_at) = (attempt.number, attempt.sent_at);
-        let held_as = recipe.held_as.unwrap_or(recipe);
-        let mut hold = ServerHold::new(place, &terms, terms.lease, sent_at);
-        hold.recipe = ByAddress(held_as);
-        hold.owner = owner;
-        hold.tokens = Tokens::granted(token, attempt.tokens);
-        hold.guards.push(Guard::new(id, &terms, sent_at.max(since), now + terms.claim_within()));
-        let leased = held_as.holding.is_leased();
-        hold.valid_until = if leased { attempt.lease.valid_until(sent_at) } else { Moment::NEVER };
-        hold.expires_at = sent_at + attempt.lease.duration();
-        hold.min_hold_until = sent_at;
-        let bound = self.cx.hand_off_bound(&terms);
-        hold.hand_off_until = now + bound;
-        hold.bound = Bound::new(bound);
-        hold.phase = Phase::Held;
-        self.note_grant(now, queue);
-        self.places.add_use(place);
-        self.holds.insert(number, Box::new(hold));
-        self.holds.add_guard(id, number);
-        self.check_grant(place, number, sent_at);
-        self.grant(id, number, GrantedBy::Server);
-        self.arm(number);
-        if held_as.holding.is_counted() {
-            let side = recipe.held_side();
-            self.waiters.remove(&(place, side, owner, id));
-            if let Some(displaced) = self.places.hold(place, side, owner, number) {
-                self.lose(now, displaced, LostReason::Deleted);
-            }
-            self.enter_waiters(now, (place, side, owner), number);
-            self.attempt_companion(now, place, recipe, owner);
-        }
-    }
-
-    /// Tells the queue of a grant. Only a subscription from before the grant can still deliver the message of an
-    /// earlier release, and hardly later than the polling interval.
-    fn note_grant(&mut self, now: Moment, id: QueueId) {
-        let listens = self.subscriptions.is_listening(Listener::Queue(id));
-        let stale_until = if listens { now + self.cx.settings.poll_interval } else { now };
-        if let Some(queue) = self.places.queue_mut(id) {
-            queue.note_grant(stale_until);
-        }
-    }
-
-    /// Marks a ticket's acquire as granted and notifies its caller, which has limited time to claim it.
-    pub(in crate::engine) fn grant(&mut self, id: Id, number: Number, by: GrantedBy) {
-        self.cx.note(|facts| facts.granted_by(id, by));
-        let timers = &mut self.cx.timers;
-        let Some(Ticket::Acquire(acquire)) = self.tickets.get_mut(id) else { return };
-        acquire.deadline.clear(timers, Timer::Deadline(id));
-        acquire.stage = Stage::Granted(number);
-        self.cx.wake(id);
-    }
-
-    pub(in crate::engine) fn claim_grant(&mut self, now: Moment, id: Id, number: Number) {
-        let Some(hold) = self.holds.get_mut(number).filter(|hold| hold.lost.is_none()) else {
-            // The grant was lost before its caller claimed it, so the ticket counts as never granted.
-            self.drop_guard(now, id, number, None);
-            return self.acquire_again(now, id, number);
-        };
-        if let Some(guard) = hold.guard_mut(id) {
-            guard.claim(now);
-        }
-        let (token, valid_until) = (hold.tokens.present(), hold.valid_until);
-        if let Some(Ticket::Acquire(acquire)) = self.tickets.remove(id) {
-            self.places.end_use(acquire.place);
-        }
-        self.plan_renewal(number);
-        self.plan_question(now, number);
-        self.check_after_claim(now, number);
-        let grant = Grant { wire: self.cx.wire(number), token };
-        self.cx.note(|facts| facts.acquired(id, grant));
-        self.cx.actions.push(Action::Trusted(id, valid_until));
-        self.cx.actions.push(Action::Complete(id, Outcome::Acquired(Ok(grant))));
-    }
-
     /// Undoes a grant that was not claimed, so that a future that is not polled blocks other waiters only briefly.
     fn expire_unclaimed(&mut self, now: Moment, id: Id, number: Number) {
         let timers = &mut self.cx.timers;
-        let Some(Ticket::Acquire(acquire)) = self.tickets.get_mut(id) else {
+        let Some(Ticket::Acquire(acquire)) = self.cx.tickets.get_mut(id) else {
             debug_assert!(false, "an unclaimed grant has its acquire");
             return;
         };
@@ -164,22 +90,10 @@ impl Engine {
         self.drop_guard(now, id, number, None);
     }
 
-    /// Removes one hold of a caller. The report tells this caller the outcome.
-    pub(in crate::engine) fn release(&mut self, now: Moment, guard: Id, report: Option<Id>) {
-        if let Some(id) = report {
-            self.tickets.insert(id, Ticket::Pending);
-        }
-        self.catch_up(now, guard);
-        match self.holds.of_guard(guard) {
-            Some(number) => self.drop_guard(now, guard, number, report),
-            None => self.report(report, &Outcome::Released(Ok(false))),
-        }
-    }
-
     /// Extends the minimum hold time of a hold to at least `least` from now.
     pub(in crate::engine) fn set_min_hold(&mut self, now: Moment, id: Id, least: Duration) {
-        let Some(number) = self.holds.of_guard(id) else { return };
-        if let Some(guard) = self.holds.get_mut(number).and_then(|hold| hold.guard_mut(id)) {
+        let Some(number) = self.index.of_guard(id) else { return };
+        if let Some(guard) = self.index.get_mut(number).and_then(|hold| hold.guard_mut(id)) {
             guard.min_hold_until = guard.min_hold_until.max(now + least);
         }
         self.plan_renewal(number);
@@ -187,8 +101,8 @@ impl Engine {
 
     /// Removes a guard from its hold, claimed or not.
     pub(in crate::engine) fn drop_guard(&mut self, now: Moment, id: Id, number: Number, report: Option<Id>) {
-        self.holds.remove_guard(id);
-        let Some(hold) = self.holds.get_mut(number) else {
+        self.index.remove_guard(id);
+        let Some(hold) = self.index.get_mut(number) else {
             debug_assert!(false, "a guard has its hold");
             return;
         };
@@ -205,10 +119,10 @@ impl Engine {
 
     /// Ends the hold when no guard or re-entry is left, or lowers the count.
     pub(in crate::engine) fn after_fewer_guards(&mut self, now: Moment, number: Number, report: Option<Id>) {
-        let Some(hold) = self.holds.get_mut(number).certain(HELD) else { return };
+        let Some(hold) = self.index.get_mut(number).certain(HELD) else { return };
         // A detached guard runs out by its lease, unless a released one has to last longer.
         let runs_out = hold.detached() > 0 && hold.min_hold_until <= now;
-        let (lost, unused) = (hold.lost.is_some(), hold.is_unused());
+        let (lost, unused, queue) = (hold.lost.is_some(), hold.is_unused(), hold.queue());
         if lost || (unused && runs_out) {
             // The releases of one hold of several that wait for the call that sets the count.
             let waiting = if unused && !lost { hold.reports.take() } else { Few::default() };
@@ -216,18 +130,19 @@ impl Engine {
                 self.unhold(number);
                 if !lost {
                     self.end_phase(number);
-                    self.left_to_lease(now, number);
+                    self.cx.raise(Effect::Detached(queue));
                 }
                 self.forget_if_over(number);
             }
-            self.report(waiting.into_iter().chain(report), &Outcome::Released(Ok(!lost)));
+            self.cx.report(waiting.into_iter().chain(report), &Outcome::Released(Ok(!lost)));
         } else {
             if hold.reports.is_empty() {
                 hold.report_by = now + self.cx.settings.timeout;
             }
             hold.reports.extend(report);
             if unused {
-                self.end_hold(now, number);
+                self.unhold(number);
+                self.cx.raise(Effect::Unused(number));
             } else {
                 self.set_count(now, number);
                 self.plan_renewal(number);
@@ -235,20 +150,9 @@ impl Engine {
         }
     }
 
-    /// Lets the waiters behind a detached hold listen, since this client does not see its end any more.
-    fn left_to_lease(&mut self, now: Moment, number: Number) {
-        if let Some(hold) = self.holds.get(number) {
-            self.listen_in_server_queue(now, hold.queue());
-        }
-    }
-
     /// Ends a hold whose last guard is gone: stops its renewal, and then sends the release or begins the minimum hold.
-    fn end_hold(&mut self, now: Moment, number: Number) {
-        self.unhold(number);
-        if self.hand_off(now, number) {
-            return;
-        }
-        let Some(hold) = self.holds.get_mut(number).certain(HELD) else { return };
+    pub(in crate::engine) fn end_hold(&mut self, now: Moment, number: Number) {
+        let Some(hold) = self.index.get_mut(number).certain(HELD) else { return };
         let until = hold.min_hold_until;
         let on_its_way = hold.stop();
         if until > now {
@@ -261,22 +165,17 @@ impl Engine {
     /// Returns the time by which a hold is gone from the server if its client sends nothing else for it.
     pub(in crate::engine) fn gone_by(&self, now: Moment, number: Number, on_its_way: bool) -> Moment {
         let arrives_by = self.cx.arrives_by(now, on_its_way);
-        let Some(hold) = self.holds.get(number).certain(HELD) else { return now };
+        let Some(hold) = self.index.get(number).certain(HELD) else { return now };
         if self.has_reader_beside(hold.place, hold.recipe(), hold.owner) {
             return Moment::NEVER;
         }
-        self.subject_of(hold).gone_by(hold.longest, arrives_by)
-    }
-
-    pub(in crate::engine) fn subject_of(&self, hold: &ServerHold) -> Subject {
-        self.places.get(hold.place).subject(hold.recipe())
+        self.cx.subject_of(hold).gone_by(hold.longest, arrives_by)
     }
 
     /// Lets a guard go without a release.
     pub(in crate::engine) fn detach(&mut self, now: Moment, id: Id) {
-        self.catch_up(now, id);
-        let Some(number) = self.holds.remove_guard(id) else { return };
-        if let Some(hold) = self.holds.get_mut(number) {
+        let Some(number) = self.index.remove_guard(id) else { return };
+        if let Some(hold) = self.index.get_mut(number) {
             let dropped = hold.guards.remove(|guard| guard.id == id);
             hold.reentry.get_or_insert_default().detached += 1;
             if hold.lost.is_none() {
@@ -289,27 +188,27 @@ impl Engine {
 
     /// Takes a hold from its owner, who has no guard of it any more.
     fn unhold(&mut self, number: Number) {
-        let Some(hold) = self.holds.get_mut(number).certain(HELD) else { return };
+        let Some(hold) = self.index.get_mut(number).certain(HELD) else { return };
         let (QueueId { place, side }, owner) = (hold.queue(), hold.owner);
         let failure = EnsureFailure::Lost(hold.lost.unwrap_or(LostReason::Closed));
         let ensuring = hold.ensuring.take();
         if hold.recipe().holding.is_counted() {
-            self.places.unhold(place, side, owner, number);
+            self.cx.places.unhold(place, side, owner, number);
         }
         self.fail_ensuring(ensuring, &failure);
     }
 
     /// Ends what the client does for a hold on the server, and leaves the rest to its lease.
     pub(in crate::engine) fn end_phase(&mut self, number: Number) {
-        let Some(hold) = self.holds.get_mut(number).certain(HELD) else { return };
+        let Some(hold) = self.index.get_mut(number).certain(HELD) else { return };
         hold.stop();
         match std::mem::replace(&mut hold.phase, Phase::Gone) {
             Phase::Releasing(release) => {
                 let place = hold.place;
-                self.holds.end_release(release.cause);
-                self.places.end_leaving(place, number);
+                self.index.end_release(release.cause);
+                self.cx.places.end_leaving(place, number);
             }
-            Phase::Undone => self.holds.end_undone(),
+            Phase::Undone => self.index.end_undone(),
             Phase::Held | Phase::MinHold(_) | Phase::Gone => {}
         }
     }
@@ -323,18 +222,18 @@ impl Engine {
     /// Forgets a hold that has neither a guard nor anything to do on the server.
     pub(in crate::engine) fn forget_if_over(&mut self, number: Number) {
         let over = |hold: &&mut ServerHold| hold.is_unused() && matches!(hold.phase, Phase::Gone);
-        if let Some(hold) = self.holds.get_mut(number).filter(over) {
+        if let Some(hold) = self.index.get_mut(number).filter(over) {
             hold.alarm.clear(&mut self.cx.timers, Timer::Hold(number));
             let place = hold.place;
-            self.holds.remove(number);
-            self.places.end_use(place);
+            self.index.remove(number);
+            self.cx.places.end_use(place);
         }
     }
 
     /// Marks a hold as lost: stops its renewal, wakes its guards, fails its re-entries, and releases what the server
     /// may still have of it.
     pub(in crate::engine) fn lose(&mut self, now: Moment, number: Number, reason: LostReason) {
-        let Some(hold) = self.holds.get_mut(number).filter(|hold| hold.is_held() && hold.lost.is_none())
+        let Some(hold) = self.index.get_mut(number).filter(|hold| hold.is_held() && hold.lost.is_none())
         else {
             return;
         };
@@ -356,8 +255,8 @@ impl Engine {
         hold.phase = Phase::Gone;
         self.note_lost(number, reason, guards.iter().filter(|guard| guard.is_claimed()));
         // A server that has lost a hold may have lost places too.
-        if let Some(queue) = self.places.queue_mut(queue).filter(|_| !reason.is_by_own_terms()) {
-            queue.server.mark_unordered();
+        if !reason.is_by_own_terms() {
+            self.cx.raise(Effect::Lost(queue));
         }
         for guard in guards.iter().filter(|guard| guard.is_claimed()) {
             self.cx.actions.push(Action::Trusted(guard.id, Moment::default()));
@@ -375,15 +274,103 @@ impl Engine {
             self.begin_release(now, number, gone_by, Cause::Release);
         }
         for id in entering {
-            self.fail(now, id, AcquireFailure::Lost(reason));
+            self.fail_entering(now, id, AcquireFailure::Lost(reason));
         }
-        self.report(reports, &Outcome::Released(Ok(false)));
+        self.cx.report(reports, &Outcome::Released(Ok(false)));
         self.fail_ensuring(ensuring, &EnsureFailure::Lost(reason));
         for guard in guards {
             self.cx.wake(guard.id);
         }
-        self.advance(now, queue);
+        self.cx.raise(Effect::Freed(queue));
         self.forget_if_over(number);
+    }
+}
+
+impl Holds {
+    /// Begins the hold of an attempt that was granted in time.
+    pub(in crate::engine) fn begin(&mut self, now: Moment, id: Id, attempt: &Attempt, token: Option<u64>) {
+        let Some(acquire) = self.cx.acquire_of(id).certain(WAITING) else { return };
+        let (place, recipe, owner) = (acquire.place, acquire.recipe(), acquire.owner);
+        let (terms, since) = (Arc::clone(&acquire.terms), acquire.since);
+        let (number, sent_at) = (attempt.number, attempt.sent_at);
+        let held_as = recipe.held_as.unwrap_or(recipe);
+        let mut hold = ServerHold::new(place, &terms, terms.lease, sent_at);
+        hold.recipe = ByAddress(held_as);
+        hold.owner = owner;
+        hold.tokens = Tokens::granted(token, attempt.tokens);
+        hold.guards.push(Guard::new(id, &terms, sent_at.max(since), now + terms.claim_within()));
+        let leased = held_as.holding.is_leased();
+        hold.valid_until = if leased { attempt.lease.valid_until(sent_at) } else { Moment::NEVER };
+        hold.expires_at = sent_at + attempt.lease.duration();
+        hold.min_hold_until = sent_at;
+        let bound = self.cx.hand_off_bound(&terms);
+        hold.hand_off_until = now + bound;
+        hold.bound = Bound::new(bound);
+        hold.phase = Phase::Held;
+        self.cx.places.add_use(place);
+        self.index.insert(number, Box::new(hold));
+        self.index.add_guard(id, number);
+        self.cx.grant(id, number, GrantedBy::Server);
+        self.arm(number);
+    }
+
+    /// Notes the hold of an owner, which displaces the one that the client has trusted so far.
+    pub(in crate::engine) fn own(
+        &mut self,
+        now: Moment,
+        (place, side, owner): (PlaceId, Side, Owner),
+        number: Number,
+    ) {
+        if let Some(displaced) = self.cx.places.hold(place, side, owner, number) {
+            self.lose(now, displaced, LostReason::Deleted);
+        }
+    }
+
+    /// Claims the grant of a ticket. Returns the end of its validity, or `None` if it was lost before.
+    pub(in crate::engine) fn claim(&mut self, now: Moment, id: Id, number: Number) -> Option<Moment> {
+        let Some(hold) = self.index.get_mut(number).filter(|hold| hold.lost.is_none()) else {
+            // The ticket counts as never granted.
+            self.drop_guard(now, id, number, None);
+            return None;
+        };
+        if let Some(guard) = hold.guard_mut(id) {
+            guard.claim(now);
+        }
+        let valid_until = hold.valid_until;
+        if let Some(Ticket::Acquire(acquire)) = self.cx.tickets.remove(id) {
+            self.cx.places.end_use(acquire.place);
+        }
+        self.plan_renewal(number);
+        Some(valid_until)
+    }
+
+    /// Hands a claimed hold over to its caller.
+    pub(in crate::engine) fn hand_over(
+        &mut self,
+        id: Id,
+        number: Number,
+        token: Option<u64>,
+        valid_until: Moment,
+    ) {
+        let grant = Grant { wire: self.cx.wire(number), token };
+        self.cx.note(|facts| facts.acquired(id, grant));
+        self.cx.actions.push(Action::Trusted(id, valid_until));
+        self.cx.actions.push(Action::Complete(id, Outcome::Acquired(Ok(grant))));
+    }
+
+    /// Ends a re-entry without a hold.
+    pub(in crate::engine) fn fail_entering(&mut self, now: Moment, id: Id, failure: AcquireFailure) {
+        if matches!(failure, AcquireFailure::Unknown { .. }) {
+            self.cx.note_known(id);
+        }
+        let Some(Ticket::Acquire(mut acquire)) = self.cx.tickets.remove(id) else { return };
+        acquire.deadline.clear(&mut self.cx.timers, Timer::Deadline(id));
+        self.cx.withdrawals.retain(|(_, asking)| *asking != id);
+        if let Stage::Entering { hold, .. } = acquire.stage {
+            self.stop_entering(now, id, hold);
+        }
+        self.cx.places.end_use(acquire.place);
+        self.cx.complete(id, Outcome::Acquired(Err(failure)));
     }
 }
 

@@ -7,7 +7,7 @@ use crate::id::Id;
 
 /// The server holds by their wire owner, and the wire owners by the guard.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(in crate::engine) struct Holds {
+pub(in crate::engine) struct Index {
     holds: Table<Number, Box<ServerHold>>,
     guards: Table<Id, Number>,
     /// The number of holds that are being released, by a release that counts for a close, and of undos.
@@ -16,7 +16,7 @@ pub(in crate::engine) struct Holds {
     undone: usize,
 }
 
-impl Holds {
+impl Index {
     pub(in crate::engine) fn get(&self, number: Number) -> Option<&ServerHold> {
         self.holds.get(number).map(|hold| &**hold)
     }

@@ -16,56 +16,25 @@ use crate::confirm::Confirm;
 use crate::engine::base::certain::{Certain, HELD, WAITING};
 use crate::engine::base::context::Purpose;
 use crate::engine::base::keys::Number;
-use crate::engine::base::keys::{PlaceId, Side};
+use crate::engine::holds::Holds;
 use crate::engine::holds::hold::{Count, Guard, Phase, ServerHold};
 use crate::engine::holds::renewal::taken_over_or;
 use crate::engine::waits::acquire::{Acquire, Stage};
-use crate::engine::{AcquireFailure, CallId, Engine, GrantedBy, Id, LostReason, Outcome, Subject};
+use crate::engine::{AcquireFailure, CallId, GrantedBy, Id, LostReason, Outcome, Subject};
 use crate::lease::Lease;
 use crate::moment::Moment;
 use crate::outcome::{Applied, FreeWithin, StoreError, Verb};
-use crate::owner::Owner;
 use crate::recipe::{CallArgs, Renewal};
 use crate::reply::Reply;
 
-impl Engine {
-    /// Lets the waiters of an owner that has just acquired the lock re-enter it, or fails the waiters that do not
-    /// re-enter, since they would wait for their own owner. An attempt on its way for a waiter is undone when its reply
-    /// arrives, so one owner has one server hold.
-    pub(in crate::engine) fn enter_waiters(
-        &mut self,
-        now: Moment,
-        (place, side, owner): (PlaceId, Side, Owner),
-        number: Number,
-    ) {
-        for id in self.waiters_of(place, side, owner) {
-            self.deadline_is_over(now, id);
-            let Some(acquire) = self.acquire_of(id).filter(|acquire| acquire.waiter().is_some()) else {
-                continue;
-            };
-            if !acquire.terms.reenters {
-                self.fail(now, id, AcquireFailure::AlreadyHeld);
-                continue;
-            }
-            self.waiters.remove(&(place, side, owner, id));
-            let stage = Stage::Entering { hold: number, failing_since: None };
-            let Some(acquire) = self.acquire_of_mut(id) else { continue };
-            let waiting = std::mem::replace(&mut acquire.stage, stage);
-            let queue = acquire.queue();
-            if let Stage::Waiting(waiter) = waiting {
-                self.leave_waiting(now, id, queue, waiter);
-            }
-            self.enter(now, id, number);
-        }
-    }
-
+impl Holds {
     /// Re-enters a server hold of the ticket's owner by raising the hold's count.
     pub(in crate::engine) fn enter(&mut self, now: Moment, id: Id, number: Number) {
-        let Some(acquire) = self.acquire_of_mut(id).certain(WAITING) else { return };
+        let Some(acquire) = self.cx.acquire_of_mut(id).certain(WAITING) else { return };
         acquire.stage = Stage::Entering { hold: number, failing_since: None };
-        let Some(hold) = self.holds.get_mut(number).certain(HELD) else { return };
+        let Some(hold) = self.index.get_mut(number).certain(HELD) else { return };
         if let Some(reason) = hold.lost {
-            return self.fail(now, id, AcquireFailure::Lost(reason));
+            return self.fail_entering(now, id, AcquireFailure::Lost(reason));
         }
         hold.reentry.get_or_insert_default().entering.push_back(id);
         self.set_count(now, number);
@@ -74,7 +43,7 @@ impl Engine {
     /// Sends the call that sets the server's count to the wanted count, unless such a call is on its way. If the server
     /// has the wanted count, completes the releases that wait for it.
     pub(in crate::engine) fn set_count(&mut self, now: Moment, number: Number) {
-        let Some(hold) = self.holds.get(number).filter(|hold| hold.is_held() && hold.lost.is_none()) else {
+        let Some(hold) = self.index.get(number).filter(|hold| hold.is_held() && hold.lost.is_none()) else {
             return;
         };
         if hold.call.is_some() {
@@ -87,13 +56,13 @@ impl Engine {
             return self.complete_count_reports(number);
         }
         let lease = self.lease_to_enter(hold, &reentries, now);
-        let subject = self.subject_of(hold);
+        let subject = self.cx.subject_of(hold);
         let args = CallArgs::new(&subject, self.cx.wire(number), lease).count(wanted);
         let recipe = subject.recipe;
         let call = if reentries.is_empty() { (recipe.release)(&args) } else { (recipe.renew)(&args) };
         let call = subject.confirmed(call, self.replicas_to_enter(hold, &reentries));
         let call = self.cx.send(call, Purpose::Change(number));
-        if let Some(hold) = self.holds.get_mut(number) {
+        if let Some(hold) = self.index.get_mut(number) {
             hold.longest = hold.longest.max(lease);
             hold.call = Some(call);
             hold.again_at = Moment::NEVER;
@@ -105,7 +74,7 @@ impl Engine {
     /// Returns the lease to set when these re-entries join: the longest lease of all guards that the server hold then
     /// has, cut at the latest end of these guards.
     fn lease_to_enter(&self, hold: &ServerHold, entering: &[Id], now: Moment) -> Lease {
-        let joining = entering.iter().filter_map(|id| self.acquire_of(*id));
+        let joining = entering.iter().filter_map(|id| self.cx.acquire_of(*id));
         let joining = joining.map(|acquire| Guard::new(Id(0), &acquire.terms, now, Moment::NEVER));
         let guards: Vec<Guard> = hold.guards.iter().copied().chain(joining).collect();
         let lease = guards.iter().map(|guard| guard.lease).max().unwrap_or(hold.longest);
@@ -115,7 +84,7 @@ impl Engine {
 
     /// Returns the replicas that must acknowledge these re-entries.
     fn replicas_to_enter(&self, hold: &ServerHold, entering: &[Id]) -> Option<Confirm> {
-        let joining = entering.iter().filter_map(|id| self.acquire_of(*id));
+        let joining = entering.iter().filter_map(|id| self.cx.acquire_of(*id));
         joining.fold(hold.replicas, |all, acquire| stricter(all, acquire.terms.replicas))
     }
 
@@ -127,7 +96,7 @@ impl Engine {
         number: Number,
         result: Result<Reply, StoreError>,
     ) {
-        let Some(hold) = self.holds.get_mut(number) else { return };
+        let Some(hold) = self.index.get_mut(number) else { return };
         if hold.call.take_if(|sent| *sent == call).is_none() {
             return;
         }
@@ -142,13 +111,13 @@ impl Engine {
 
     /// Handles the answer to a call that sets the count.
     fn counted(&mut self, now: Moment, number: Number, result: Result<Reply, StoreError>) {
-        let Some(hold) = self.holds.get_mut(number).certain(HELD) else { return };
+        let Some(hold) = self.index.get_mut(number).certain(HELD) else { return };
         let Some(sent) = hold.reentry.as_mut().and_then(|reentry| reentry.sent.take()) else {
             debug_assert!(false, "a call of a hold that is held sets its count");
             return;
         };
-        let Some(hold) = self.holds.get(number).certain(HELD) else { return };
-        let subject = self.subject_of(hold);
+        let Some(hold) = self.index.get(number).certain(HELD) else { return };
+        let subject = self.cx.subject_of(hold);
         let answer = match sent.reentries.is_empty() {
             true => subject.read_partial_release(result),
             false => subject.read_renewed(result),
@@ -162,7 +131,7 @@ impl Engine {
     }
 
     fn count_confirmed(&mut self, now: Moment, number: Number, sent: &Count) {
-        let Some(hold) = self.holds.get_mut(number).certain(HELD) else { return };
+        let Some(hold) = self.index.get_mut(number).certain(HELD) else { return };
         hold.failures = 0;
         hold.last_error = None;
         let reentry = hold.reentry.get_or_insert_default();
@@ -182,21 +151,21 @@ impl Engine {
     /// Reports success to the releases of one hold of several. The other guards keep the lock, so the server's count
     /// does not matter to the callers.
     fn complete_count_reports(&mut self, number: Number) {
-        let reports = self.holds.get_mut(number).map(|hold| hold.reports.take());
-        self.report(reports.into_iter().flatten(), &Outcome::Released(Ok(true)));
+        let reports = self.index.get_mut(number).map(|hold| hold.reports.take());
+        self.cx.report(reports.into_iter().flatten(), &Outcome::Released(Ok(true)));
     }
 
     fn entered(&mut self, now: Moment, id: Id, number: Number) {
-        let Some(terms) = self.acquire_of(id).map(|acquire| std::sync::Arc::clone(&acquire.terms)) else {
+        let Some(terms) = self.cx.acquire_of(id).map(|acquire| std::sync::Arc::clone(&acquire.terms)) else {
             debug_assert!(false, "a re-entry that is given up leaves its hold");
             return;
         };
-        if let Some(hold) = self.holds.get_mut(number) {
+        if let Some(hold) = self.index.get_mut(number) {
             hold.replicas = stricter(hold.replicas, terms.replicas);
             hold.guards.push(Guard::new(id, &terms, now, now + terms.claim_within()));
         }
-        self.holds.add_guard(id, number);
-        self.grant(id, number, GrantedBy::Reentry);
+        self.index.add_guard(id, number);
+        self.cx.grant(id, number, GrantedBy::Reentry);
     }
 
     /// Handles a count that was not confirmed. A re-entry with `Wait::Once`, or one whose calls have failed for a whole
@@ -205,7 +174,7 @@ impl Engine {
     fn count_failed(&mut self, now: Moment, number: Number, sent: &Count, error: StoreError) {
         let timeout = self.cx.settings.timeout;
         let seed = self.cx.seed(number);
-        let Some(hold) = self.holds.get_mut(number).certain(HELD) else { return };
+        let Some(hold) = self.index.get_mut(number).certain(HELD) else { return };
         hold.failures = hold.failures.saturating_add(1);
         if error.applied == Applied::Unknown {
             hold.uncertain = true;
@@ -216,16 +185,16 @@ impl Engine {
         hold.last_error = Some(Box::new(error));
         self.complete_count_reports(number);
         for id in &sent.reentries {
-            let Some(acquire) = self.acquire_of_mut(*id) else { continue };
+            let Some(acquire) = self.cx.acquire_of_mut(*id) else { continue };
             let once = acquire.is_once();
             let Stage::Entering { failing_since, .. } = &mut acquire.stage else { continue };
             let over = once || now.since(*failing_since.get_or_insert(now)) >= timeout;
             if over || !transient {
                 let verdict = self.entering_verdict(now, *id, number);
-                self.fail(now, *id, verdict);
+                self.fail_entering(now, *id, verdict);
             }
         }
-        if let Some(hold) = self.holds.get_mut(number).filter(|hold| hold.is_held() && hold.call.is_none()) {
+        if let Some(hold) = self.index.get_mut(number).filter(|hold| hold.is_held() && hold.call.is_none()) {
             hold.again_at = now + pause;
         }
     }
@@ -233,17 +202,17 @@ impl Engine {
     /// Returns the failure of a re-entry whose wait is over. Its owner has the lock, so the failure is the store's,
     /// unless the hold is lost or gone.
     pub(in crate::engine) fn entering_verdict(&self, now: Moment, id: Id, number: Number) -> AcquireFailure {
-        let Some(hold) = self.holds.get(number).certain(HELD) else { return AcquireFailure::Contended };
+        let Some(hold) = self.index.get(number).certain(HELD) else { return AcquireFailure::Contended };
         if let Some(reason) = hold.lost {
             return AcquireFailure::Lost(reason);
         }
-        let subject = self.subject_of(hold);
+        let subject = self.cx.subject_of(hold);
         let reentry = hold.reentry.as_ref();
         let sent = reentry.and_then(|reentry| reentry.sent.as_ref());
         let under_way = sent.is_some_and(|sent| sent.reentries.contains(&id));
         let uncounted = reentry.is_some_and(|reentry| reentry.on_server.is_none());
         let timed_out = || {
-            let bound = self.acquire_of(id).and_then(Acquire::bound);
+            let bound = self.cx.acquire_of(id).and_then(Acquire::bound);
             subject.timed_out(Verb::Acquire).within_wait(bound)
         };
         let error = hold.last_error.as_deref().cloned().unwrap_or_else(timed_out);
@@ -257,7 +226,7 @@ impl Engine {
 
     /// Removes a re-entry whose caller gave it up before the grant.
     pub(in crate::engine) fn stop_entering(&mut self, now: Moment, id: Id, number: Number) {
-        if let Some(reentry) = self.holds.get_mut(number).and_then(|hold| hold.reentry.as_mut()) {
+        if let Some(reentry) = self.index.get_mut(number).and_then(|hold| hold.reentry.as_mut()) {
             reentry.entering.retain(|waiting| *waiting != id);
         }
         self.after_fewer_guards(now, number, None);

@@ -10,9 +10,11 @@ use crate::engine::base::certain::{Certain, HELD};
 use crate::engine::base::context::Purpose;
 use crate::engine::base::keys::Number;
 use crate::engine::base::timers::Timer;
+use crate::engine::effect::Effect;
+use crate::engine::holds::Holds;
 use crate::engine::holds::hold::{Ensuring, Renewing, ServerHold, UNBOUNDED};
 use crate::engine::tickets::ticket::Ticket;
-use crate::engine::{Action, CallId, Engine, EnsureFailure, Id, LostReason, Outcome, Subject};
+use crate::engine::{Action, CallId, EnsureFailure, Id, LostReason, Outcome, Subject};
 use crate::lease::{LEASE_MIN, Lease};
 use crate::moment::Moment;
 use crate::outcome::{Applied, StoreError, StoreErrorKind, Verb};
@@ -25,11 +27,11 @@ const TOGETHER: usize = 64;
 /// The longest pause between two attempts to renew.
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
-impl Engine {
+impl Holds {
     /// Sets the time of the next renewal or check, or clears it when neither is to come.
     pub(in crate::engine) fn plan_renewal(&mut self, number: Number) {
         let seed = self.cx.seed(number);
-        let Some(hold) = self.holds.get_mut(number).certain(HELD) else { return };
+        let Some(hold) = self.index.get_mut(number).certain(HELD) else { return };
         if hold.renewing.is_none() {
             let third = hold.lease().duration() / 3;
             let early = if hold.renews_early() { backoff::spread(third / 10, seed) } else { Duration::ZERO };
@@ -49,7 +51,7 @@ impl Engine {
         });
         let neighbors: Vec<Number> = holds.take(TOGETHER.saturating_sub(sent)).collect();
         for number in neighbors {
-            let Some(hold) = self.holds.get_mut(number) else { continue };
+            let Some(hold) = self.index.get_mut(number) else { continue };
             if hold.renews_early() && hold.retry_at == Moment::NEVER && hold.renew_at <= now + hold.slack() {
                 hold.renew_at = now;
                 hold.alarm.clear(&mut self.cx.timers, Timer::Hold(number));
@@ -60,11 +62,11 @@ impl Engine {
 
     /// Sends a renewal that is due.
     pub(in crate::engine) fn renewal_due(&mut self, now: Moment, number: Number) {
-        let Some(hold) = self.holds.get_mut(number).filter(|hold| hold.renew_at <= now) else { return };
+        let Some(hold) = self.index.get_mut(number).filter(|hold| hold.renew_at <= now) else { return };
         hold.renew_at = Moment::NEVER;
         // A renewal that is due checks too. Only a hold that has none is checked up to its present end.
         if hold.rechecks && !(hold.is_watched() && hold.confirmed_at + hold.lease().duration() / 3 <= now) {
-            return self.check(now, number);
+            return self.cx.raise(Effect::CheckDue(number));
         }
         // A renewal is sent even when it gives no more time, because it finds out whether the hold still exists.
         if hold.is_watched() && hold.kept_until().since(now) >= LEASE_MIN {
@@ -73,7 +75,7 @@ impl Engine {
     }
 
     pub(in crate::engine) fn send_renewal(&mut self, now: Moment, number: Number) {
-        let Some(hold) = self.holds.get_mut(number).filter(|hold| hold.renewing.is_none()) else { return };
+        let Some(hold) = self.index.get_mut(number).filter(|hold| hold.renewing.is_none()) else { return };
         for waiting in hold.ensuring.iter_mut() {
             waiting.sent = true;
         }
@@ -84,22 +86,22 @@ impl Engine {
 
     /// Sends a renewal that finds out whether the hold still exists, and keeps its end.
     pub(in crate::engine) fn send_check(&mut self, now: Moment, number: Number, rest: Lease) {
-        if let Some(hold) = self.holds.get_mut(number) {
+        if let Some(hold) = self.index.get_mut(number) {
             (hold.renew_at, hold.rechecks) = (Moment::NEVER, false);
         }
         self.send_renew(number, Renewing { sent_at: now, lease: rest, counts: false });
     }
 
     fn send_renew(&mut self, number: Number, renewing: Renewing) {
-        let Some(hold) = self.holds.get(number).certain(HELD) else { return };
+        let Some(hold) = self.index.get(number).certain(HELD) else { return };
         let (lease, units, replicas) = (renewing.lease, hold.units, hold.replicas);
         let timeout = hold.lease().renewal_waits(self.cx.settings.timeout);
-        let subject = self.subject_of(hold);
+        let subject = self.cx.subject_of(hold);
         let args = CallArgs::new(&subject, self.cx.wire(number), lease).count(0).units(units);
         let call = subject.confirmed((subject.recipe.renew)(&args), replicas);
         let purpose = Purpose::Renew(number, renewing);
         let call = self.cx.send_within(call, purpose, timeout);
-        if let Some(hold) = self.holds.get_mut(number) {
+        if let Some(hold) = self.index.get_mut(number) {
             hold.renewing = Some(call);
         }
     }
@@ -112,16 +114,16 @@ impl Engine {
         (number, sent): (Number, Renewing),
         result: Result<Reply, StoreError>,
     ) {
-        let Some(hold) = self.holds.get_mut(number) else { return };
+        let Some(hold) = self.index.get_mut(number) else { return };
         if hold.renewing.take_if(|renewing| *renewing == call).is_none() {
             return;
         }
         debug_assert!(hold.lost.is_none(), "the answer to a lost hold's renewal is not awaited");
-        let Some(hold) = self.holds.get(number).certain(HELD) else { return };
-        match self.subject_of(hold).read_renewed(result) {
+        let Some(hold) = self.index.get(number).certain(HELD) else { return };
+        match self.cx.subject_of(hold).read_renewed(result) {
             Ok(Renewal::Renewed) => {
                 self.note_renewed(number, sent.sent_at);
-                if let Some(hold) = self.holds.get_mut(number).filter(|_| sent.counts) {
+                if let Some(hold) = self.index.get_mut(number).filter(|_| sent.counts) {
                     for guard in hold.guards.iter_mut() {
                         if guard.renewals_left != UNBOUNDED {
                             guard.renewals_left = guard.renewals_left.saturating_sub(1);
@@ -139,12 +141,11 @@ impl Engine {
             Ok(Renewal::TakenOver) => self.lose(now, number, LostReason::TakenOver),
             Err(error) => self.renewal_failed(now, number, sent, &error),
         }
-        self.check_after_renewal(now, number);
     }
 
     fn renewal_failed(&mut self, now: Moment, number: Number, sent: Renewing, error: &StoreError) {
         let seed = self.cx.seed(number);
-        let Some(hold) = self.holds.get_mut(number).certain(HELD) else { return };
+        let Some(hold) = self.index.get_mut(number).certain(HELD) else { return };
         let pause = backoff::after_failures(hold.renew_failures.into(), seed);
         // Set once, so that later changes of the guards do not postpone the next attempt.
         hold.retry_at = now + pause.min(hold.lease().duration() / 12).min(RETRY_MAX);
@@ -160,7 +161,7 @@ impl Engine {
 
     /// Records that the server has confirmed a lease set by a call sent at `sent_at`.
     pub(in crate::engine) fn confirm(&mut self, number: Number, sent_at: Moment, lease: Lease) {
-        if let Some(hold) = self.holds.get_mut(number) {
+        if let Some(hold) = self.index.get_mut(number) {
             hold.confirmed_at = hold.confirmed_at.max(sent_at);
         }
         self.confirm_end(number, sent_at, lease);
@@ -168,7 +169,7 @@ impl Engine {
 
     /// Records that the server has confirmed the end of a hold. It does not change when the next renewal is due.
     fn confirm_end(&mut self, number: Number, sent_at: Moment, lease: Lease) {
-        let Some(hold) = self.holds.get_mut(number).certain(HELD) else { return };
+        let Some(hold) = self.index.get_mut(number).certain(HELD) else { return };
         (hold.renew_failures, hold.retry_at, hold.rechecks) = (0, Moment::NEVER, false);
         // A minimum hold time may keep the key beyond the bounds of the guards, but the validity still ends with those
         // bounds.
@@ -184,10 +185,9 @@ impl Engine {
 
     /// Renews now unless enough validity is left.
     pub(in crate::engine) fn ensure(&mut self, now: Moment, id: Id, guard: Id, least: Duration) {
-        self.catch_up(now, guard);
-        let number = self.holds.of_guard(guard);
+        let number = self.index.of_guard(guard);
         let timeout = self.cx.settings.timeout;
-        let found = number.and_then(|number| Some((number, self.holds.get_mut(number)?)));
+        let found = number.and_then(|number| Some((number, self.index.get_mut(number)?)));
         let outcome = match found {
             Some((number, hold)) => match hold.lost {
                 Some(reason) => Err(EnsureFailure::Lost(reason)),
@@ -202,21 +202,21 @@ impl Engine {
                         deadline: now + timeout,
                         sent: false,
                     }));
-                    self.tickets.insert(id, Ticket::Ensuring(number));
+                    self.cx.tickets.insert(id, Ticket::Ensuring(number));
                     self.send_renewal(now, number);
                     return self.arm(number);
                 }
             },
             None => Err(EnsureFailure::Lost(LostReason::Closed)),
         };
-        self.complete(id, Outcome::Ensured(outcome));
+        self.cx.complete(id, Outcome::Ensured(outcome));
     }
 
     /// Completes the tickets that have enough validity after a confirmation, and renews once more for the other
     /// tickets.
     fn ensured(&mut self, now: Moment, number: Number) {
         let waited_for = |hold: &&mut ServerHold| !hold.ensuring.is_empty();
-        let Some(hold) = self.holds.get_mut(number).filter(waited_for) else { return };
+        let Some(hold) = self.index.get_mut(number).filter(waited_for) else { return };
         let remaining = hold.remaining(now);
         let (unsent, sent): (Vec<_>, Vec<_>) =
             hold.ensuring.take().into_iter().partition(|waiting| !waiting.sent);
@@ -230,7 +230,7 @@ impl Engine {
             } else {
                 Err(EnsureFailure::TooLong { most: remaining })
             };
-            self.complete_if_wanted(waiting.id, Outcome::Ensured(outcome));
+            self.cx.complete_if_wanted(waiting.id, Outcome::Ensured(outcome));
         }
         if again {
             self.send_renewal(now, number);
@@ -244,7 +244,7 @@ impl Engine {
         failure: &EnsureFailure,
     ) {
         for waiting in ensuring {
-            self.complete_if_wanted(waiting.id, Outcome::Ensured(Err(failure.clone())));
+            self.cx.complete_if_wanted(waiting.id, Outcome::Ensured(Err(failure.clone())));
         }
     }
 
@@ -252,7 +252,7 @@ impl Engine {
     /// confirmed meanwhile, with too little validity.
     pub(in crate::engine) fn ensures_due(&mut self, now: Moment, number: Number) {
         let waited_for = |hold: &&mut ServerHold| !hold.ensuring.is_empty();
-        let Some(hold) = self.holds.get_mut(number).filter(waited_for) else { return };
+        let Some(hold) = self.index.get_mut(number).filter(waited_for) else { return };
         let (due, waiting): (Vec<_>, Vec<_>) =
             hold.ensuring.take().into_iter().partition(|waiting| waiting.deadline <= now);
         hold.ensuring.extend(waiting);
@@ -260,14 +260,14 @@ impl Engine {
         if due.is_empty() {
             return;
         }
-        let Some(hold) = self.holds.get(number).certain(HELD) else { return };
-        let error = self.subject_of(hold).timed_out(Verb::Renew);
+        let Some(hold) = self.index.get(number).certain(HELD) else { return };
+        let error = self.cx.subject_of(hold).timed_out(Verb::Renew);
         self.fail_ensuring(due, &EnsureFailure::Unconfirmed { remaining, error });
     }
 
     /// Forgets a ticket that waits for a renewal.
     pub(in crate::engine) fn stop_ensuring(&mut self, id: Id, number: Number) {
-        if let Some(hold) = self.holds.get_mut(number) {
+        if let Some(hold) = self.index.get_mut(number) {
             hold.ensuring.remove(|waiting| waiting.id == id);
         }
     }

@@ -42,27 +42,45 @@ impl Engine {
     /// Checks what the scope has, the first of it now.
     pub(in crate::engine) fn replaced(&mut self, now: Moment, scope: &Scope) {
         self.note_replacement(now, scope);
-        let holds =
-            self.holds.sorted().into_iter().filter(|number| self.is_of(scope, *number)).map(Check::Hold);
-        let listeners =
-            self.subscriptions.all_listeners().filter(|listener| self.listens_in(scope, *listener));
-        let in_server_queues: Vec<QueueId> =
-            self.places.queues().filter(|id| self.is_at(scope, id.place) && self.is_in_server(*id)).collect();
-        let places = in_server_queues.iter().flat_map(|id| self.waiters_in(*id)).map(Check::Place);
+        let holds = self
+            .waits
+            .holds
+            .sorted()
+            .into_iter()
+            .filter(|number| self.is_of(scope, *number))
+            .map(Check::Hold);
+        let listeners = self
+            .waits
+            .holds
+            .cx
+            .subscriptions
+            .all_listeners()
+            .filter(|listener| self.listens_in(scope, *listener));
+        let in_server_queues: Vec<QueueId> = self
+            .waits
+            .holds
+            .cx
+            .places
+            .queues()
+            .filter(|id| self.is_at(scope, id.place) && self.is_in_server(*id))
+            .collect();
+        let places =
+            in_server_queues.iter().flat_map(|id| self.waits.holds.cx.waiters_in(*id)).map(Check::Place);
         let next: VecDeque<Check> = holds.chain(listeners.map(Check::Listener)).chain(places).collect();
         for id in in_server_queues {
-            if let Some(queue) = self.places.queue_mut(id) {
+            if let Some(queue) = self.waits.holds.cx.places.queue_mut(id) {
                 queue.server.mark_unordered();
             }
         }
         let unclaimed = std::mem::take(&mut self.checks.after_claim).into_iter();
-        self.checks.after_claim = unclaimed.filter(|number| self.holds.get(*number).is_some()).collect();
+        self.checks.after_claim =
+            unclaimed.filter(|number| self.waits.holds.get(*number).is_some()).collect();
         self.begin_checks(now, next);
     }
 
     /// Notes a replacement for as long as a call that was sent before it can be answered.
     fn note_replacement(&mut self, now: Moment, scope: &Scope) {
-        let oldest = now - self.cx.settings.timeout.saturating_mul(2);
+        let oldest = now - self.waits.holds.cx.settings.timeout.saturating_mul(2);
         let recent = &mut self.checks.recent;
         while recent.front().is_some_and(|(at, _)| *at < oldest) {
             recent.pop_front();
@@ -98,25 +116,25 @@ impl Engine {
     fn is_of(&self, scope: &Scope, number: Number) -> bool {
         let held = |hold: &&ServerHold| hold.is_held() && hold.lost.is_none();
         let concerns = |hold: &&ServerHold| held(hold) || hold.is_undone() || hold.is_being_undone();
-        self.holds.get(number).filter(concerns).is_some_and(|hold| self.is_at(scope, hold.place))
+        self.waits.holds.get(number).filter(concerns).is_some_and(|hold| self.is_at(scope, hold.place))
     }
 
     /// Returns true for a listener in the scope that is not checked as a waiter in a queue of the server.
     fn listens_in(&self, scope: &Scope, listener: Listener) -> bool {
         let queue = match listener {
             Listener::Queue(id) => Some(id),
-            Listener::Waiter(id) => self.acquire_of(id).map(Acquire::queue),
+            Listener::Waiter(id) => self.waits.holds.cx.acquire_of(id).map(Acquire::queue),
         };
         queue.is_some_and(|id| self.is_at(scope, id.place) && !self.is_in_server(id))
     }
 
     /// Returns true if the server has the waiters of a queue in a queue of its own.
     fn is_in_server(&self, id: QueueId) -> bool {
-        self.first_waiter(id).is_some_and(|(_, first)| first.recipe().keep_alive.is_some())
+        self.waits.holds.cx.first_waiter(id).is_some_and(|(_, first)| first.recipe().keep_alive.is_some())
     }
 
     fn is_at(&self, scope: &Scope, place: PlaceId) -> bool {
-        *scope == Scope::All || scope.contains(self.places.get(place).name().slot())
+        *scope == Scope::All || scope.contains(self.waits.holds.cx.places.get(place).name().slot())
     }
 
     /// Looks at the next holds and waiters.
@@ -127,12 +145,16 @@ impl Engine {
         for _ in 0..AT_ONCE {
             match self.checks.next.pop_front() {
                 Some(Check::Hold(number)) => self.check(now, number),
-                Some(Check::Listener(listener)) if self.subscriptions.is_listening(listener) => {
-                    self.wake_up(now, listener);
+                Some(Check::Listener(listener))
+                    if self.waits.holds.cx.subscriptions.is_listening(listener) =>
+                {
+                    self.waits.wake_up(now, listener);
                 }
                 Some(Check::Listener(_)) => {}
-                Some(Check::Place(id)) if self.acquire_of(id).is_some_and(Acquire::is_linked) => {
-                    self.attempt_alone(now, id);
+                Some(Check::Place(id))
+                    if self.waits.holds.cx.acquire_of(id).is_some_and(Acquire::is_linked) =>
+                {
+                    self.waits.attempt_alone(now, id);
                 }
                 Some(Check::Place(_)) => {}
                 None => break,
@@ -145,7 +167,7 @@ impl Engine {
 
     fn arm_checks(&mut self) {
         let at = self.checks.next_at;
-        self.checks.alarm.set(&mut self.cx.timers, Timer::Checks, at);
+        self.checks.alarm.set(&mut self.waits.holds.cx.timers, Timer::Checks, at);
     }
 
     pub(in crate::engine) fn checks_fired(&mut self, now: Moment) {
@@ -167,10 +189,30 @@ impl Engine {
         }
     }
 
+    /// Undoes an acquire again whose undo was on its way when another server took over.
+    pub(in crate::engine) fn check_after_undo(&mut self, now: Moment, number: Number) {
+        if self.checks.after_undo.remove(&number) {
+            self.waits.holds.undo_again(now, number);
+        }
+    }
+
+    /// Undoes the acquires of a place again. One that a frozen server ran after its undo waits in the queue there, and the
+    /// client's signs of life would keep it.
+    pub(in crate::engine) fn undo_strays(&mut self, now: Moment, place: PlaceId) {
+        if !self.waits.holds.has_undone() || !self.checks.next.is_empty() {
+            return;
+        }
+        let undone = |number: &Number| {
+            self.waits.holds.get(*number).is_some_and(|hold| hold.place == place && hold.is_undone())
+        };
+        let strays = self.waits.holds.sorted().into_iter().filter(undone).map(Check::Hold).collect();
+        self.begin_checks(now, strays);
+    }
+
     pub(in crate::engine) fn check(&mut self, now: Moment, number: Number) {
-        let Some(hold) = self.holds.get(number).certain(HELD) else { return };
+        let Some(hold) = self.waits.holds.get(number).certain(HELD) else { return };
         if hold.is_undone() {
-            return self.undo_again(now, number);
+            return self.waits.holds.undo_again(now, number);
         }
         if hold.is_being_undone() {
             self.checks.after_undo.insert(number);
@@ -184,11 +226,11 @@ impl Engine {
         } else if hold.renewing.is_some() {
             self.checks.after_renewal.insert(number);
         } else if hold.is_watched() && hold.renews_early() {
-            self.send_renewal(now, number);
+            self.waits.holds.send_renewal(now, number);
         } else {
             let rest = hold.expires_at.since(now);
             if rest >= LEASE_MIN {
-                self.send_check(now, number, Lease::clamped(rest));
+                self.waits.holds.send_check(now, number, Lease::clamped(rest));
             }
         }
     }

@@ -23,53 +23,54 @@ use crate::recipe::Waiters;
 impl Engine {
     /// Passes a hold whose last guard is gone to the next waiter. Returns false if the hold has to be released.
     pub(in crate::engine) fn hand_off(&mut self, now: Moment, number: Number) -> bool {
-        let Some(hold) = self.holds.get(number).certain("a hold ends once") else { return false };
-        if self.closing.is_some() || !hold.can_pass_on(now) {
+        let Some(hold) = self.waits.holds.get(number).certain("a hold ends once") else { return false };
+        if self.waits.holds.cx.closing.is_some() || !hold.can_pass_on(now) {
             return false;
         }
         let id = hold.queue();
         let Some(waiter) = self.next_for_hand_off(now, id, number) else { return false };
-        self.unlink(waiter);
+        self.waits.take(waiter);
         self.pass_on(now, number, waiter);
-        self.close_queue_if_over(now, id);
+        self.waits.close_queue_if_over(now, id);
         true
     }
 
     /// Returns the first waiter of a queue if a hold fits its terms.
     fn next_for_hand_off(&mut self, now: Moment, id: QueueId, number: Number) -> Option<Id> {
-        let first = self.first_waiter(id)?.0;
+        let first = self.waits.holds.cx.first_waiter(id)?.0;
         // The timer of its deadline may be late.
-        self.deadline_due(now, first);
-        let queue = self.places.queue(id)?;
+        self.waits.deadline_due(now, first);
+        let queue = self.waits.holds.cx.places.queue(id)?;
         // A grant of an attempt on its way would be a second hold.
         if !queue.makes_no_attempt() {
             return None;
         }
-        let (first, acquire) = self.first_waiter(id)?;
-        let bound = self.cx.hand_off_bound(&acquire.terms);
-        let hold = self.holds.get(number)?;
+        let (first, acquire) = self.waits.holds.cx.first_waiter(id)?;
+        let bound = self.waits.holds.cx.hand_off_bound(&acquire.terms);
+        let hold = self.waits.holds.get(number)?;
         (!bound.is_zero() && hold.fits(&acquire.terms, now)).then_some(first)
     }
 
     fn pass_on(&mut self, now: Moment, number: Number, waiter: Id) {
-        let Some(acquire) = self.acquire_of(waiter).certain("a waiter has its acquire") else { return };
+        let Some(acquire) = self.waits.holds.cx.acquire_of(waiter).certain("a waiter has its acquire") else {
+            return;
+        };
         let (place, owner, terms) = (acquire.place, acquire.owner, Arc::clone(&acquire.terms));
         let side = acquire.recipe().held_side();
-        let Some(hold) = self.holds.get_mut(number).certain("the hold was there") else { return };
+        let Some(hold) = self.waits.holds.get_mut(number).certain("the hold was there") else { return };
         let reports = hold.reports.take();
         hold.owner = owner;
         hold.tokens.pass_on();
         hold.min_hold_until = now;
         hold.guards.push(Guard::new(waiter, &terms, now, now + terms.claim_within()));
-        self.holds.add_guard(waiter, number);
-        let displaced = self.places.hold(place, side, owner, number);
+        self.waits.holds.add_guard(waiter, number);
+        let displaced = self.waits.holds.cx.places.hold(place, side, owner, number);
         debug_assert!(displaced.is_none(), "one exclusive hold of a place is trusted");
-        self.waiters.remove(&(place, side, owner, waiter));
-        self.report(reports, &Outcome::Released(Ok(true)));
-        self.grant(waiter, number, GrantedBy::HandOff);
+        self.waits.holds.cx.report(reports, &Outcome::Released(Ok(true)));
+        self.waits.holds.cx.grant(waiter, number, GrantedBy::HandOff);
         self.note_passed(number);
-        self.plan_renewal(number);
-        self.enter_waiters(now, (place, side, owner), number);
+        self.waits.holds.plan_renewal(number);
+        self.waits.enter_waiters(now, (place, side, owner), number);
     }
 }
 

@@ -35,17 +35,20 @@ const UNTOLD: Duration = Duration::from_secs(60);
 impl Engine {
     /// Sets the time of the next question of a hold that passes on, or that a waiter of this client waits for.
     pub(in crate::engine) fn plan_question(&mut self, now: Moment, number: Number) {
-        let Some(hold) = self.holds.get(number).certain(HELD) else { return };
+        let Some(hold) = self.waits.holds.get(number).certain(HELD) else { return };
         let id = hold.queue();
-        let has_waiters = self.first_waiter(id).is_some();
-        if (hold.question().is_none() && !has_waiters) || !hold.may_ask(now) || self.closing.is_some() {
+        let has_waiters = self.waits.holds.cx.first_waiter(id).is_some();
+        if (hold.question().is_none() && !has_waiters)
+            || !hold.may_ask(now)
+            || self.waits.holds.cx.closing.is_some()
+        {
             return;
         }
         // The release has told that others listen, and its successor will tell when they are gone.
-        if self.leaves_turns(id) || now < self.cx.asks_from {
+        if self.waits.holds.cx.leaves_turns(id) || now < self.waits.holds.cx.asks_from {
             return;
         }
-        let Some(hold) = self.holds.get_mut(number).certain(HELD) else { return };
+        let Some(hold) = self.waits.holds.get_mut(number).certain(HELD) else { return };
         let Some(bound) = hold.bound.get() else { return };
         let until = hold.hand_off_until;
         let question = hold.question_or_new();
@@ -57,19 +60,20 @@ impl Engine {
         }
         question.ask_at = until - (bound / 4).max(trip * 3 / 2).min(bound);
         self.question_due(now, number);
-        self.arm(number);
+        self.waits.holds.arm(number);
     }
 
     /// Sets the time of the next question of the hold of a place that has a new waiter.
     pub(in crate::engine) fn plan_question_of(&mut self, now: Moment, place: PlaceId) {
-        if let Some(number) = self.places.get(place).exclusive() {
+        if let Some(number) = self.waits.holds.cx.places.get(place).exclusive() {
             self.plan_question(now, number);
         }
     }
 
     /// Notes that a hold has passed on.
     pub(in crate::engine) fn note_passed(&mut self, number: Number) {
-        let Some(hold) = self.holds.get_mut(number).filter(|hold| hold.recipe().hand_off.is_some()) else {
+        let Some(hold) = self.waits.holds.get_mut(number).filter(|hold| hold.recipe().hand_off.is_some())
+        else {
             return;
         };
         let question = hold.question_or_new();
@@ -78,22 +82,26 @@ impl Engine {
 
     /// Sends a question that is due.
     pub(in crate::engine) fn question_due(&mut self, now: Moment, number: Number) {
-        let Some(hold) = self.holds.get_mut(number) else { return };
+        let Some(hold) = self.waits.holds.get_mut(number) else { return };
         let Some(question) = hold.question_mut().filter(|question| question.ask_at <= now) else { return };
         question.ask_at = Moment::NEVER;
         if question.call.is_some() || !hold.may_ask(now) {
             return;
         }
-        let Some(hold) = self.holds.get(number).certain(HELD) else { return };
-        let (subject, id, lease) = (self.subject_of(hold), hold.queue(), hold.lease());
+        let Some(hold) = self.waits.holds.get(number).certain(HELD) else { return };
+        let (subject, id, lease) = (self.waits.holds.cx.subject_of(hold), hold.queue(), hold.lease());
         let until = hold.hand_off_until;
         let Some(hand_off) = subject.recipe.hand_off else { return };
-        let call = hand_off(&CallArgs::new(&subject, self.cx.wire(number), lease));
+        let call = hand_off(&CallArgs::new(&subject, self.waits.holds.cx.wire(number), lease));
         let call = subject.confirmed(call, hold.replicas);
-        let asked = Asked { sent_at: now, lease, listened: self.subscriptions.hears(Listener::Queue(id)) };
-        let timeout = lease.renewal_waits(self.cx.settings.timeout);
-        let call = self.cx.send_within(call, Purpose::Question(number, asked), timeout);
-        if let Some(question) = self.holds.get_mut(number).and_then(|hold| hold.question_mut()) {
+        let asked = Asked {
+            sent_at: now,
+            lease,
+            listened: self.waits.holds.cx.subscriptions.hears(Listener::Queue(id)),
+        };
+        let timeout = lease.renewal_waits(self.waits.holds.cx.settings.timeout);
+        let call = self.waits.holds.cx.send_within(call, Purpose::Question(number, asked), timeout);
+        if let Some(question) = self.waits.holds.get_mut(number).and_then(|hold| hold.question_mut()) {
             (question.call, question.asked_for) = (Some(call), until);
             question.left = question.left.saturating_sub(1);
             question.has_passed = false;
@@ -108,28 +116,28 @@ impl Engine {
         (number, asked): (Number, Asked),
         result: Result<Reply, StoreError>,
     ) {
-        let Some(hold) = self.holds.get_mut(number) else { return };
+        let Some(hold) = self.waits.holds.get_mut(number) else { return };
         let Some(question) = hold.question_mut() else { return };
         if question.call.take_if(|on_its_way| *on_its_way == call).is_none() {
             return;
         }
-        let Some(hold) = self.holds.get(number).certain(HELD) else { return };
+        let Some(hold) = self.waits.holds.get(number).certain(HELD) else { return };
         let id = hold.queue();
-        match self.subject_of(hold).read_asked(result) {
+        match self.waits.holds.cx.subject_of(hold).read_asked(result) {
             Ok(HandOffAnswer::Renewed { listeners }) => {
-                self.confirm(number, asked.sent_at, asked.lease);
+                self.waits.holds.confirm(number, asked.sent_at, asked.lease);
                 match listeners {
                     Some(listeners) => self.heard(now, (number, id), asked, listeners),
-                    None => self.cx.asks_from = now + UNTOLD,
+                    None => self.waits.holds.cx.asks_from = now + UNTOLD,
                 }
             }
-            Ok(HandOffAnswer::Gone) => self.lose(now, number, LostReason::Deleted),
-            Ok(HandOffAnswer::TakenOver) => self.lose(now, number, LostReason::TakenOver),
+            Ok(HandOffAnswer::Gone) => self.waits.holds.lose(now, number, LostReason::Deleted),
+            Ok(HandOffAnswer::TakenOver) => self.waits.holds.lose(now, number, LostReason::TakenOver),
             Err(error) => {
                 if !error.kind.is_transient() {
-                    self.cx.asks_from = now + UNTOLD;
+                    self.waits.holds.cx.asks_from = now + UNTOLD;
                 }
-                if let Some(hold) = self.holds.get_mut(number) {
+                if let Some(hold) = self.waits.holds.get_mut(number) {
                     hold.uncertain |= error.applied == Applied::Unknown;
                 }
             }
@@ -138,9 +146,9 @@ impl Engine {
 
     /// Extends the bound of a hold if its client alone listens. An answer after the bound comes too late for that.
     fn heard(&mut self, now: Moment, (number, id): (Number, QueueId), asked: Asked, listeners: u32) {
-        let own = u32::from(asked.listened && self.subscriptions.hears(Listener::Queue(id)));
-        let has_rivals = self.has_rivals(id);
-        let Some(hold) = self.holds.get_mut(number).certain(HELD) else { return };
+        let own = u32::from(asked.listened && self.waits.holds.cx.subscriptions.hears(Listener::Queue(id)));
+        let has_rivals = self.waits.holds.cx.has_rivals(id);
+        let Some(hold) = self.waits.holds.get_mut(number).certain(HELD) else { return };
         if listeners > own || has_rivals || now >= hold.hand_off_until {
             return;
         }

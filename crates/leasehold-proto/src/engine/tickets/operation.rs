@@ -16,10 +16,10 @@ use crate::reply::Reply;
 
 impl Engine {
     pub(in crate::engine) fn perform(&mut self, now: Moment, id: Id, call: Call) {
-        if self.closing.is_some() {
-            return self.complete(id, Outcome::Performed(Err(OperationFailure::Closed)));
+        if self.waits.holds.cx.closing.is_some() {
+            return self.waits.holds.cx.complete(id, Outcome::Performed(Err(OperationFailure::Closed)));
         }
-        self.tickets.insert(id, Ticket::Performing);
+        self.waits.holds.cx.tickets.insert(id, Ticket::Performing);
         let operation =
             Operation { call, since: now, failures: 0, uncertain: false, alarm: Alarm::default() };
         self.operations.insert(id, operation);
@@ -30,8 +30,9 @@ impl Engine {
     pub(in crate::engine) fn operation_due(&mut self, now: Moment, id: Id) {
         let Some(operation) = self.operations.get_mut(id) else { return };
         operation.alarm.fired();
-        let (call, left) = (operation.call.clone(), (operation.since + self.cx.settings.timeout).since(now));
-        self.cx.send_within(call, Purpose::Perform(id), left);
+        let (call, left) =
+            (operation.call.clone(), (operation.since + self.waits.holds.cx.settings.timeout).since(now));
+        self.waits.holds.cx.send_within(call, Purpose::Perform(id), left);
     }
 
     /// Handles the answer to an operation. An operation whose caller is gone is ignored.
@@ -44,8 +45,8 @@ impl Engine {
         operation.uncertain |= error.applied == Applied::Unknown;
         operation.failures += 1;
         let pause = backoff::after_failures(operation.failures - 1, id.0);
-        if error.kind.is_transient() && now + pause < operation.since + self.cx.settings.timeout {
-            return operation.alarm.set(&mut self.cx.timers, Timer::Operation(id), now + pause);
+        if error.kind.is_transient() && now + pause < operation.since + self.waits.holds.cx.settings.timeout {
+            return operation.alarm.set(&mut self.waits.holds.cx.timers, Timer::Operation(id), now + pause);
         }
         let applied = if operation.uncertain { Applied::Unknown } else { error.applied };
         self.end_operation(id, Err(OperationFailure::Failed(error.with_applied(applied))));
@@ -53,13 +54,13 @@ impl Engine {
 
     fn end_operation(&mut self, id: Id, outcome: Result<Reply, OperationFailure>) {
         self.stop_performing(id);
-        self.complete_if_wanted(id, Outcome::Performed(outcome));
+        self.waits.holds.cx.complete_if_wanted(id, Outcome::Performed(outcome));
     }
 
     /// Forgets an operation whose caller is gone. The call on its way is not repeated.
     pub(in crate::engine) fn stop_performing(&mut self, id: Id) {
         if let Some(mut operation) = self.operations.remove(id) {
-            operation.alarm.clear(&mut self.cx.timers, Timer::Operation(id));
+            operation.alarm.clear(&mut self.waits.holds.cx.timers, Timer::Operation(id));
         }
     }
 

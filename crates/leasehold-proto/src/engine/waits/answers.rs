@@ -13,15 +13,16 @@ use crate::engine::base::subscriptions::Listener;
 use crate::engine::base::timers::Timer;
 use crate::engine::holds::hold::Cause;
 use crate::engine::tickets::ticket::Ticket;
+use crate::engine::waits::Waits;
 use crate::engine::waits::acquire::Acquire;
 use crate::engine::waits::tries::{Last, Tries};
-use crate::engine::{AcquireFailure, Engine, Id};
+use crate::engine::{AcquireFailure, Id};
 use crate::id::CallId;
 use crate::moment::Moment;
 use crate::outcome::{Applied, StoreError};
 use crate::recipe::Answer;
 
-impl Engine {
+impl Waits {
     /// Handles the answer to an attempt of a queue.
     pub(in crate::engine) fn queue_answered(
         &mut self,
@@ -29,10 +30,10 @@ impl Engine {
         attempt: &Attempt,
         answer: Result<Answer, StoreError>,
     ) {
-        if let Some(waiter) = self.acquire_of_mut(attempt.waiter).and_then(Acquire::waiter_mut) {
+        if let Some(waiter) = self.holds.cx.acquire_of_mut(attempt.waiter).and_then(Acquire::waiter_mut) {
             waiter.attempted = None;
         }
-        let Some(queue) = self.places.queue_mut(attempt.queue).certain(OPEN) else { return };
+        let Some(queue) = self.holds.cx.places.queue_mut(attempt.queue).certain(OPEN) else { return };
         let outdated = if attempt.by == By::Extra {
             queue.extra_answered()
         } else {
@@ -48,11 +49,11 @@ impl Engine {
                 self.queue_refused(now, attempt, remaining, outdated);
             }
             Ok(Answer::Polled { remaining }) => {
-                let pause = self.places.queue(attempt.queue).map_or(Duration::ZERO, |queue| {
-                    backoff::between_polls(queue.tries.refusals, self.cx.seed(attempt.number))
+                let pause = self.holds.cx.places.queue(attempt.queue).map_or(Duration::ZERO, |queue| {
+                    backoff::between_polls(queue.tries.refusals, self.holds.cx.seed(attempt.number))
                 });
                 self.queue_refused(now, attempt, remaining.min(pause), outdated);
-                if let Some(queue) = self.places.queue_mut(attempt.queue) {
+                if let Some(queue) = self.holds.cx.places.queue_mut(attempt.queue) {
                     queue.tries.polls = true;
                 }
             }
@@ -74,7 +75,7 @@ impl Engine {
 
     /// Makes an attempt for the next waiter, about which nothing is known yet.
     fn begin_anew(&mut self, now: Moment, id: QueueId) {
-        if let Some(queue) = self.places.queue_mut(id) {
+        if let Some(queue) = self.holds.cx.places.queue_mut(id) {
             queue.tries.begin_anew(None);
             self.advance(now, id);
         }
@@ -86,7 +87,7 @@ impl Engine {
             return self.granted_too_late(now, attempt);
         }
         let recipient = self.recipient(now, attempt);
-        let Some(queue) = self.places.queue_mut(attempt.queue).certain(OPEN) else { return };
+        let Some(queue) = self.holds.cx.places.queue_mut(attempt.queue).certain(OPEN) else { return };
         if attempt.by == By::Queue {
             let last = holding.is_exclusive().then_some(Last::Refused);
             queue.tries.drop_wire();
@@ -100,14 +101,14 @@ impl Engine {
         };
         queue.widen(attempt.sent_at);
         queue.take(attempt.terms.units);
-        self.places.turns_mut(attempt.queue).end(now);
+        self.holds.cx.places.turns_mut(attempt.queue).end(now);
         self.unlink(id);
         self.begin_hold(now, id, attempt, token);
         self.go_on(now, attempt.queue);
     }
 
     fn advance_unless_attempting(&mut self, now: Moment, id: QueueId) {
-        if self.places.queue(id).is_some_and(|queue| queue.tries.call.is_none()) {
+        if self.holds.cx.places.queue(id).is_some_and(|queue| queue.tries.call.is_none()) {
             self.advance(now, id);
         }
     }
@@ -116,6 +117,8 @@ impl Engine {
     fn recipient(&mut self, now: Moment, attempt: &Attempt) -> Option<Id> {
         let waits = |engine: &Self, id: Id| {
             engine
+                .holds
+                .cx
                 .acquire_of(id)
                 .is_some_and(|acquire| acquire.queue() == attempt.queue && acquire.is_linked())
         };
@@ -123,10 +126,12 @@ impl Engine {
             return Some(attempt.waiter);
         }
         loop {
-            let first = self.places.queue(attempt.queue)?.first()?;
+            let first = self.holds.cx.places.queue(attempt.queue)?.first()?;
             self.deadline_is_over(now, first);
             if waits(self, first) {
                 return self
+                    .holds
+                    .cx
                     .acquire_of(first)
                     .filter(|acquire| acquire.terms.fit(&attempt.terms))
                     .map(|_| first);
@@ -136,18 +141,18 @@ impl Engine {
 
     /// Takes a granted waiter out of its queue.
     pub(in crate::engine) fn unlink(&mut self, id: Id) {
-        let Some(acquire) = self.acquire_of_mut(id).certain(WAITING) else { return };
+        let Some(acquire) = self.holds.cx.acquire_of_mut(id).certain(WAITING) else { return };
         let queue = acquire.queue();
         let links = acquire.waiter_mut().and_then(|waiter| waiter.linked.take());
-        if let (Some(links), Some(queue)) = (links, self.places.queue_mut(queue)) {
-            queue.unlink(&mut self.tickets, links);
+        if let (Some(links), Some(queue)) = (links, self.holds.cx.places.queue_mut(queue)) {
+            queue.unlink(&mut self.holds.cx.tickets, links);
         }
     }
 
     /// Goes on with the waiters behind a granted one.
     fn go_on(&mut self, now: Moment, id: QueueId) {
-        let Some(queue) = self.places.queue(id) else { return };
-        let Some((_, first)) = self.first_waiter(id) else { return };
+        let Some(queue) = self.holds.cx.places.queue(id) else { return };
+        let Some((_, first)) = self.holds.cx.first_waiter(id) else { return };
         if first.recipe().holding.is_exclusive() || queue.is_open() {
             self.advance(now, id);
         } else {
@@ -157,7 +162,7 @@ impl Engine {
 
     /// Sleeps for the polling interval if nothing else will wake the queue.
     pub(in crate::engine) fn sleep_unless_attempting(&mut self, now: Moment, id: QueueId) {
-        let Some(queue) = self.places.queue(id).certain(OPEN) else { return };
+        let Some(queue) = self.holds.cx.places.queue(id).certain(OPEN) else { return };
         if queue.tries.call.is_none() && !queue.tries.alarm.is_set() {
             self.sleep(now, id, Duration::MAX);
         }
@@ -171,7 +176,7 @@ impl Engine {
         remaining: Duration,
         outdated: bool,
     ) {
-        let Some(queue) = self.places.queue_mut(attempt.queue).certain(OPEN) else { return };
+        let Some(queue) = self.holds.cx.places.queue_mut(attempt.queue).certain(OPEN) else { return };
         if outdated {
             queue.narrow();
         } else {
@@ -182,8 +187,8 @@ impl Engine {
         }
         queue.tries.refused();
         let again = queue.tries.again;
-        self.note_first_waits(attempt.queue);
-        self.places.end_run(attempt.queue.place);
+        self.holds.cx.note_first_waits(attempt.queue);
+        self.holds.cx.places.end_run(attempt.queue.place);
         if again {
             return self.attempt_first(now, attempt.queue);
         }
@@ -196,7 +201,7 @@ impl Engine {
         if unknown {
             self.note_doubt(attempt, gone_by);
         }
-        let Some(queue) = self.places.queue_mut(attempt.queue).certain(OPEN) else { return };
+        let Some(queue) = self.holds.cx.places.queue_mut(attempt.queue).certain(OPEN) else { return };
         queue.narrow();
         if attempt.by == By::Extra {
             if unknown {
@@ -222,14 +227,14 @@ impl Engine {
     /// timeout. A store that fails then fails all waiters, and grants that come too late only the first one.
     fn queue_later(&mut self, now: Moment, attempt: &Attempt, last: Last) {
         let store_failed = matches!(last, Last::Failed(_));
-        let (timeout, seed) = (self.cx.settings.timeout, self.cx.seed(attempt.number));
-        let Some(queue) = self.places.queue_mut(attempt.queue).certain(OPEN) else { return };
+        let (timeout, seed) = (self.holds.cx.settings.timeout, self.holds.cx.seed(attempt.number));
+        let Some(queue) = self.holds.cx.places.queue_mut(attempt.queue).certain(OPEN) else { return };
         let (failures, failing_for) = queue.tries.failed(now, last);
         let first = queue.first();
         if failing_for < timeout {
             if first.is_some() {
                 let at = now + backoff::after_failures(failures, seed);
-                queue.tries.alarm.set(&mut self.cx.timers, Timer::Queue(attempt.queue), at);
+                queue.tries.alarm.set(&mut self.holds.cx.timers, Timer::Queue(attempt.queue), at);
             }
         } else if store_failed {
             self.fail_queue(now, attempt.queue);
@@ -248,13 +253,13 @@ impl Engine {
         match attempt.by {
             By::Extra => self.sleep_unless_attempting(now, attempt.queue),
             By::Queue => {
-                if let Some(queue) = self.places.queue_mut(attempt.queue) {
+                if let Some(queue) = self.holds.cx.places.queue_mut(attempt.queue) {
                     queue.tries.drop_wire();
                 }
                 self.queue_later(now, attempt, last);
             }
             By::Waiter => {
-                self.unlisten(Listener::Waiter(attempt.waiter));
+                self.holds.cx.unlisten(Listener::Waiter(attempt.waiter));
                 if let Some(tries) = self.tries_of(attempt.waiter) {
                     tries.drop_wire();
                 }
@@ -265,13 +270,13 @@ impl Engine {
 
     /// Notes until when an attempt may be on the server, so that no failure of its waiter says that nothing was acquired.
     fn note_doubt(&mut self, attempt: &Attempt, gone_by: Moment) {
-        if let Some(waiter) = self.acquire_of_mut(attempt.waiter).and_then(Acquire::waiter_mut) {
+        if let Some(waiter) = self.holds.cx.acquire_of_mut(attempt.waiter).and_then(Acquire::waiter_mut) {
             waiter.past.note_doubt(gone_by);
         }
     }
 
     pub(in crate::engine) fn tries_of(&mut self, id: Id) -> Option<&mut Tries> {
-        self.acquire_of_mut(id)?.tries_mut()
+        self.holds.cx.acquire_of_mut(id)?.tries_mut()
     }
 
     /// Handles the answer to an attempt of a waiter that makes its own attempts.
@@ -283,7 +288,7 @@ impl Engine {
         answer: Result<Answer, StoreError>,
     ) {
         let id = attempt.waiter;
-        if let Some(queue) = self.places.queue_mut(attempt.queue) {
+        if let Some(queue) = self.holds.cx.places.queue_mut(attempt.queue) {
             queue.server.note_behind(call, matches!(answer, Ok(Answer::Granted { .. })));
         }
         let Some(tries) = self.tries_of(id).filter(|tries| tries.call == Some(call)) else {
@@ -291,7 +296,7 @@ impl Engine {
         };
         tries.call = None;
         tries.queued |= attempt.queues && answer.is_ok();
-        let once = self.acquire_of(id).is_some_and(Acquire::is_once);
+        let once = self.holds.cx.acquire_of(id).is_some_and(Acquire::is_once);
         match answer {
             Ok(Answer::Granted { token }) => self.waiter_granted(now, attempt, token),
             Ok(Answer::RecentlyRestarted { remaining }) if once => {
@@ -302,7 +307,7 @@ impl Engine {
             }
             Ok(Answer::Polled { remaining }) => {
                 let refusals = self.tries_of(id).map_or(0, |tries| tries.refusals);
-                let pause = backoff::between_polls(refusals, self.cx.seed(attempt.number));
+                let pause = backoff::between_polls(refusals, self.holds.cx.seed(attempt.number));
                 self.waiter_refused(now, attempt, remaining.min(pause));
                 if let Some(tries) = self.tries_of(id) {
                     tries.polls = true;
@@ -339,7 +344,7 @@ impl Engine {
             return self.granted_too_late(now, attempt);
         }
         let heard = self.tries_of(attempt.waiter).is_some_and(|tries| tries.again);
-        self.unlisten(Listener::Waiter(attempt.waiter));
+        self.holds.cx.unlisten(Listener::Waiter(attempt.waiter));
         self.unlink(attempt.waiter);
         self.begin_hold(now, attempt.waiter, attempt, token);
         let recipe = attempt.terms.recipe();
@@ -354,12 +359,14 @@ impl Engine {
         let Some(tries) = self.tries_of(id).certain("an answered attempt has its waiter") else { return };
         tries.refused();
         let again = tries.again;
-        let Some(acquire) = self.acquire_of(id).certain("an answered attempt has its waiter") else { return };
+        let Some(acquire) = self.holds.cx.acquire_of(id).certain("an answered attempt has its waiter") else {
+            return;
+        };
         let (once, is_event) = (acquire.is_once(), acquire.recipe().holding.is_event());
         if once {
             return self.fail(now, id, AcquireFailure::Contended);
         }
-        self.note_waiting(id);
+        self.holds.cx.note_waiting(id);
         if again {
             self.attempt_alone(now, id);
         } else if is_event {
@@ -371,14 +378,16 @@ impl Engine {
 
     /// Sleeps until a wake-up, until the current hold should have ended, or for the polling interval.
     pub(in crate::engine) fn waiter_sleeps(&mut self, now: Moment, id: Id, remaining: Duration) {
-        let Some(acquire) = self.acquire_of(id).certain("an answered attempt has its waiter") else { return };
+        let Some(acquire) = self.holds.cx.acquire_of(id).certain("an answered attempt has its waiter") else {
+            return;
+        };
         let Some(tries) = acquire.tries().certain("an answered attempt has its waiter") else { return };
         let nap = self.nap(id, acquire, tries.refusals, remaining);
-        let subject = self.subject(acquire);
+        let subject = self.holds.cx.subject(acquire);
         let wire = acquire.tries().and_then(|tries| tries.wire.as_ref());
-        let wire = wire.map_or_else(|| self.cx.no_wire(), |used| self.cx.wire(used.number));
-        let timers = &mut self.cx.timers;
-        let tries = match self.tickets.get_mut(id) {
+        let wire = wire.map_or_else(|| self.holds.cx.no_wire(), |used| self.holds.cx.wire(used.number));
+        let timers = &mut self.holds.cx.timers;
+        let tries = match self.holds.cx.tickets.get_mut(id) {
             Some(Ticket::Acquire(acquire)) => acquire.tries_mut(),
             _ => None,
         };
@@ -390,8 +399,8 @@ impl Engine {
 
     fn waiter_unanswered(&mut self, now: Moment, attempt: &Attempt, error: StoreError) {
         let gone_by = self.subject_of_attempt(attempt).gone_by(attempt.lease, now);
-        let once = self.acquire_of(attempt.waiter).is_some_and(Acquire::is_once);
-        if let Some(queue) = self.places.queue_mut(attempt.queue) {
+        let once = self.holds.cx.acquire_of(attempt.waiter).is_some_and(Acquire::is_once);
+        if let Some(queue) = self.holds.cx.places.queue_mut(attempt.queue) {
             queue.server.mark_unordered();
         }
         let Some(tries) = self.tries_of(attempt.waiter).certain("an answered attempt has its waiter") else {
@@ -410,11 +419,11 @@ impl Engine {
 
     /// Schedules the next attempt after a pause, or gives up when the failures have lasted for a whole timeout.
     pub(in crate::engine) fn waiter_later(&mut self, now: Moment, attempt: &Attempt, last: Last) {
-        let (timeout, seed) = (self.cx.settings.timeout, self.cx.seed(attempt.number));
-        let once = self.acquire_of(attempt.waiter).is_some_and(Acquire::is_once);
+        let (timeout, seed) = (self.holds.cx.settings.timeout, self.holds.cx.seed(attempt.number));
+        let once = self.holds.cx.acquire_of(attempt.waiter).is_some_and(Acquire::is_once);
         let store_failed = matches!(last, Last::Failed(_));
-        let timers = &mut self.cx.timers;
-        let Some(Ticket::Acquire(acquire)) = self.tickets.get_mut(attempt.waiter) else {
+        let timers = &mut self.holds.cx.timers;
+        let Some(Ticket::Acquire(acquire)) = self.holds.cx.tickets.get_mut(attempt.waiter) else {
             return;
         };
         let is_line = acquire.recipe().keep_alive.is_some() && !once;

@@ -10,15 +10,16 @@ use std::sync::Arc;
 
 use crate::engine::base::certain::{Certain, OPEN};
 use crate::engine::base::context::{Attempt, By, Purpose};
-use crate::engine::base::keys::{Number, PlaceId, QueueId};
+use crate::engine::base::keys::{PlaceId, QueueId};
 use crate::engine::base::subscriptions::Listener;
 use crate::engine::base::terms::Terms;
 use crate::engine::base::timers::Timer;
-use crate::engine::holds::hold::{Cause, ServerHold};
+use crate::engine::holds::hold::Cause;
 use crate::engine::holds::tokens::Tokens;
+use crate::engine::waits::Waits;
 use crate::engine::waits::acquire::Acquire;
 use crate::engine::waits::tries::{Tries, Used};
-use crate::engine::{AcquireFailure, Engine, Grant, Id, Outcome, Subject};
+use crate::engine::{Id, Subject};
 use crate::id::CallId;
 use crate::lease::Lease;
 use crate::moment::Moment;
@@ -27,10 +28,11 @@ use crate::owner::Owner;
 use crate::recipe::{Answer, CallArgs, CallContext, Holding, Recipe};
 use crate::reply::Reply;
 
-impl Engine {
+impl Waits {
     /// Makes an attempt for the first waiter of a queue, or notes that another attempt must follow the one on its way.
     pub(in crate::engine) fn attempt(&mut self, now: Moment, id: QueueId) {
-        let Some(queue) = self.places.queue_mut(id).certain("only an open queue makes attempts") else {
+        let Some(queue) = self.holds.cx.places.queue_mut(id).certain("only an open queue makes attempts")
+        else {
             return;
         };
         if queue.tries.call.is_some() {
@@ -43,21 +45,29 @@ impl Engine {
 
     /// Makes an attempt for the first waiter of a queue for which none is on its way.
     pub(in crate::engine) fn attempt_first(&mut self, now: Moment, id: QueueId) {
-        let Some(queue) = self.places.queue(id).certain("only an open queue makes attempts") else { return };
+        let Some(queue) = self.holds.cx.places.queue(id).certain("only an open queue makes attempts") else {
+            return;
+        };
         let unattempted =
             |acquire: &Acquire| acquire.waiter().is_some_and(|waiter| waiter.attempted.is_none());
-        let Some((waiter, acquire)) = queue.waiters(&self.tickets).find(|(_, acquire)| unattempted(acquire))
+        let Some((waiter, acquire)) =
+            queue.waiters(&self.holds.cx.tickets).find(|(_, acquire)| unattempted(acquire))
         else {
             return;
         };
         let terms = Arc::clone(&acquire.terms);
-        let mut tries =
-            self.places.queue_mut(id).map(|queue| std::mem::take(&mut queue.tries)).unwrap_or_default();
-        tries.alarm.clear(&mut self.cx.timers, Timer::Queue(id));
+        let mut tries = self
+            .holds
+            .cx
+            .places
+            .queue_mut(id)
+            .map(|queue| std::mem::take(&mut queue.tries))
+            .unwrap_or_default();
+        tries.alarm.clear(&mut self.holds.cx.timers, Timer::Queue(id));
         tries.shares = false;
         let attempt = self.next_attempt(now, id, (waiter, By::Queue), &mut tries, &terms);
         tries.call = Some(self.send_attempt(attempt));
-        if let Some(queue) = self.places.queue_mut(id) {
+        if let Some(queue) = self.holds.cx.places.queue_mut(id) {
             queue.tries = tries;
         }
     }
@@ -65,15 +75,16 @@ impl Engine {
     /// Makes attempts for the next waiters of a queue whose primitive several can have at once, as many as the last
     /// answers suggest.
     pub(in crate::engine) fn attempt_extra(&mut self, now: Moment, id: QueueId) {
-        let Some(queue) = self.places.queue(id).certain(OPEN) else { return };
+        let Some(queue) = self.holds.cx.places.queue(id).certain(OPEN) else { return };
         let room = queue.room_for_extra();
-        let Some((_, first)) = queue.waiters(&self.tickets).next() else { return };
+        let Some((_, first)) = queue.waiters(&self.holds.cx.tickets).next() else { return };
         let holding = first.recipe().holding;
         if room == 0 || holding.is_exclusive() || holding.is_event() {
             return;
         }
         let attempted = |acquire: &Acquire| acquire.waiter().is_none_or(|waiter| waiter.attempted.is_some());
-        let alike = queue.waiters(&self.tickets).take_while(|(_, acquire)| acquire.terms.fit(&first.terms));
+        let alike =
+            queue.waiters(&self.holds.cx.tickets).take_while(|(_, acquire)| acquire.terms.fit(&first.terms));
         let next: Vec<(Id, Arc<Terms>)> = alike
             .filter(|(_, acquire)| !attempted(acquire))
             .take(room as usize)
@@ -82,7 +93,7 @@ impl Engine {
         for (waiter, terms) in next {
             let attempt = self.next_attempt(now, id, (waiter, By::Extra), &mut Tries::default(), &terms);
             self.send_attempt(attempt);
-            if let Some(queue) = self.places.queue_mut(id) {
+            if let Some(queue) = self.holds.cx.places.queue_mut(id) {
                 queue.extra_sent();
             }
         }
@@ -90,18 +101,20 @@ impl Engine {
 
     /// Sends the attempt of a waiter that makes its own, or notes that another one must follow the one on its way.
     pub(in crate::engine) fn attempt_alone(&mut self, now: Moment, id: Id) {
-        let Some(acquire) = self.acquire_of_mut(id).certain("only a waiter makes attempts") else { return };
+        let Some(acquire) = self.holds.cx.acquire_of_mut(id).certain("only a waiter makes attempts") else {
+            return;
+        };
         let (queue, terms) = (acquire.queue(), Arc::clone(&acquire.terms));
         let Some(waiter) = acquire.waiter_mut().certain("only a waiter makes attempts") else { return };
         let mut tries = waiter.tries.take().unwrap_or_default();
         if tries.call.is_some() {
             tries.again = true;
         } else {
-            tries.alarm.clear(&mut self.cx.timers, Timer::Waiter(id));
+            tries.alarm.clear(&mut self.holds.cx.timers, Timer::Waiter(id));
             let attempt = self.next_attempt(now, queue, (id, By::Waiter), &mut tries, &terms);
             tries.call = Some(self.send_attempt(attempt));
         }
-        if let Some(waiter) = self.acquire_of_mut(id).and_then(Acquire::waiter_mut) {
+        if let Some(waiter) = self.holds.cx.acquire_of_mut(id).and_then(Acquire::waiter_mut) {
             waiter.tries = Some(tries);
         }
     }
@@ -121,17 +134,17 @@ impl Engine {
         }
         let used = tries.wire.get_or_insert_with(|| {
             let many = (terms.recipe().owners)(terms.units);
-            let number = self.cx.next_number(many);
-            let waiters = self.places.queue(queue).filter(|_| by == By::Queue);
-            let next = waiters.and_then(|queue| queue.waiters(&self.tickets).nth(1));
-            let passes_on = |terms: &Terms| !self.cx.hand_off_bound(terms).is_zero();
+            let number = self.holds.cx.next_number(many);
+            let waiters = self.holds.cx.places.queue(queue).filter(|_| by == By::Queue);
+            let next = waiters.and_then(|queue| queue.waiters(&self.holds.cx.tickets).nth(1));
+            let passes_on = |terms: &Terms| !self.holds.cx.hand_off_bound(terms).is_zero();
             let may_pass_on = next.is_some_and(|(_, next)| passes_on(terms) && passes_on(&next.terms));
             let tokens = Tokens::to_reserve(may_pass_on);
             Used { number, terms: Arc::clone(terms), tokens }
         });
         let (number, tokens) = (used.number, used.tokens);
         tries.again = false;
-        let once = self.acquire_of(waiter).is_some_and(Acquire::is_once);
+        let once = self.holds.cx.acquire_of(waiter).is_some_and(Acquire::is_once);
         Attempt {
             queue,
             waiter,
@@ -151,13 +164,13 @@ impl Engine {
     fn send_attempt(&mut self, attempt: Attempt) -> CallId {
         let terms = &attempt.terms;
         let subject = self.subject_of_attempt(&attempt);
-        let acquire = self.acquire_of(attempt.waiter);
+        let acquire = self.holds.cx.acquire_of(attempt.waiter);
         let once = acquire.is_some_and(Acquire::is_once);
         let companion =
-            acquire.and_then(|acquire| self.companion(acquire)).map(|number| self.cx.wire(number));
-        let wire = self.cx.wire(attempt.number);
-        let marks =
-            !once && (attempt.is_repeated || self.subscriptions.hears(Listener::Queue(attempt.queue)));
+            acquire.and_then(|acquire| self.companion(acquire)).map(|number| self.holds.cx.wire(number));
+        let wire = self.holds.cx.wire(attempt.number);
+        let marks = !once
+            && (attempt.is_repeated || self.holds.cx.subscriptions.hears(Listener::Queue(attempt.queue)));
         let context = CallContext {
             once,
             uncertain: attempt.uncertain,
@@ -170,11 +183,11 @@ impl Engine {
         let call = (terms.recipe().acquire)(&args).woken_by(&subject, wire);
         let call = subject.confirmed(call, terms.replicas);
         let (by, waiter, place) = (attempt.by, attempt.waiter, attempt.queue.place);
-        let call = self.cx.send(call, Purpose::Attempt(attempt));
-        self.cx.note(|facts| facts.attempted(waiter));
+        let call = self.holds.cx.send(call, Purpose::Attempt(attempt));
+        self.holds.cx.note(|facts| facts.attempted(waiter));
         if by == By::Waiter {
-            self.places.add_use(place);
-        } else if let Some(waiter) = self.acquire_of_mut(waiter).and_then(Acquire::waiter_mut) {
+            self.holds.cx.places.add_use(place);
+        } else if let Some(waiter) = self.holds.cx.acquire_of_mut(waiter).and_then(Acquire::waiter_mut) {
             waiter.attempted = Some(call);
         }
         call
@@ -204,19 +217,8 @@ impl Engine {
         }
         self.close_queue_if_over(now, attempt.queue);
         if attempt.by == By::Waiter {
-            self.places.end_use(attempt.queue.place);
+            self.holds.cx.places.end_use(attempt.queue.place);
         }
-    }
-
-    /// Completes a wait without a hold.
-    pub(in crate::engine) fn end_wait(
-        &mut self,
-        now: Moment,
-        id: Id,
-        outcome: Result<Grant, AcquireFailure>,
-    ) {
-        self.give_up(now, id);
-        self.complete(id, Outcome::Acquired(outcome));
     }
 
     /// Moves the waiters of an owner that has just acquired the companion out of their queue, and makes
@@ -230,7 +232,7 @@ impl Engine {
     ) {
         let Some(companion) = granted.companion else { return };
         for id in self.waiters_of(place, companion.held_side(), owner) {
-            let Some(acquire) = self.acquire_of(id) else { continue };
+            let Some(acquire) = self.holds.cx.acquire_of(id) else { continue };
             let queue = acquire.queue();
             if acquire.is_once() || queue.side != companion.side() {
                 continue;
@@ -245,30 +247,13 @@ impl Engine {
 
     /// Returns what an attempt is for.
     pub(in crate::engine) fn subject_of_attempt(&self, attempt: &Attempt) -> Subject {
-        self.places.get(attempt.queue.place).subject(attempt.terms.recipe())
+        self.holds.cx.places.get(attempt.queue.place).subject(attempt.terms.recipe())
     }
 
     /// Undoes what an attempt has, or may have, left on the server.
     pub(in crate::engine) fn undo_attempt(&mut self, now: Moment, attempt: &Attempt, cause: Cause) {
         let Attempt { queue, number, terms, lease, queues, .. } = attempt;
-        self.undo(now, queue.place, *number, terms, (*lease, *queues, cause));
-    }
-
-    /// Undoes what attempts under a wire owner have, or may have, left on the server.
-    pub(in crate::engine) fn undo(
-        &mut self,
-        now: Moment,
-        place: PlaceId,
-        number: Number,
-        terms: &Terms,
-        (lease, queued, cause): (Lease, bool, Cause),
-    ) {
-        let subject = self.places.get(place).subject(terms.recipe());
-        let gone_by = subject.left_by(lease, now, queued);
-        let hold = ServerHold::new(place, terms, lease, now);
-        self.places.add_use(place);
-        self.holds.insert(number, Box::new(hold));
-        self.begin_release(now, number, gone_by, cause);
+        self.holds.undo(now, queue.place, *number, terms, (*lease, *queues, cause));
     }
 }
 

@@ -8,30 +8,33 @@
 //! have left, so at the end of a wait it asks for the call. A call that was not sent comes back with an error, and then
 //! nothing was acquired. A call that is [kept](crate::engine::Event::Kept) may run, and the outcome is unknown.
 
+use crate::engine::waits::Waits;
 use crate::engine::waits::acquire::Stage;
-use crate::engine::{Action, CallId, Engine, Id};
+use crate::engine::{Action, CallId, Id};
 use crate::moment::Moment;
 
-impl Engine {
+impl Waits {
     /// Asks for the call on its way for an acquire whose time is over. Returns false if there is none.
     pub(in crate::engine) fn withdraw(&mut self, id: Id) -> bool {
-        if self.withdrawals.iter().any(|(_, asking)| *asking == id) {
+        if self.holds.cx.withdrawals.iter().any(|(_, asking)| *asking == id) {
             return true;
         }
-        let Some(call) = self.call_for(id).filter(|call| self.cx.is_on_its_way(*call)) else { return false };
-        self.withdrawals.push((call, id));
-        self.cx.actions.push(Action::Withdraw(call));
+        let Some(call) = self.call_for(id).filter(|call| self.holds.cx.is_on_its_way(*call)) else {
+            return false;
+        };
+        self.holds.cx.withdrawals.push((call, id));
+        self.holds.cx.actions.push(Action::Withdraw(call));
         true
     }
 
     /// Returns the last call for an acquire: its own, that of its queue, or the one by which it enters a hold.
     fn call_for(&self, id: Id) -> Option<CallId> {
-        let acquire = self.acquire_of(id)?;
+        let acquire = self.holds.cx.acquire_of(id)?;
         match &acquire.stage {
             Stage::Waiting(waiter) => {
                 let own = waiter.tries.as_ref().and_then(|tries| tries.call);
                 let of_queue = || {
-                    let queue = self.places.queue(acquire.queue())?;
+                    let queue = self.holds.cx.places.queue(acquire.queue())?;
                     queue.tries.call.filter(|_| queue.first() == Some(id))
                 };
                 own.or(waiter.attempted).or_else(of_queue)
@@ -54,9 +57,9 @@ impl Engine {
 
     /// Returns the tickets that have asked for a call, which is answered now.
     pub(in crate::engine) fn take_withdrawals(&mut self, call: CallId) -> Vec<Id> {
-        if self.withdrawals.is_empty() {
+        if self.holds.cx.withdrawals.is_empty() {
             return Vec::new();
         }
-        self.withdrawals.extract_if(.., |(asked, _)| *asked == call).map(|(_, id)| id).collect()
+        self.holds.cx.withdrawals.extract_if(.., |(asked, _)| *asked == call).map(|(_, id)| id).collect()
     }
 }

@@ -1,0 +1,90 @@
+//! Grants: what a waiter gets, and what its owner's other waiters get with it.
+//!
+//! Invariant: one owner has one server hold of a name and side.
+
+use crate::engine::AcquireFailure;
+use crate::engine::Id;
+use crate::engine::base::certain::{Certain, WAITING};
+use crate::engine::base::context::Attempt;
+use crate::engine::base::keys::{Number, PlaceId, QueueId, Side};
+use crate::engine::base::subscriptions::Listener;
+use crate::engine::effect::Effect;
+use crate::engine::waits::Waits;
+use crate::engine::waits::acquire::Stage;
+use crate::moment::Moment;
+use crate::owner::Owner;
+
+impl Waits {
+    /// Begins the hold of an attempt that was granted in time.
+    pub(in crate::engine) fn begin_hold(
+        &mut self,
+        now: Moment,
+        id: Id,
+        attempt: &Attempt,
+        token: Option<u64>,
+    ) {
+        let Some(acquire) = self.holds.cx.acquire_of(id).certain(WAITING) else { return };
+        let (place, recipe, owner, queue) = (acquire.place, acquire.recipe(), acquire.owner, acquire.queue());
+        self.note_grant(now, queue);
+        self.holds.begin(now, id, attempt, token);
+        let (number, sent_at) = (attempt.number, attempt.sent_at);
+        self.holds.cx.raise(Effect::Granted { place, number, sent_at });
+        if recipe.held_as.unwrap_or(recipe).holding.is_counted() {
+            let side = recipe.held_side();
+            self.waiters.remove(&(place, side, owner, id));
+            self.holds.own(now, (place, side, owner), number);
+            self.enter_waiters(now, (place, side, owner), number);
+            self.attempt_companion(now, place, recipe, owner);
+        }
+    }
+
+    /// Takes a waiter to which a hold passes out of its queue.
+    pub(in crate::engine) fn take(&mut self, id: Id) {
+        self.unlink(id);
+        if let Some(acquire) = self.holds.cx.acquire_of(id) {
+            let waiter = (acquire.place, acquire.recipe().held_side(), acquire.owner, id);
+            self.waiters.remove(&waiter);
+        }
+    }
+
+    /// Tells the queue of a grant. Only a subscription from before the grant can still deliver the message of an
+    /// earlier release, and hardly later than the polling interval.
+    fn note_grant(&mut self, now: Moment, id: QueueId) {
+        let listens = self.holds.cx.subscriptions.is_listening(Listener::Queue(id));
+        let stale_until = if listens { now + self.holds.cx.settings.poll_interval } else { now };
+        if let Some(queue) = self.holds.cx.places.queue_mut(id) {
+            queue.note_grant(stale_until);
+        }
+    }
+
+    /// Lets the waiters of an owner that has just acquired the lock re-enter it, or fails the waiters that do not
+    /// re-enter, since they would wait for their own owner. An attempt on its way for a waiter is undone when its reply
+    /// arrives, so one owner has one server hold.
+    pub(in crate::engine) fn enter_waiters(
+        &mut self,
+        now: Moment,
+        (place, side, owner): (PlaceId, Side, Owner),
+        number: Number,
+    ) {
+        for id in self.waiters_of(place, side, owner) {
+            self.deadline_is_over(now, id);
+            let Some(acquire) = self.holds.cx.acquire_of(id).filter(|acquire| acquire.waiter().is_some())
+            else {
+                continue;
+            };
+            if !acquire.terms.reenters {
+                self.fail(now, id, AcquireFailure::AlreadyHeld);
+                continue;
+            }
+            self.waiters.remove(&(place, side, owner, id));
+            let stage = Stage::Entering { hold: number, failing_since: None };
+            let Some(acquire) = self.holds.cx.acquire_of_mut(id) else { continue };
+            let waiting = std::mem::replace(&mut acquire.stage, stage);
+            let queue = acquire.queue();
+            if let Stage::Waiting(waiter) = waiting {
+                self.leave_waiting(now, id, queue, waiter);
+            }
+            self.holds.enter(now, id, number);
+        }
+    }
+}

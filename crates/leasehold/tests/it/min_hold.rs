@@ -127,7 +127,16 @@ async fn every_kind_has_min_hold(server: Fixture) {
         .await
         .unwrap();
     client.spin_lock("spin").watchdog(ms(900)).min_hold(LONG).lock().await.unwrap().release().await.unwrap();
-    client.plain_lock("plain").watchdog(ms(900)).min_hold(LONG).lock().await.unwrap().release().await.unwrap();
+    client
+        .plain_lock("plain")
+        .watchdog(ms(900))
+        .min_hold(LONG)
+        .lock()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
     let sides = client.rw_lock("sides").watchdog(ms(900)).min_hold(LONG);
     sides.read().await.unwrap().release().await.unwrap();
     seats.acquire().await.unwrap().release().await.unwrap();

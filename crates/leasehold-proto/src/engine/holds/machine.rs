@@ -2,12 +2,12 @@
 //!
 //! Invariant: it never sees waiters. What the parts above have to do is an [`Effect`](crate::engine::effect::Effect).
 
-use crate::engine::Id;
 use crate::engine::base::context::Context;
 use crate::engine::base::keys::{Number, PlaceId, Side};
 use crate::engine::base::terms::Terms;
 use crate::engine::holds::hold::{Cause, ServerHold};
 use crate::engine::holds::index::Index;
+use crate::id::Id;
 use crate::lease::Lease;
 use crate::moment::Moment;
 use crate::owner::Owner;

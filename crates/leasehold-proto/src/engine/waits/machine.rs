@@ -6,10 +6,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::engine::Id;
 use crate::engine::base::keys::{PlaceId, Side};
 use crate::engine::base::terms::Terms;
 use crate::engine::holds::Holds;
+use crate::id::Id;
 use crate::owner::Owner;
 
 /// The acquires of a client until they are granted, with the queues in which they wait.

@@ -43,8 +43,8 @@ pub(super) struct WakeUps {
     reading: BTreeSet<Op>,
     /// The locks that a release has freed, each with the time.
     freed: BTreeMap<Arc<str>, Duration>,
-    /// The time at which a client without messages has last freed a lock. Those that waited for it poll, even if another one
-    /// has held the lock since.
+    /// The time at which a lock was last freed without a message, by another library or by its expiry. Those that waited for
+    /// it poll or sleep, even if another one has held the lock since and has released it without a mark.
     polled: BTreeMap<Arc<str>, Duration>,
     /// The read-write locks that a release has left to readers, each with the time.
     readable: BTreeMap<Arc<str>, Duration>,
@@ -95,7 +95,12 @@ impl Invariant for WakeUps {
             }
             Event::Executed { verb, name, wire, by, reply, before, after, .. } => {
                 self.note_section(view.now, *verb, (name, wire), after.is_held_by(wire));
-                self.expires.insert(Arc::clone(name), after.expires_at_ms);
+                let had_end = self.expires.insert(Arc::clone(name), after.expires_at_ms).flatten().is_some();
+                let is_grant = *verb == Verb::Acquire && after.is_held_by(wire) && !before.is_held_by(wire);
+                // The hold before has run out, and no message told those that sleep until its end.
+                if had_end && is_grant && Primitive::of(name).is_plain() {
+                    self.polled.insert(Arc::clone(name), view.now);
+                }
                 self.queues.insert(Arc::clone(name), after.queue.clone());
                 if after.queue.contains(wire) && !before.queue.contains(wire) {
                     match by {

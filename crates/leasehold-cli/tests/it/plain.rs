@@ -277,3 +277,24 @@ fn a_missing_right_is_told_with_the_commands_that_find_and_grant_it() {
         assert_eq!(ended.err.lines().count(), 1, "{}", ended.err);
     }
 }
+
+#[test]
+fn a_mark_between_two_looks_is_no_change_to_a_repair() {
+    let server = RedisServer::start();
+    assert_eq!(server.cli(&["SET", "job", UNSEEN]), "OK");
+    let words = ["repair", "job", "--fix", "no-expiry", "--yes", "--lease", "3s"];
+    let running = Running::start(&mut operator(&server.url(), &words));
+    running.wait_for_output("looking again");
+    assert_eq!(server.cli(&["SETRANGE", "job", "27", "1"]), "28");
+    let outcome = running.outcome();
+    assert_eq!(outcome.code(), 0, "{}", outcome.out);
+    assert_ne!(server.cli(&["PTTL", "job"]), "-1");
+}
+
+#[test]
+fn the_value_of_another_library_is_shown_without_its_control_characters() {
+    let server = RedisServer::start();
+    set(&server, "job", "\u{1b}[31mred");
+    let dry = done(&server.url(), &["release", "job", "--foreign", "--dry-run"], 0);
+    assert!(dry.contains("x1b[31mred") && !dry.contains('\u{1b}'), "{dry:?}");
+}

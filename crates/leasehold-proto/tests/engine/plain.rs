@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use leasehold_proto::engine::{Event, Id, Request, Subject};
+use leasehold_proto::recipe::CallContext;
+use leasehold_proto::recipe::format::Format;
 use leasehold_proto::recipe::plain::PLAIN;
-use leasehold_proto::{Call, Lease, Name, Reply, Verb};
+use leasehold_proto::{Call, CallArgs, ClientId, Lease, Name, Reply, Verb, WireOwner};
 
 use crate::harness::{Harness, millis, ms, next_timer, request, unknown};
 
@@ -177,4 +179,41 @@ fn a_renewal_asks_for_the_rest_of_a_longer_lease() {
     assert_eq!(renewal.verb(), Verb::Renew);
     let lease: u64 = renewal.argument("lease_ms").unwrap().parse().unwrap();
     assert!(lease > 50_000, "{lease}");
+}
+
+#[test]
+fn a_release_that_others_have_to_be_told_of_is_no_native_one() {
+    let formats: [fn(&mut Format); 3] = [
+        |format| format.list = Some(Name::new("list").unwrap()),
+        |format| format.channel = Some("channel".into()),
+        |format| format.token = Some("token".into()),
+    ];
+    for set in formats {
+        let mut format = Format::default();
+        set(&mut format);
+        let subject = Subject::new(&Name::new("x").unwrap(), &PLAIN).formatted(format.clone());
+        let owner = WireOwner::new(ClientId::from_random([7; 16]), 1);
+        let args = CallArgs::new(&subject, owner, Lease::clamped(Duration::from_secs(9))).count(0);
+        let context = CallContext { quiet: true, ..CallContext::default() };
+        assert!(!is_native(&(PLAIN.release)(&CallArgs { context, ..args })), "{format:?}");
+    }
+}
+
+#[test]
+fn the_own_next_waiter_leaves_a_share_behind_a_release_too() {
+    let share = Some(Duration::from_millis(400));
+    let mut harness = Harness::new();
+    harness.hold_at_once(0, 1, Request { share, ..plain(1) });
+    harness.step(1, Event::Acquire(Id(2), Request { share, ..plain(2) }));
+    let channel = harness.listening.iter().next().unwrap().clone();
+    harness.step(2, Event::Listening(channel));
+    while !harness.sent.is_empty() {
+        harness.answer(2, Ok(refused(30_000)));
+    }
+    harness.release(5_000, 1, 99);
+    assert_eq!(harness.verbs(), [Verb::Release], "no attempt is right behind it");
+    harness.answer(5_001, Ok(Reply::Int(0)));
+    assert_eq!(harness.verbs(), [], "clients that poll come first");
+    let next = millis(next_timer(&mut harness.engine));
+    assert!((5_001..=5_401).contains(&next), "{next}");
 }

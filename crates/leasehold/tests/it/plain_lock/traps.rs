@@ -1,7 +1,7 @@
 //! What a plain lock makes of values, counters, lists and rights that cannot work.
 
 use leasehold::error::{AcquireErrorKind, NameError};
-use leasehold::{Client, MultiLock, Name, PlainFormat, Redlock, ReleaseOutcome};
+use leasehold::{Client, Endless, MultiLock, Name, PlainFormat, Redlock, ReleaseOutcome};
 use leasehold_testkit::servers::RedisServer;
 
 use super::value;
@@ -17,6 +17,9 @@ on_both! {
         a_key_without_an_expiry_is_waited_for_by_several_locks_at_once,
         a_fenced_lock_waits_for_a_key_of_another_type_if_its_format_says_so,
         the_list_of_another_library_is_behind_the_key_prefix,
+        a_fenced_lock_without_an_expiry_is_an_error_if_its_format_says_so,
+        a_forced_release_of_a_fenced_lock_fills_the_list_of_another_library,
+        several_locks_keep_their_chosen_values,
     }
 }
 
@@ -175,4 +178,31 @@ async fn a_server_without_scripts_and_commands_says_why_in_its_own_words() {
             assert!(is_free(&server, "job"), "{lacks}: it could not be released");
         }
     }
+}
+
+async fn a_fenced_lock_without_an_expiry_is_an_error_if_its_format_says_so(server: Fixture) {
+    let client = connect(&server).await;
+    run_command(&server, &["SET", "job", "another"]);
+    let lock = client.plain_lock("job").format(PlainFormat::new().endless(Endless::Fail)).fenced("job:fence");
+    let refused = lock.try_lock_for(ms(200)).await.map(drop).unwrap_err();
+    assert!(matches!(refused.kind, AcquireErrorKind::NoExpiry), "{refused}");
+}
+
+async fn a_forced_release_of_a_fenced_lock_fills_the_list_of_another_library(server: Fixture) {
+    let client = connect(&server).await;
+    let lock = client.plain_lock("job").format(PlainFormat::python_redis_lock()).fenced("job:fence");
+    run_command(&server, &["SET", "lock:job", "another"]);
+    assert!(lock.force_unlock().await.unwrap());
+    assert_eq!(server.cli(&["LLEN", "lock-signal:job"]), "1");
+}
+
+async fn several_locks_keep_their_chosen_values(server: Fixture) {
+    let client = connect(&server).await;
+    let both = MultiLock::of(["a", "b"].map(|rest| {
+        let name = Name::with_hash_tag("job", rest).unwrap();
+        client.plain_lock(name).token(&format!("tok-{rest}")).into()
+    }));
+    let guard = both.lock().await.unwrap();
+    assert_eq!([value(&server, "{job}a"), value(&server, "{job}b")], ["tok-a", "tok-b"]);
+    guard.release().await.unwrap();
 }

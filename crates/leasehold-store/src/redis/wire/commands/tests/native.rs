@@ -234,3 +234,69 @@ fn a_group_waits_again_behind_a_script_that_followed() {
     driver.says(id, ":1\r\n");
     assert_eq!(driver.outcomes(), [(submitted, Ok(Reply::Nil))]);
 }
+
+/// The attempt of a waiter after a holder that sends no message.
+fn watch() -> Call {
+    let subject = subject();
+    let context = CallContext { marks: true, polls: true, ..CallContext::default() };
+    let args = CallArgs::new(&subject, wire_owner(), Lease::new(Duration::from_secs(9)).unwrap());
+    (PLAIN.acquire)(&CallArgs { context, ..args }).woken_by(&subject, wire_owner())
+}
+
+/// Returns a driver with a connection that speaks RESP3.
+fn resp3() -> (Driver, ConnId) {
+    let mut driver = Driver::new(ROWS);
+    driver.input(Input::Open);
+    let id = driver.accept();
+    let hello = "%2\r\n$5\r\nproto\r\n:3\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n";
+    driver.says(id, format!("+PONG\r\n{hello}:0\r\n:1\r\n"));
+    assert_eq!(driver.opened, [Ok(())]);
+    driver.taken(id);
+    (driver, id)
+}
+
+const WATCH: &str = "EVAL 2 k k V0 V1 9000 1 1 0 1";
+const POLLED: &str = "*1\r\n:5\r\n";
+const INVALIDATE: &str = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n";
+
+#[test]
+fn each_call_that_watches_its_key_is_behind_a_request_to_tell() {
+    let (mut driver, id) = resp3();
+    driver.submit(watch(), LONG);
+    let first = ["CLIENT TRACKING ON OPTIN NOLOOP", "CLIENT CACHING YES", WATCH];
+    assert_eq!(commands(&mut driver, id), first);
+    driver.says(id, format!("+OK\r\n+OK\r\n{POLLED}"));
+    driver.submit(watch(), LONG);
+    let again = WATCH.replace("EVAL", "EVALSHA");
+    assert_eq!(commands(&mut driver, id), ["CLIENT CACHING YES", &*again]);
+    // The command that was refused has read no key.
+    driver.says(id, "+OK\r\n-NOSCRIPT No matching script.\r\n");
+    assert_eq!(commands(&mut driver, id), ["CLIENT CACHING YES", WATCH]);
+    driver.says(id, format!("+OK\r\n{POLLED}"));
+    assert_eq!(driver.outcomes().len(), 2);
+    driver.hang_up(id);
+    driver.pass(Duration::from_millis(20));
+    driver.submit(watch(), LONG);
+    driver.pass(Duration::from_millis(200));
+    let id = driver.accept();
+    driver.says(id, "+PONG\r\n%1\r\n$5\r\nproto\r\n:3\r\n");
+    let sent = commands(&mut driver, id);
+    assert_eq!(sent[sent.len() - 3..], first, "another connection begins anew");
+}
+
+#[test]
+fn a_changed_key_wakes_its_waiters_alone_and_together_with_an_answer() {
+    for is_alone in [true, false] {
+        let (mut driver, id) = resp3();
+        driver.subscribe(1, "leasehold_plain:{k}");
+        driver.submit(watch(), LONG);
+        let answer = format!("+OK\r\n+OK\r\n{POLLED}");
+        if is_alone {
+            driver.says(id, answer);
+            driver.says(id, INVALIDATE);
+        } else {
+            driver.says(id, format!("{answer}{INVALIDATE}"));
+        }
+        assert_eq!(driver.heard.len(), 1, "alone: {is_alone}");
+    }
+}

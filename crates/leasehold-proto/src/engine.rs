@@ -275,9 +275,11 @@ impl Engine {
         match self.waits.holds.cx.answered(call) {
             Some(Purpose::Attempt(attempt)) => self.waits.attempt_answered(now, call, &attempt, result),
             Some(Purpose::Renew(number, sent)) => {
-                self.waits.holds.renewed(now, call, (number, sent), result);
+                let was_awaited = self.waits.holds.renewed(now, call, (number, sent), result);
                 self.carry(now);
-                self.check_after_renewal(now, number);
+                if was_awaited {
+                    self.check_after_renewal(now, number);
+                }
             }
             Some(Purpose::Question(number, asked)) => {
                 self.question_answered(now, call, (number, asked), result);

@@ -114,7 +114,8 @@ impl Context {
             subscriptions: Subscriptions::default(),
             withdrawals: Vec::new(),
             closing: None,
-            effects: VecDeque::new(),
+            // One step raises a few, so they never need more room.
+            effects: VecDeque::with_capacity(8),
             calls: Table::default(),
             numbers: Numbers::default(),
         }

@@ -3,14 +3,13 @@
 //! Invariant: a lost hold is never revived. Nothing renews it, and re-entering it fails. The last guard's release ends
 //! the hold here before anything is sent, so no renewal can follow a release.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::base::certain::{Certain, HELD, WAITING};
+use crate::engine::base::certain::{Certain, HELD};
 use crate::engine::base::context::Attempt;
 use crate::engine::base::few::Few;
 use crate::engine::base::keys::{Number, PlaceId, QueueId, Side};
-use crate::engine::base::terms::ByAddress;
+use crate::engine::base::terms::{ByAddress, Terms};
 use crate::engine::base::timers::Timer;
 use crate::engine::effect::Effect;
 use crate::engine::holds::Holds;
@@ -288,22 +287,26 @@ impl Holds {
 
 impl Holds {
     /// Begins the hold of an attempt that was granted in time.
-    pub(in crate::engine) fn begin(&mut self, now: Moment, id: Id, attempt: &Attempt, token: Option<u64>) {
-        let Some(acquire) = self.cx.acquire_of(id).certain(WAITING) else { return };
-        let (place, recipe, owner) = (acquire.place, acquire.recipe(), acquire.owner);
-        let (terms, since) = (Arc::clone(&acquire.terms), acquire.since);
-        let (number, sent_at) = (attempt.number, attempt.sent_at);
+    pub(in crate::engine) fn begin(
+        &mut self,
+        now: Moment,
+        (id, since, owner): (Id, Moment, Owner),
+        attempt: &Attempt,
+        (terms, token): (&Terms, Option<u64>),
+    ) {
+        let (number, sent_at, place) = (attempt.number, attempt.sent_at, attempt.queue.place);
+        let recipe = terms.recipe();
         let held_as = recipe.held_as.unwrap_or(recipe);
-        let mut hold = ServerHold::new(place, &terms, terms.lease, sent_at);
+        let mut hold = ServerHold::new(place, terms, terms.lease, sent_at);
         hold.recipe = ByAddress(held_as);
         hold.owner = owner;
         hold.tokens = Tokens::granted(token, attempt.tokens);
-        hold.guards.push(Guard::new(id, &terms, sent_at.max(since), now + terms.claim_within()));
+        hold.guards.push(Guard::new(id, terms, sent_at.max(since), now + terms.claim_within()));
         let leased = held_as.holding.is_leased();
         hold.valid_until = if leased { attempt.lease.valid_until(sent_at) } else { Moment::NEVER };
         hold.expires_at = sent_at + attempt.lease.duration();
         hold.min_hold_until = sent_at;
-        let bound = self.cx.hand_off_bound(&terms);
+        let bound = self.cx.hand_off_bound(terms);
         hold.hand_off_until = now + bound;
         hold.bound = Bound::new(bound);
         hold.phase = Phase::Held;
@@ -326,8 +329,13 @@ impl Holds {
         }
     }
 
-    /// Claims the grant of a ticket. Returns the end of its validity, or `None` if it was lost before.
-    pub(in crate::engine) fn claim(&mut self, now: Moment, id: Id, number: Number) -> Option<Moment> {
+    /// Claims the grant of a ticket. Returns its token and the end of its validity, or `None` if it was lost before.
+    pub(in crate::engine) fn claim(
+        &mut self,
+        now: Moment,
+        id: Id,
+        number: Number,
+    ) -> Option<(Option<u64>, Moment)> {
         let Some(hold) = self.index.get_mut(number).filter(|hold| hold.lost.is_none()) else {
             // The ticket counts as never granted.
             self.drop_guard(now, id, number, None);
@@ -336,12 +344,12 @@ impl Holds {
         if let Some(guard) = hold.guard_mut(id) {
             guard.claim(now);
         }
-        let valid_until = hold.valid_until;
+        let claimed = (hold.tokens.present(), hold.valid_until);
         if let Some(Ticket::Acquire(acquire)) = self.cx.tickets.remove(id) {
             self.cx.places.end_use(acquire.place);
         }
         self.plan_renewal(number);
-        Some(valid_until)
+        Some(claimed)
     }
 
     /// Hands a claimed hold over to its caller.

@@ -167,7 +167,9 @@ impl Holds {
         if !answer.as_ref().is_ok_and(|answer| answer.held && !answer.is_silent) {
             let release = self.index.get_mut(number).and_then(ServerHold::release_mut);
             let messages = release.map_or(0, |release| std::mem::take(&mut release.echoes));
-            self.cx.raise(Effect::Silent { queue, messages });
+            if messages > 0 {
+                self.cx.raise(Effect::Silent { queue, messages });
+            }
         }
         match answer {
             Ok(answer) => {

@@ -106,20 +106,20 @@ impl Holds {
         }
     }
 
-    /// Handles the answer to a renewal.
+    /// Handles the answer to a renewal. Returns false if it was not awaited any more.
     pub(in crate::engine) fn renewed(
         &mut self,
         now: Moment,
         call: CallId,
         (number, sent): (Number, Renewing),
         result: Result<Reply, StoreError>,
-    ) {
-        let Some(hold) = self.index.get_mut(number) else { return };
+    ) -> bool {
+        let Some(hold) = self.index.get_mut(number) else { return false };
         if hold.renewing.take_if(|renewing| *renewing == call).is_none() {
-            return;
+            return false;
         }
         debug_assert!(hold.lost.is_none(), "the answer to a lost hold's renewal is not awaited");
-        let Some(hold) = self.index.get(number).certain(HELD) else { return };
+        let Some(hold) = self.index.get(number).certain(HELD) else { return false };
         match self.cx.subject_of(hold).read_renewed(result) {
             Ok(Renewal::Renewed) => {
                 self.note_renewed(number, sent.sent_at);
@@ -141,6 +141,7 @@ impl Holds {
             Ok(Renewal::TakenOver) => self.lose(now, number, LostReason::TakenOver),
             Err(error) => self.renewal_failed(now, number, sent, &error),
         }
+        true
     }
 
     fn renewal_failed(&mut self, now: Moment, number: Number, sent: Renewing, error: &StoreError) {

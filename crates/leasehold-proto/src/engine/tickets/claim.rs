@@ -72,8 +72,7 @@ impl Engine {
     }
 
     fn claim_grant(&mut self, now: Moment, id: Id, number: Number) {
-        let token = self.waits.holds.get(number).and_then(|hold| hold.tokens.present());
-        let Some(valid_until) = self.waits.holds.claim(now, id, number) else {
+        let Some((token, valid_until)) = self.waits.holds.claim(now, id, number) else {
             return self.waits.acquire_again(now, id, number);
         };
         self.plan_question(now, number);

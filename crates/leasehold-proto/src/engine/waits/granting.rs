@@ -2,6 +2,8 @@
 //!
 //! Invariant: one owner has one server hold of a name and side.
 
+use std::sync::Arc;
+
 use crate::engine::AcquireFailure;
 use crate::engine::Id;
 use crate::engine::base::certain::{Certain, WAITING};
@@ -25,8 +27,9 @@ impl Waits {
     ) {
         let Some(acquire) = self.holds.cx.acquire_of(id).certain(WAITING) else { return };
         let (place, recipe, owner, queue) = (acquire.place, acquire.recipe(), acquire.owner, acquire.queue());
+        let (terms, since) = (Arc::clone(&acquire.terms), acquire.since);
         self.note_grant(now, queue);
-        self.holds.begin(now, id, attempt, token);
+        self.holds.begin(now, (id, since, owner), attempt, (&terms, token));
         let (number, sent_at) = (attempt.number, attempt.sent_at);
         self.holds.cx.raise(Effect::Granted { place, number, sent_at });
         if recipe.held_as.unwrap_or(recipe).holding.is_counted() {

@@ -165,14 +165,10 @@ pub static PLAIN: Recipe = Recipe {
     channels: |name, _, _| vec![name.prefixed(CHANNEL)],
     acquire,
     read_acquire,
-    renew: |args| {
-        owned(Call::of(&RENEW).key("lock", args.name), args).arg("lease_ms", args.lease.as_millis())
-    },
+    renew: |args| leased(Call::of(&RENEW).key("lock", args.name), args),
     read_renew,
-    hand_off: Some(|args| {
-        owned(Call::of(&HAND_OFF).key("lock", args.name), args).arg("lease_ms", args.lease.as_millis())
-    }),
-    expire: Some(expire),
+    hand_off: Some(|args| leased(Call::of(&HAND_OFF).key("lock", args.name), args)),
+    expire: Some(|args| publishing(leased(Call::of(&EXPIRE).key("lock", args.name), args), args.name)),
     release,
     read_release,
     ..REENTRANT
@@ -199,13 +195,8 @@ pub static MULTI: Recipe = Recipe {
     channels: |name, others, _| {
         std::iter::once(name).chain(others).map(|name| name.prefixed(CHANNEL)).collect()
     },
-    acquire: |args| {
-        let call = owned(several(&MULTI_ACQUIRE, args), args).arg("lease_ms", args.lease.as_millis());
-        call.arg("marks", u8::from(args.context.marks))
-    },
-    renew: |args| {
-        telling_each(owned(several(&MULTI_RENEW, args), args).arg("lease_ms", args.lease.as_millis()))
-    },
+    acquire: |args| leased(several(&MULTI_ACQUIRE, args), args).arg("marks", u8::from(args.context.marks)),
+    renew: |args| telling_each(leased(several(&MULTI_RENEW, args), args)),
     hand_off: None,
     expire: None,
     release: |args| telling_each(owned(several(&MULTI_RELEASE, args), args)),
@@ -261,6 +252,11 @@ fn owned(call: Call, args: &CallArgs<'_>) -> Call {
     }
 }
 
+/// Adds the value of the hold with and without its mark, and the lease.
+fn leased(call: Call, args: &CallArgs<'_>) -> Call {
+    owned(call, args).arg("lease_ms", args.lease.as_millis())
+}
+
 fn acquire(args: &CallArgs<'_>) -> Call {
     let Format { fails_endless, holds_others, token, list, .. } = args.format;
     let is_special = *fails_endless || *holds_others || list.is_some();
@@ -287,8 +283,7 @@ fn fenced_acquire(args: &CallArgs<'_>) -> Call {
 /// only if an earlier call of this acquire may have written it.
 fn waiting(call: Call, args: &CallArgs<'_>) -> Call {
     let Format { fails_endless, holds_others, token, .. } = args.format;
-    owned(call, args)
-        .arg("lease_ms", args.lease.as_millis())
+    leased(call, args)
         .arg("marks", u8::from(args.context.marks))
         .arg("endless", u8::from(!fails_endless))
         .arg("others", u8::from(*holds_others))
@@ -296,15 +291,9 @@ fn waiting(call: Call, args: &CallArgs<'_>) -> Call {
 }
 
 fn redlock_acquire(args: &CallArgs<'_>) -> Call {
-    owned(Call::of(&REDLOCK_ACQUIRE).key("lock", args.name), args)
-        .arg("lease_ms", args.lease.as_millis())
+    leased(Call::of(&REDLOCK_ACQUIRE).key("lock", args.name), args)
         .arg("marks", u8::from(args.context.marks))
         .arg("uptime_ms", args.uptime.as_millis())
-}
-
-fn expire(args: &CallArgs<'_>) -> Call {
-    let call = owned(Call::of(&EXPIRE).key("lock", args.name), args).arg("lease_ms", args.lease.as_millis());
-    publishing(call, args.name)
 }
 
 fn release(args: &CallArgs<'_>) -> Call {

@@ -49,6 +49,12 @@ impl Context {
         }
     }
 
+    /// Stops the deadline of an acquire that ends, and the withdrawal that it has asked for.
+    pub(in crate::engine) fn stop_deadline(&mut self, id: Id, acquire: &mut Acquire) {
+        acquire.deadline.clear(&mut self.timers, Timer::Deadline(id));
+        self.withdrawals.retain(|(_, asking)| *asking != id);
+    }
+
     /// Marks a ticket's acquire as granted and notifies its caller, which has limited time to claim it.
     pub(in crate::engine) fn grant(&mut self, id: Id, number: Number, by: GrantedBy) {
         self.note(|facts| facts.granted_by(id, by));

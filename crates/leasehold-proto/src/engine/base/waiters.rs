@@ -1,6 +1,6 @@
 //! The waiters of a name, as all parts see them: who is first in a queue, and who else listens.
 //!
-//! Invariant: reading changes nothing.
+//! Invariant: nothing here changes what the client holds, waits for or sends.
 
 use crate::engine::base::context::Context;
 use crate::engine::base::keys::QueueId;

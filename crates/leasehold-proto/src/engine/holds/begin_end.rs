@@ -283,9 +283,7 @@ impl Holds {
         self.cx.raise(Effect::Freed(queue));
         self.forget_if_over(number);
     }
-}
 
-impl Holds {
     /// Begins the hold of an attempt that was granted in time.
     pub(in crate::engine) fn begin(
         &mut self,
@@ -372,8 +370,7 @@ impl Holds {
             self.cx.note_known(id);
         }
         let Some(Ticket::Acquire(mut acquire)) = self.cx.tickets.remove(id) else { return };
-        acquire.deadline.clear(&mut self.cx.timers, Timer::Deadline(id));
-        self.cx.withdrawals.retain(|(_, asking)| *asking != id);
+        self.cx.stop_deadline(id, &mut acquire);
         if let Stage::Entering { hold, .. } = acquire.stage {
             self.stop_entering(now, id, hold);
         }

@@ -61,8 +61,8 @@ impl Holds {
         self.index.has_undone()
     }
 
-    /// Returns true if this recipe is for the write side and the owner reads too. The renewals of its read hold keep the
-    /// key of the lock, and a write hold is a field of that key without an end of its own.
+    /// Returns true if this recipe is for the write side and the owner reads too. Renewals of the read hold keep the
+    /// lock's key, and a write hold is a field in it that does not expire by itself.
     pub(in crate::engine) fn has_reader_beside(&self, place: PlaceId, recipe: &Recipe, owner: Owner) -> bool {
         let writes = recipe.companion.is_some() && recipe.held_side() == Side::Main;
         writes && self.cx.places.reader(place, owner).is_some()

@@ -65,8 +65,7 @@ impl Waits {
     /// Removes an acquire from the wait queue or server hold that it is in, with an undo if it may have left something
     /// on the server.
     pub(in crate::engine) fn leave(&mut self, now: Moment, id: Id, mut acquire: Acquire) {
-        acquire.deadline.clear(&mut self.holds.cx.timers, Timer::Deadline(id));
-        self.holds.cx.withdrawals.retain(|(_, asking)| *asking != id);
+        self.holds.cx.stop_deadline(id, &mut acquire);
         self.forget_waiter_of_owner(id, &acquire);
         let place = acquire.place;
         match acquire.stage {

@@ -116,27 +116,11 @@ async fn every_kind_has_min_hold(server: Fixture) {
     let seats = client.expirable_semaphore("seats").watchdog(ms(900)).min_hold(LONG);
     seats.try_set_permits(1).await.unwrap();
     client.fair_lock("fair").watchdog(ms(900)).min_hold(LONG).lock().await.unwrap().release().await.unwrap();
-    client
-        .fenced_lock("fenced")
-        .watchdog(ms(900))
-        .min_hold(LONG)
-        .lock()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    let fenced = client.fenced_lock("fenced").watchdog(ms(900)).min_hold(LONG);
+    fenced.lock().await.unwrap().release().await.unwrap();
     client.spin_lock("spin").watchdog(ms(900)).min_hold(LONG).lock().await.unwrap().release().await.unwrap();
-    client
-        .plain_lock("plain")
-        .watchdog(ms(900))
-        .min_hold(LONG)
-        .lock()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    let plain = client.plain_lock("plain").watchdog(ms(900)).min_hold(LONG);
+    plain.lock().await.unwrap().release().await.unwrap();
     let sides = client.rw_lock("sides").watchdog(ms(900)).min_hold(LONG);
     sides.read().await.unwrap().release().await.unwrap();
     seats.acquire().await.unwrap().release().await.unwrap();

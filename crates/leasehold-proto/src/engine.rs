@@ -23,7 +23,7 @@
 //! - `base`: the context of all parts, ids, containers, timers, terms, subscriptions, and the *place*, which is what the
 //!   client does with one name.
 //!
-//! What a machine asks of the parts above it is an [`Effect`]. The engine carries effects in their order, before the step
+//! What a machine asks of the parts above it is an `Effect`. The engine carries effects in their order, before the step
 //! ends.
 //!
 //! `interface` has the events and actions, `facts` and `noting` what observers see.

@@ -77,6 +77,10 @@ pub(crate) enum Kind {
     Pause,
     /// The users of a process are not polled, as in a busy runtime, but its driver is.
     Starve,
+    /// The runtime of a process's users reads no connection while the fault lasts.
+    LateRuntime,
+    /// The runtime of a process's users ends, and the process goes on with others.
+    EndedRuntime,
     /// A process is killed, and another process takes its place.
     Crash,
     /// Futures of a process are dropped while they wait.
@@ -96,7 +100,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 32] = [
+    const ALL: [Self; 34] = [
         Self::RequestsStall,
         Self::RepliesStall,
         Self::Partition,
@@ -121,6 +125,8 @@ impl Kind {
         Self::ClockForward,
         Self::Pause,
         Self::Starve,
+        Self::LateRuntime,
+        Self::EndedRuntime,
         Self::Crash,
         Self::DropFutures,
         Self::Delete,
@@ -156,6 +162,8 @@ impl Kind {
                     | Self::RestartEmpty
                     | Self::Pause
                     | Self::Starve
+                    | Self::LateRuntime
+                    | Self::EndedRuntime
                     | Self::Crash
                     | Self::DropFutures
             ),
@@ -189,6 +197,7 @@ impl Kind {
                 | Self::ServerClockForward
                 | Self::ServerClockBack
                 | Self::ClockForward
+                | Self::EndedRuntime
                 | Self::Delete
                 | Self::ForceRelease
         )
@@ -197,7 +206,15 @@ impl Kind {
     /// Returns true if the fault does not affect calls, the server or the driver.
     #[must_use]
     pub(crate) const fn leaves_calls_alone(self) -> bool {
-        matches!(self, Self::MessagesLost | Self::DropFutures | Self::Starve | Self::ForgetScripts)
+        matches!(
+            self,
+            Self::MessagesLost
+                | Self::DropFutures
+                | Self::Starve
+                | Self::LateRuntime
+                | Self::EndedRuntime
+                | Self::ForgetScripts
+        )
     }
 
     /// Returns true if the fault breaks an assumption of promise M, so that an earlier hold and a later hold may both be
@@ -235,6 +252,8 @@ impl fmt::Display for Kind {
             Self::ClockForward => "process clock forward",
             Self::Pause => "process paused",
             Self::Starve => "users not polled",
+            Self::LateRuntime => "runtime late",
+            Self::EndedRuntime => "runtime ended",
             Self::Crash => "process killed",
             Self::DropFutures => "futures dropped",
             Self::Delete => "key deleted",

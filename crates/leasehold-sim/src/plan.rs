@@ -30,6 +30,8 @@ pub(crate) struct WireTerms {
     pub(crate) batch_rows: usize,
     /// The number of commands in flight behind which calls gather.
     pub(crate) at_once: usize,
+    /// True if the runtime of the users carries the command connections.
+    pub(crate) lends: bool,
     /// The native commands that the server has.
     pub(crate) natives: Natives,
 }
@@ -53,6 +55,7 @@ impl WireTerms {
             server_has_resp3: rng.u8(0..3) != 0,
             batch_rows: *rng.choice(&[64, 64, 2, 1]).expect("one of several"),
             at_once: *rng.choice(&[8, 2, 1]).expect("one of several"),
+            lends: stream(seed, "lends").u8(0..3) != 0,
             natives: *stream(seed, "natives")
                 .choice(&[Natives::None, Natives::Set, Natives::All, Natives::All])
                 .expect("one of several"),

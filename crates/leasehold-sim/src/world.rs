@@ -9,11 +9,12 @@ mod fleet;
 mod fleet_answers;
 mod foreign;
 mod net;
-mod port;
 pub(crate) mod quorum;
 mod runtime;
 mod server;
 mod slot_map;
+mod socket;
+mod store;
 mod stream;
 mod timeline;
 mod windows;
@@ -27,7 +28,6 @@ use tokio::sync::Notify;
 
 use self::environment::SimEnvironment;
 use self::executor::{Executor, Home, spawn};
-use self::port::SimStore;
 use self::runtime::SimRuntime;
 use self::server::Server;
 use self::timeline::Timeline;
@@ -144,7 +144,12 @@ impl World {
                 }
                 place.ship();
             }
-            Kind::ClockForward | Kind::Pause | Kind::Starve | Kind::Crash => self.hit(&fault),
+            Kind::ClockForward
+            | Kind::Pause
+            | Kind::Starve
+            | Kind::LateRuntime
+            | Kind::EndedRuntime
+            | Kind::Crash => self.hit(&fault),
         }
     }
 
@@ -167,6 +172,8 @@ impl World {
                 self.executor.starve(process, true);
                 self.recorder.pause(self.environment.now(), process, true);
             }
+            Kind::LateRuntime => self.executor.delay(process, true),
+            Kind::EndedRuntime => self.executor.end(Home::Callers(process)),
             _ => {
                 self.recorder.pause(self.environment.now(), process, false);
                 self.recorder.kill(self.environment.now(), process);
@@ -191,6 +198,9 @@ impl World {
                 self.executor.pause(fault.process, false);
                 self.executor.starve(fault.process, false);
                 self.recorder.pause(self.environment.now(), fault.process, false);
+            }
+            Kind::LateRuntime if fault.process < self.plan.processes => {
+                self.executor.delay(fault.process, false);
             }
             Kind::Crash if self.alive.get(fault.process) == Some(&false) => self.start(fault.process),
             _ => {}
@@ -253,7 +263,7 @@ impl World {
                 let (reach, rng) = (environment.reach.clone(), rng.fork());
                 let (recorder, observing) = (recorder.clone(), Arc::clone(&environment));
                 let open = async move || {
-                    let store = SimStore::connect(&reach, process, rng).await?;
+                    let store = reach.connect(process, rng).await?;
                     Ok(Observed { store, book: Book { process, recorder, environment: observing } })
                 };
                 match builder.connect_over(&runtime, "sim", open).await {

@@ -15,10 +15,10 @@ mod connect;
 mod credentials_provider;
 mod driver;
 mod error;
+mod executor;
 mod foreign;
 mod notices;
 mod peer;
-
 mod query;
 mod reach;
 mod socket;
@@ -33,12 +33,15 @@ pub mod wire;
 
 pub use connect::{AddressMap, ConnectOptions};
 pub use credentials_provider::{CredentialsFile, CredentialsProvider, CredentialsSource, ProviderError};
+pub use executor::Executor;
 pub use notices::{Carried, Change, ConnectionNotice, MissingNotice, PlainTextNotice, Serving};
 pub use peer::Peer;
 pub use query::{Inquiry, query};
 pub use reach::Reach;
 pub use socket::{Dial, Socket};
-pub use standalone::Redis;
+pub use standalone::{Redis, Runtimes};
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
 pub use tls::{SentinelTls, Tls, TlsProvider};
 pub use transport::ByteStream;
+
+pub use crate::tokio_runtime::Task;

@@ -228,9 +228,11 @@ pub(crate) fn pause(span: Duration) -> impl Future<Output = ()> + Send {
 }
 
 #[cfg(feature = "redis")]
-pub(crate) use self::work::{Task, clock, current, off_thread, pause_until, random, spawn, spawn_on, within};
+pub use self::work::Task;
 #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
 pub(crate) use self::work::{after, until};
+#[cfg(feature = "redis")]
+pub(crate) use self::work::{clock, current, off_thread, pause_until, random, spawn_on, within};
 
 /// The helpers of the Redis store besides a pause.
 #[cfg(feature = "redis")]
@@ -305,18 +307,11 @@ mod work {
     }
 
     /// A task that ends when this value is dropped.
-    #[derive(Debug)]
-    pub(crate) struct Task(AbortHandle);
+    pub struct Task(Box<dyn Fn() + Send + Sync>);
 
-    /// Starts a task on the current tokio runtime.
-    #[expect(clippy::disallowed_methods, reason = "this is the runtime file")]
-    pub(crate) fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Task {
-        Task(tokio::spawn(work).abort_handle())
-    }
-
-    /// Starts a task on another tokio runtime.
+    /// Starts a task on a tokio runtime.
     pub(crate) fn spawn_on(runtime: &Handle, work: impl Future<Output = ()> + Send + 'static) -> Task {
-        Task(runtime.spawn(work).abort_handle())
+        Task::of(runtime.spawn(work).abort_handle())
     }
 
     /// Returns the current tokio runtime.
@@ -325,9 +320,24 @@ mod work {
     }
 
     impl Task {
+        /// Makes the value whose drop ends a task in this way.
+        pub fn new(end: impl Fn() + Send + Sync + 'static) -> Self {
+            Self(Box::new(end))
+        }
+
+        fn of(task: AbortHandle) -> Self {
+            Self::new(move || task.abort())
+        }
+
         /// Ends the task. The runtime drops the task, and what it owns, before any work that is scheduled later.
         pub(crate) fn end(&self) {
-            self.0.abort();
+            (self.0)();
+        }
+    }
+
+    impl std::fmt::Debug for Task {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("Task")
         }
     }
 

@@ -29,9 +29,8 @@ impl Net {
     /// Dials the server for a process.
     pub(super) fn dial(&self, process: usize) -> StreamId {
         let mut state = self.state();
-        let id = state.next_stream();
         let is_split = state.rng.u8(0..3) == 0;
-        state.streams.insert(id, Stream::new(process, is_split));
+        let id = state.add_stream(Stream::new(process, is_split));
         spawn(Home::World, self.clone().open(process, id));
         id
     }
@@ -57,7 +56,7 @@ impl Net {
         let refused = self.windows.holds(process, Impairment::Refused) || now < state.outages.down_until;
         if refused || !state.streams.get(&id).is_some_and(Stream::is_open) {
             if state.streams.remove(&id).is_some_and(|stream| stream.is_open()) {
-                state.tell(process, id, Happened::Refused);
+                state.tell(id, Happened::Refused);
             }
             return None;
         }
@@ -70,7 +69,7 @@ impl Net {
         self.timeline.sleep(back).await;
         let mut state = self.state();
         if state.streams.get(&id).is_some_and(|stream| stream.is_open() && !stream.is_half) {
-            state.tell(process, id, Happened::Connected);
+            state.tell(id, Happened::Connected);
         }
     }
 
@@ -106,7 +105,9 @@ impl Net {
 
     /// Closes a stream from the process's end, by a reset.
     pub(super) fn hang_up(&self, id: StreamId) {
-        self.state().reset_stream(self.timeline.now(), id);
+        let mut state = self.state();
+        state.close_inbox(id);
+        state.reset_stream(self.timeline.now(), id);
     }
 
     async fn carry_requests(self, process: usize, id: StreamId, mut requests: UnboundedReceiver<Segment>) {
@@ -132,7 +133,7 @@ impl Net {
                     self.timeline.sleep(SIP_EVERY).await;
                     self.thawed().await;
                 }
-                if !self.read(process, id, sip) {
+                if !self.read(id, sip) {
                     return;
                 }
             }
@@ -162,14 +163,14 @@ impl Net {
     }
 
     /// Lets the server read bytes, and execute the requests that they complete. Returns false if the session is gone.
-    fn read(&self, process: usize, id: StreamId, bytes: &[u8]) -> bool {
+    fn read(&self, id: StreamId, bytes: &[u8]) -> bool {
         let session = {
             let mut state = self.state();
             let session = state.streams.get_mut(&id).and_then(|stream| {
                 stream.unread = stream.unread.saturating_sub(bytes.len());
                 stream.session.take()
             });
-            state.wake(process);
+            state.wake(id);
             session
         };
         let Some(mut session) = session else { return false };
@@ -234,11 +235,10 @@ impl Net {
         if stream.cut_at.is_some() || stream.is_half {
             return;
         }
-        let process = stream.process;
         if matches!(happened, Happened::Closed) {
             stream.cut_at = Some(self.timeline.now());
         }
-        state.tell(process, id, happened);
+        state.tell(id, happened);
         state.forget(id);
     }
 
@@ -300,10 +300,9 @@ impl State {
     /// Cuts a stream at both ends.
     pub(super) fn break_stream(&mut self, now: Duration, id: StreamId) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        let process = stream.process;
         if stream.cut_at.is_none() {
             stream.cut_at = Some(now);
-            self.tell(process, id, Happened::Closed);
+            self.tell(id, Happened::Closed);
         }
         self.withdraw(now, id);
     }

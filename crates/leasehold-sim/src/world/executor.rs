@@ -32,6 +32,8 @@ pub(crate) enum Home {
     World,
     /// The driver of a process. A kill drops it first.
     Driver(usize),
+    /// The runtime of the users of a process, for what it does besides running them.
+    Callers(usize),
     /// A user of a process.
     User(usize),
 }
@@ -51,6 +53,7 @@ pub(crate) struct Executor {
     able: Vec<usize>,
     paused: Vec<bool>,
     starved: Vec<bool>,
+    late: Vec<bool>,
     rng: Rng,
     /// The number of polls since time last passed.
     polls: u32,
@@ -95,6 +98,7 @@ impl Executor {
             able: Vec::new(),
             paused: vec![false; processes],
             starved: vec![false; processes],
+            late: vec![false; processes],
             rng,
             polls: 0,
         }
@@ -133,17 +137,27 @@ impl Executor {
         self.starved[process] = starved;
     }
 
+    /// Lets the runtime of a process's users come late to what it does besides running them, or in time again.
+    pub(crate) fn delay(&mut self, process: usize, late: bool) {
+        self.late[process] = late;
+    }
+
     /// Kills a process. Its driver goes first, so that the drops of its futures send nothing.
     pub(crate) fn kill(&mut self, process: usize) {
-        self.adopt();
-        for home in [Home::Driver(process), Home::User(process)] {
-            let dead: Vec<u64> =
-                self.tasks.iter().filter(|(_, task)| task.home == home).map(|(id, _)| *id).collect();
-            for id in dead {
-                drop(self.tasks.remove(&id));
-            }
+        for home in [Home::Driver(process), Home::Callers(process), Home::User(process)] {
+            self.end(home);
         }
-        (self.paused[process], self.starved[process]) = (false, false);
+        (self.paused[process], self.starved[process], self.late[process]) = (false, false, false);
+    }
+
+    /// Ends the tasks of an owner, the last one first.
+    pub(crate) fn end(&mut self, home: Home) {
+        self.adopt();
+        let is_its = |(_, task): &(&u64, &Task)| task.home == home;
+        let dead: Vec<u64> = self.tasks.iter().filter(is_its).map(|(id, _)| *id).collect();
+        for id in dead.iter().rev() {
+            drop(self.tasks.remove(id));
+        }
     }
 
     /// Returns the number of user tasks that have not ended.
@@ -173,6 +187,9 @@ impl Executor {
             let Some(task) = tasks.get(task) else { return false };
             let runs = match task.home {
                 Home::Driver(process) => !self.paused[process],
+                Home::Callers(process) => {
+                    !self.paused[process] && !self.starved[process] && !self.late[process]
+                }
                 Home::User(process) => !self.paused[process] && !self.starved[process],
                 Home::World => true,
             };
@@ -197,6 +214,7 @@ impl Drop for Executor {
     fn drop(&mut self) {
         // Drivers go first here too, so that the drops of the other tasks send nothing.
         self.tasks.retain(|_, task| !matches!(task.home, Home::Driver(_)));
+        self.tasks.retain(|_, task| !matches!(task.home, Home::Callers(_)));
         self.tasks.clear();
         drop(SPAWNED.take());
     }

@@ -17,7 +17,7 @@ pub(super) async fn command(net: Net, process: usize, command: Vec<Vec<u8>>) -> 
     let unwritten = Frame::Array(command.into_iter().map(Frame::Bulk).collect()).encode();
     let request = Request { stream: net.dial(process), is_connected: false, unwritten, reply: Vec::new() };
     let expiry = net.timeline.sleep(net.plan.timeout);
-    let outcome = select(Box::pin(request.answered(&net, process)), expiry).await;
+    let outcome = select(Box::pin(request.answered(&net)), expiry).await;
     match outcome {
         Either::Left((outcome, _)) => outcome,
         Either::Right(_) => None,
@@ -32,12 +32,11 @@ struct Request {
 }
 
 impl Request {
-    async fn answered(mut self, net: &Net, process: usize) -> Option<Frame> {
+    async fn answered(mut self, net: &Net) -> Option<Frame> {
         let _end = HangUp { net, stream: self.stream };
         poll_fn(|cx| {
-            for (stream, happened) in net.take(process, cx.waker()) {
+            while let Poll::Ready(happened) = net.poll_happened(self.stream, cx.waker()) {
                 match happened {
-                    _ if stream != self.stream => {}
                     Happened::Connected => self.is_connected = true,
                     Happened::Bytes(bytes) => self.reply.extend(bytes),
                     Happened::Refused | Happened::Closed => return Poll::Ready(None),

@@ -4,14 +4,14 @@
 //! machine has not received, but a frozen server still executes what it has received (docs/guarantees.md, rule 3).
 //!
 //! # How it works
-//! A process dials streams, writes to them, and takes what happened to them from its inbox. `carriage` moves the bytes,
+//! A process dials streams, writes to them, and takes what happened to them from their inboxes. `carriage` moves the bytes,
 //! and `windows` has the periods of faults. The network knows nothing of commands: the server's end of a stream is a
 //! session of the embedded server.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -40,7 +40,8 @@ pub(super) struct Inner {
 }
 
 pub(super) struct State {
-    links: Vec<Link>,
+    /// The inbox of each stream whose process has not closed it.
+    inboxes: BTreeMap<StreamId, Inbox>,
     plan: Arc<Plan>,
     pub(super) windows: Windows,
     pub(super) streams: BTreeMap<StreamId, Stream>,
@@ -49,13 +50,10 @@ pub(super) struct State {
     last_stream: u64,
 }
 
-/// The link of one process.
+/// What happened at the process's end of a stream and was not taken yet, in order.
 #[derive(Default)]
-struct Link {
-    /// The number of kills of the process.
-    lives: u64,
-    /// What happened to the streams of the process, in order.
-    inbox: VecDeque<(StreamId, Happened)>,
+struct Inbox {
+    happened: VecDeque<Happened>,
     waker: Option<Waker>,
 }
 
@@ -101,9 +99,8 @@ impl Net {
         server: Server,
         (windows, rng): (Windows, Rng),
     ) -> Self {
-        let links = plan.processes + plan.foreigners;
         let state = State {
-            links: (0..links).map(|_| Link::default()).collect(),
+            inboxes: BTreeMap::new(),
             plan: Arc::clone(plan),
             windows: windows.clone(),
             streams: BTreeMap::new(),
@@ -155,11 +152,8 @@ impl Net {
     /// Ends a process. Its machine resets its streams.
     pub(super) fn kill(&self, process: usize) {
         let mut state = self.state();
-        let link = &mut state.links[process];
-        link.lives += 1;
-        link.inbox.clear();
-        link.waker = None;
         for id in state.streams_of(|stream| stream.process == process) {
+            state.inboxes.remove(&id);
             state.reset_stream(self.timeline.now(), id);
         }
     }
@@ -248,17 +242,19 @@ impl Net {
         });
     }
 
-    /// Returns the number of kills of a process.
-    pub(super) fn lives(&self, process: usize) -> u64 {
-        self.state().links[process].lives
+    /// Takes the next event of a stream, or wakes the waker when there is one. A stream of a killed process has none.
+    pub(super) fn poll_happened(&self, id: StreamId, waker: &Waker) -> Poll<Happened> {
+        let mut state = self.state();
+        let Some(inbox) = state.inboxes.get_mut(&id) else { return Poll::Pending };
+        inbox.waker = Some(waker.clone());
+        inbox.happened.pop_front().map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// Takes what happened to the streams of a process. Wakes the waker when more happens.
-    pub(super) fn take(&self, process: usize, waker: &Waker) -> VecDeque<(StreamId, Happened)> {
-        let mut state = self.state();
-        let link = &mut state.links[process];
-        link.waker = Some(waker.clone());
-        std::mem::take(&mut link.inbox)
+    /// Wakes the waker when a stream takes bytes again.
+    pub(super) fn wake_later(&self, id: StreamId, waker: &Waker) {
+        if let Some(inbox) = self.state().inboxes.get_mut(&id) {
+            inbox.waker = Some(waker.clone());
+        }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -267,32 +263,40 @@ impl Net {
 }
 
 impl State {
-    pub(super) const fn next_stream(&mut self) -> StreamId {
-        self.last_stream += 1;
-        StreamId(self.last_stream)
-    }
-
     pub(super) fn streams_of(&self, which: impl Fn(&Stream) -> bool) -> Vec<StreamId> {
         self.streams.iter().filter(|(_, stream)| which(stream)).map(|(id, _)| *id).collect()
     }
 
     /// Tells a process what happened to one of its streams.
-    pub(super) fn tell(&mut self, process: usize, id: StreamId, happened: Happened) {
-        let link = &mut self.links[process];
-        match (link.inbox.back_mut(), happened) {
+    pub(super) fn tell(&mut self, id: StreamId, happened: Happened) {
+        let Some(inbox) = self.inboxes.get_mut(&id) else { return };
+        match (inbox.happened.back_mut(), happened) {
             // One read takes all bytes that lie ready.
-            (Some((last, Happened::Bytes(ready))), Happened::Bytes(more)) if *last == id => {
-                ready.extend(more);
-            }
-            (_, happened) => link.inbox.push_back((id, happened)),
+            (Some(Happened::Bytes(ready)), Happened::Bytes(more)) => ready.extend(more),
+            (_, happened) => inbox.happened.push_back(happened),
         }
-        self.wake(process);
+        self.wake(id);
     }
 
-    pub(super) fn wake(&self, process: usize) {
-        if let Some(waker) = &self.links[process].waker {
+    /// Wakes the process that uses a stream.
+    pub(super) fn wake(&self, id: StreamId) {
+        if let Some(waker) = self.inboxes.get(&id).and_then(|inbox| inbox.waker.as_ref()) {
             waker.wake_by_ref();
         }
+    }
+
+    /// Adds a stream that a process dials.
+    pub(super) fn add_stream(&mut self, stream: Stream) -> StreamId {
+        self.last_stream += 1;
+        let id = StreamId(self.last_stream);
+        self.streams.insert(id, stream);
+        self.inboxes.insert(id, Inbox::default());
+        id
+    }
+
+    /// Forgets what the process would hear of a stream that it has closed.
+    pub(super) fn close_inbox(&mut self, id: StreamId) {
+        self.inboxes.remove(&id);
     }
 
     pub(super) fn travel_time(&mut self, process: usize) -> Duration {

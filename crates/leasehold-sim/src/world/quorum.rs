@@ -16,8 +16,8 @@ use tokio::sync::Notify;
 
 use super::executor::{Executor, Home, spawn};
 use super::net::Net;
-use super::port::{Reach, SimStore};
 use super::runtime::SimRuntime;
+use super::store::Reach;
 use super::timeline::Timeline;
 use super::windows::Impairment;
 use crate::clock::Clock;
@@ -107,7 +107,7 @@ impl World {
                 jumped: Arc::new(Notify::new()),
             };
             let wire = stream(plan.seed ^ incarnation ^ ((node as u64) << 16), "wire");
-            let store = SimStore::lazy(&Reach::one(net), process, wire);
+            let store = Reach::one(net).lazy(process, wire);
             let builder = Client::builder().timeout(plan.timeout).poll_interval(plan.poll_interval);
             let builder = builder.hand_off(plan.hand_off);
             async move { builder.connect_over(&runtime, "node", async move || Ok(store)).await }
@@ -150,6 +150,8 @@ impl World {
             }
             Kind::Pause => self.executor.pause(process, true),
             Kind::Starve => self.executor.starve(process, true),
+            Kind::LateRuntime => self.executor.delay(process, true),
+            Kind::EndedRuntime => self.executor.end(Home::Callers(process)),
             Kind::Crash => {
                 self.environment.nodes.iter().for_each(|net| net.kill(process));
                 self.executor.kill(process);
@@ -165,6 +167,7 @@ impl World {
             Kind::HalfOpen => self.node_of(&fault).find_out(fault.process),
             Kind::Pause => self.executor.pause(fault.process, false),
             Kind::Starve => self.executor.starve(fault.process, false),
+            Kind::LateRuntime => self.executor.delay(fault.process, false),
             Kind::Crash if !self.alive[fault.process] => self.start(fault.process),
             _ => {}
         }

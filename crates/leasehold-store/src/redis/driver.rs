@@ -17,7 +17,6 @@ mod state;
 mod turns;
 
 use std::future::poll_fn;
-use std::panic::catch_unwind;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
@@ -25,8 +24,6 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use leasehold_proto::{Call, Channel, Moment, StoreError, engine};
-use tokio::net::UnixStream;
-use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
@@ -36,13 +33,14 @@ use self::deliveries::{Deliveries, Outcome};
 use self::state::{Dialed, Recipient, State};
 use super::connect::ConnectOptions;
 use super::credentials_provider::CredentialsSource;
+use super::executor::Executor;
 use super::foreign::guarded;
 use super::notices::{ConnectionNotice, MissingNotice, PlainTextNotice};
 use super::peer::Peer;
 use super::socket::{Dial, Socket};
 use super::wire::{CallId, ConnId, Input, SubscriberId, Wire};
 use crate::store::{Heard, Outcomes, Submit};
-use crate::tokio_runtime::{Task, clock, pause_until, spawn_on};
+use crate::tokio_runtime::Task;
 use crate::url::{Credentials, ServerUrl};
 
 /// A dial under way.
@@ -89,15 +87,21 @@ const READ: usize = 16 << 10;
 /// A wire, its streams, and the recipients of its outcomes.
 pub(super) struct Link {
     state: Mutex<State>,
+    runtime: Arc<dyn Executor>,
     servers: Access,
     sentinels: Access,
 }
 
 impl Link {
     /// Creates the link of a wire, with the access to servers and to sentinels. Its own task runs on this runtime.
-    pub(super) fn new(wire: Wire, servers: Access, sentinels: Access, runtime: Handle) -> Arc<Self> {
-        let state = Mutex::new(State::new(wire, runtime));
-        Arc::new(Self { state, servers, sentinels })
+    pub(super) fn new(
+        wire: Wire,
+        servers: Access,
+        sentinels: Access,
+        runtime: Arc<dyn Executor>,
+    ) -> Arc<Self> {
+        let state = Mutex::new(State::new(wire, Arc::clone(&runtime)));
+        Arc::new(Self { state, runtime, servers, sentinels })
     }
 
     /// Connects, and returns the outcome of the first attempt.
@@ -164,7 +168,7 @@ impl Link {
     fn change<T>(&self, change: impl FnOnce(&mut State, Moment, &mut Deliveries) -> T) -> T {
         let mut state = self.state();
         let mut deliveries = Deliveries::default();
-        let now = clock();
+        let now = self.runtime.now();
         let changed = change(&mut state, now, &mut deliveries);
         state.wake_for_work(now, &mut deliveries);
         if !deliveries.outcomes.is_empty() || !deliveries.replaced.is_empty() {
@@ -197,8 +201,13 @@ impl Submit for Link {
     }
 }
 
+/// Starts the link's own task, which ends the link when it ends.
+pub(super) fn start(link: &Arc<Link>) -> Task {
+    link.runtime.spawn(Box::pin(drive(Arc::clone(link))))
+}
+
 /// Drives a link until it is dropped.
-pub(super) async fn drive(link: Arc<Link>) {
+async fn drive(link: Arc<Link>) {
     let _ends = Ends(&link);
     let mut tasks = Tasks::default();
     let mut buffer = vec![0; READ];
@@ -208,7 +217,8 @@ pub(super) async fn drive(link: Arc<Link>) {
             loop {
                 let next = link.poll(cx, &mut tasks, &mut buffer);
                 if alarm.as_ref().is_none_or(|(at, _)| *at != next) {
-                    alarm = Some((next, (next != Moment::NEVER).then(|| Box::pin(pause_until(next)))));
+                    let sleeps = next != Moment::NEVER;
+                    alarm = Some((next, sleeps.then(|| link.runtime.pause_until(next))));
                 }
                 if let Some((_, Some(sleep))) = &mut alarm
                     && sleep.as_mut().poll(cx).is_ready()
@@ -239,16 +249,15 @@ pub(super) async fn drive(link: Arc<Link>) {
 }
 
 /// Starts the task that carries the link's command connections on this runtime.
-pub(super) fn carry_on(link: &Arc<Link>, runtime: Handle) -> Task {
-    link.change(|state, _, _| state.carrier = Some(Carrier::new(runtime.clone())));
-    spawn_on(&runtime, carry(Arc::clone(link)))
+pub(super) fn carry_on(link: &Arc<Link>, runtime: &Arc<dyn Executor>) -> Task {
+    link.change(|state, _, _| state.carrier = Some(Carrier::new(Arc::clone(runtime))));
+    runtime.spawn(Box::pin(carry(Arc::clone(link), Arc::clone(runtime))))
 }
 
 /// Carries the command connections whenever they are lent, until the runtime or the store ends.
-async fn carry(link: Arc<Link>) {
+async fn carry(link: Arc<Link>, runtime: Arc<dyn Executor>) {
     let _gives_back = GivesBack(&link);
-    // A runtime that was built without I/O says so by a panic alone.
-    if !catch_unwind(UnixStream::pair).is_ok_and(|pair| pair.is_ok()) {
+    if !runtime.has_sockets() {
         return;
     }
     let mut buffer = vec![0; READ];

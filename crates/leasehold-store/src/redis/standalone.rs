@@ -10,12 +10,13 @@ use leasehold_proto::{Applied, Call, Channel, Reply, StoreError, StoreErrorKind,
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::connect::ConnectOptions;
-use super::driver::{Access, Link, carry_on, drive};
+use super::driver::{Access, Link, carry_on, start};
+use super::executor::{Executor, TokioExecutor};
 use super::peer::Peer;
 use super::socket::Dial;
 use super::wire::Wire;
 use crate::store::{Heard, Outcomes, Store, Submit, Subscription};
-use crate::tokio_runtime::{Task, current, spawn};
+use crate::tokio_runtime::{Task, current};
 use crate::url::{ServerUrl, UrlError};
 
 /// A Redis or Valkey server, the master that sentinels name, or the masters of a cluster.
@@ -51,25 +52,31 @@ impl Redis {
     /// Fails for servers that this version does not serve.
     pub fn lazy(url: &ServerUrl, mut options: ConnectOptions) -> Result<Self, StoreError> {
         let dialer = options.dialer();
-        Self::lazy_through(url, options, dialer)
+        let runtimes = Runtimes::of_tokio(&mut options);
+        Self::lazy_on(url, options, dialer, runtimes)
     }
 
-    fn lazy_through(
+    /// Creates a store over the streams of `dialer` that connects at its first call, with its tasks on these runtimes. A
+    /// simulator has runtimes of its own.
+    ///
+    /// # Errors
+    /// Fails for servers that this version does not serve.
+    pub fn lazy_on(
         url: &ServerUrl,
-        mut options: ConnectOptions,
+        options: ConnectOptions,
         dialer: Arc<dyn Dial>,
+        Runtimes { own, callers }: Runtimes,
     ) -> Result<Self, StoreError> {
         url.served().map_err(not_served)?;
-        let callers = options.callers.take();
         let seed = dialer.seed();
         let access = |peer| Access::new(&dialer, url, &options, peer);
         let (servers, sentinels) = (access(Peer::Server), access(Peer::Sentinel));
         let notices = (options.missing_notice.clone(), options.connection_notice.clone());
         let wire = Wire::new(url.clone(), options, seed);
-        let link = Link::new(wire, servers, sentinels, current());
+        let link = Link::new(wire, servers, sentinels, own);
         link.tell(notices);
-        let task = spawn(drive(Arc::clone(&link)));
-        let carrier = callers.map(|runtime| carry_on(&link, runtime));
+        let task = start(&link);
+        let carrier = callers.map(|runtime| carry_on(&link, &runtime));
         Ok(Self { link, url: url.clone(), _tasks: (task, carrier) })
     }
 
@@ -79,15 +86,38 @@ impl Redis {
     /// Fails as [`connect`](Self::connect) does, by the behavior of the dialer and of the other end of its streams.
     pub async fn connect_through(
         url: &ServerUrl,
-        options: ConnectOptions,
+        mut options: ConnectOptions,
         dialer: Arc<dyn Dial>,
     ) -> Result<Self, StoreError> {
-        let store = Self::lazy_through(url, options, dialer)?;
-        match store.link.open().await {
-            Some(Ok(())) => Ok(store),
-            Some(Err(error)) => Err(error),
-            None => Err(closed(Verb::Connect, Arc::from(""))),
-        }
+        let runtimes = Runtimes::of_tokio(&mut options);
+        let store = Self::lazy_on(url, options, dialer, runtimes)?;
+        store.open().await?;
+        Ok(store)
+    }
+
+    /// Connects a store that was created without a connection.
+    ///
+    /// # Errors
+    /// Fails as [`connect`](Self::connect) does. The next call tries again.
+    pub async fn open(&self) -> Result<(), StoreError> {
+        self.link.open().await.unwrap_or_else(|| Err(closed(Verb::Connect, Arc::from(""))))
+    }
+}
+
+/// The runtimes of a store's tasks.
+#[derive(Clone, Debug)]
+pub struct Runtimes {
+    /// That of the store.
+    pub own: Arc<dyn Executor>,
+    /// That of its callers, which carries the command connections while it is in time.
+    pub callers: Option<Arc<dyn Executor>>,
+}
+
+impl Runtimes {
+    /// Returns the current tokio runtime, and that of the options for the callers.
+    fn of_tokio(options: &mut ConnectOptions) -> Self {
+        let executor = |runtime| Arc::new(TokioExecutor(runtime)) as Arc<dyn Executor>;
+        Self { own: executor(current()), callers: options.callers.take().map(executor) }
     }
 }
 

@@ -1,17 +1,18 @@
 //! The runtime of the callers, and the turns of its task.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use leasehold_proto::Moment;
-use tokio::runtime::Handle;
 
+use super::super::executor::Executor;
 use super::super::wire::ConnId;
 use super::deliveries::Deliveries;
 
 /// The callers' runtime.
 pub(super) struct Carrier {
-    pub(super) runtime: Handle,
+    pub(super) runtime: Arc<dyn Executor>,
     pub(super) turns: Turns,
     /// The connections that the runtime carries.
     pub(super) carries: BTreeSet<ConnId>,
@@ -23,7 +24,7 @@ pub(super) struct Carrier {
 }
 
 impl Carrier {
-    pub(super) fn new(runtime: Handle) -> Self {
+    pub(super) fn new(runtime: Arc<dyn Executor>) -> Self {
         Self {
             runtime,
             turns: Turns::new(),

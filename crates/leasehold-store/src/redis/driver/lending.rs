@@ -13,12 +13,13 @@
 //! lent again when the borrower has had a turn, and has rested for [`REST`]. They also come back before a timer of the
 //! wire, because a reply that has arrived in time counts.
 
+use std::sync::Arc;
 use std::task::Context;
 use std::time::Duration;
 
 use leasehold_proto::Moment;
-use tokio::runtime::Handle;
 
+use super::super::executor::Executor;
 use super::super::notices::Change;
 use super::super::wire::{ConnId, Input};
 use super::carrier::Carrier;
@@ -95,9 +96,9 @@ impl State {
         let Some(carrier) = &mut self.carrier else { return };
         carrier.carries.extend(&ids);
         carrier.turns.wake(deliveries);
-        let runtime = carrier.runtime.clone();
+        let runtime = Arc::clone(&carrier.runtime);
         for id in ids {
-            self.move_stream(now, id, &runtime, deliveries);
+            self.move_stream(now, id, &*runtime, deliveries);
         }
     }
 
@@ -133,16 +134,16 @@ impl State {
         if ids.is_empty() {
             return;
         }
-        let own = self.runtime.clone();
+        let own = Arc::clone(&self.runtime);
         for id in ids {
-            self.move_stream(now, id, &own, deliveries);
+            self.move_stream(now, id, &*own, deliveries);
         }
         self.own.wake(deliveries);
     }
 
     /// Moves a stream to a runtime. A stream that the runtime does not take has ended.
-    fn move_stream(&mut self, now: Moment, id: ConnId, runtime: &Handle, deliveries: &mut Deliveries) {
-        let Some(stream) = self.streams.get_mut(&id) else { return };
+    fn move_stream(&mut self, now: Moment, id: ConnId, runtime: &dyn Executor, deliveries: &mut Deliveries) {
+        let (Some(stream), Some(runtime)) = (self.streams.get_mut(&id), runtime.tokio()) else { return };
         if stream.socket.move_to(runtime).is_err() {
             self.drop_stream(id, Change::GivenUp, deliveries);
             self.step(now, Input::Closed(id), deliveries);

@@ -4,16 +4,16 @@
 //! code runs under the lock but that of the streams.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use leasehold_proto::{Call, Moment, Scope, StoreError, StoreErrorKind, engine};
 use tokio::io::ReadBuf;
-use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
+use super::super::executor::Executor;
 use super::super::foreign::guarded_poll;
 use super::super::notices::{Change, ConnectionNotice, MissingNotice, Serving};
 use super::super::peer::Peer;
@@ -56,7 +56,7 @@ pub(super) struct State {
     pub(super) calls: HashMap<CallId, Recipient>,
     /// The recipient of the outcomes of submitted calls.
     pub(super) outcomes: Option<Weak<dyn Outcomes>>,
-    pub(super) subscribers: HashMap<SubscriberId, UnboundedSender<Heard>>,
+    pub(super) subscribers: BTreeMap<SubscriberId, UnboundedSender<Heard>>,
     pub(super) opened: Option<oneshot::Sender<Result<(), StoreError>>>,
     last_id: u64,
     /// The connections to dial, those that the task dials, and the dials that are not wanted any more.
@@ -72,7 +72,7 @@ pub(super) struct State {
     /// The turns of the link's own task.
     pub(super) own: Turns,
     /// The runtime of the link's own task.
-    pub(super) runtime: Handle,
+    pub(super) runtime: Arc<dyn Executor>,
     /// The runtime of the callers, if there is one.
     pub(super) carrier: Option<Carrier>,
     /// The time until which the task sleeps.
@@ -103,14 +103,14 @@ impl Stream {
 }
 
 impl State {
-    pub(super) fn new(wire: Wire, runtime: Handle) -> Self {
+    pub(super) fn new(wire: Wire, runtime: Arc<dyn Executor>) -> Self {
         Self {
             wire,
             outputs: Vec::new(),
             streams: BTreeMap::new(),
             calls: HashMap::new(),
             outcomes: None,
-            subscribers: HashMap::new(),
+            subscribers: BTreeMap::new(),
             opened: None,
             last_id: 0,
             dials: Vec::new(),
@@ -366,14 +366,22 @@ mod tests {
     use leasehold_proto::Reply;
     use leasehold_proto::recipe::rights::may_subscribe;
 
+    use tokio::runtime::Handle;
+
     use super::super::super::connect::ConnectOptions;
+    use super::super::super::executor::TokioExecutor;
     use super::*;
     use crate::url::ServerUrl;
+
+    fn state_of(url: ServerUrl) -> State {
+        let wire = Wire::new(url, ConnectOptions::default(), 7);
+        State::new(wire, Arc::new(TokioExecutor(Handle::current())))
+    }
 
     #[tokio::test]
     async fn the_calls_of_a_link_that_a_panic_has_ended_say_so() {
         let url = ServerUrl::parse("redis://nowhere.invalid").unwrap();
-        let mut state = State::new(Wire::new(url, ConnectOptions::default(), 7), Handle::current());
+        let mut state = state_of(url);
         state.has_panicked = true;
         let mut deliveries = Deliveries::default();
         state.step(Moment::default(), Input::Close, &mut deliveries);
@@ -388,7 +396,7 @@ mod tests {
     #[tokio::test]
     async fn the_outcomes_of_others_are_left_to_the_links_own_task() {
         let url = ServerUrl::parse("redis://nowhere.invalid").unwrap();
-        let mut state = State::new(Wire::new(url, ConnectOptions::default(), 7), Handle::current());
+        let mut state = state_of(url);
         let [other, own] = [1, 2].map(|id| engine::CallId::new(NonZeroU64::new(id).unwrap()));
         let mut deliveries = Deliveries::default();
         deliveries.outcomes.extend([other, own].map(|id| (id, Ok(Reply::Nil))));

@@ -20,7 +20,7 @@ use super::super::socket::Socket;
 use super::super::wire::IN_FLIGHT_MAX;
 use super::*;
 use crate::sharding::ShardedPubsub;
-use crate::tokio_runtime::{clock, pause, pause_until};
+use crate::tokio_runtime::{clock, current, pause, pause_until, spawn_on};
 use crate::url::Address;
 
 static SET: Script = Script::new(
@@ -62,7 +62,7 @@ impl Dial for Dialer {
                 return Err(io::ErrorKind::ConnectionRefused.into());
             }
             let (here, there) = duplex(1 << 16);
-            self.0.tasks.lock().unwrap().push(spawn(Arc::clone(&self.0).serve(there)));
+            self.0.tasks.lock().unwrap().push(spawn_on(&current(), Arc::clone(&self.0).serve(there)));
             Ok(Socket::new(here))
         }
         .boxed()
@@ -88,7 +88,9 @@ impl World {
         let options = ConnectOptions::default().timeout(LONG).sharded_pubsub(ShardedPubsub::Off);
         let url = ServerUrl::parse("redis://nowhere.invalid").unwrap();
         // The server of these tests answers calls one by one.
-        Redis::lazy_through(&url, options.batch_rows(1), Arc::new(Dialer(Arc::clone(self)))).unwrap()
+        let mut options = options.batch_rows(1);
+        let runtimes = Runtimes::of_tokio(&mut options);
+        Redis::lazy_on(&url, options, Arc::new(Dialer(Arc::clone(self))), runtimes).unwrap()
     }
 
     async fn serve(self: Arc<Self>, client: DuplexStream) {

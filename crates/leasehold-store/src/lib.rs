@@ -15,6 +15,8 @@ pub mod runtime;
 mod server_error;
 mod sharding;
 pub mod store;
+#[cfg(feature = "redis")]
+mod sync;
 pub mod tokio_runtime;
 pub mod url;
 

@@ -17,6 +17,8 @@ mod driver;
 mod error;
 mod executor;
 mod foreign;
+#[cfg(all(test, shuttle))]
+mod interleavings;
 mod notices;
 mod peer;
 mod query;

@@ -18,7 +18,7 @@ mod turns;
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -40,6 +40,7 @@ use super::peer::Peer;
 use super::socket::{Dial, Socket};
 use super::wire::{CallId, ConnId, Input, SubscriberId, Wire};
 use crate::store::{Heard, Outcomes, Submit};
+use crate::sync::{Mutex, MutexGuard};
 use crate::tokio_runtime::Task;
 use crate::url::{Credentials, ServerUrl};
 

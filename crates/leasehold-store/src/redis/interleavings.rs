@@ -49,7 +49,7 @@ const SEED: u64 = 20;
 /// The highest number of priority changes in a schedule by priority.
 const CHANGES: usize = 3;
 /// The number of schedules of each kind, unless `LEASEHOLD_SCHEDULES` is set.
-const SCHEDULES: usize = 1_500;
+const SCHEDULES: usize = 3_000;
 /// A timeout that no scenario reaches.
 const LONG: Duration = Duration::from_secs(3600);
 /// More than the time for which a runtime may leave bytes unread.

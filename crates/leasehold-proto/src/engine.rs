@@ -122,8 +122,10 @@ impl Engine {
             }
         }
         if by_driver && renewed > 0 {
-            self.waits.holds.renew_neighbors(now, slack, renewed);
-            self.carry(now);
+            for number in self.waits.holds.neighbors(now, slack, renewed) {
+                self.waits.holds.renew_early(now, number);
+                self.carry(now);
+            }
         }
         match event {
             Event::Acquire(id, request) => self.waits.acquire(now, id, request),
@@ -271,6 +273,7 @@ impl Engine {
         if result.is_ok() {
             self.waits.holds.cx.answered_at = now;
             withdrawn.iter().for_each(|id| self.waits.deadline_is_over(now, *id));
+            self.carry(now);
         }
         match self.waits.holds.cx.answered(call) {
             Some(Purpose::Attempt(attempt)) => self.waits.attempt_answered(now, call, &attempt, result),
@@ -289,7 +292,8 @@ impl Engine {
             Some(Purpose::Perform(id)) => self.performed(now, id, result),
             None => {}
         }
-        // What a failed call leaves is known now.
+        // All that follows from the answer comes before the waits that end with it. What a failed call leaves is known now.
+        self.carry(now);
         withdrawn.iter().for_each(|id| self.waits.deadline_due(now, *id));
     }
 

@@ -42,21 +42,23 @@ impl Holds {
         self.arm(number);
     }
 
-    /// Sends the renewals of other holds that are due within the slack, after a step that has sent some.
-    pub(in crate::engine) fn renew_neighbors(&mut self, now: Moment, slack: Duration, sent: usize) {
+    /// Returns other holds that may be due for a renewal within the slack, after a step that has sent some.
+    pub(in crate::engine) fn neighbors(&self, now: Moment, slack: Duration, sent: usize) -> Vec<Number> {
         let timers = self.cx.timers.until(now + slack);
         let holds = timers.filter_map(|timer| match timer {
             Timer::Hold(number) => Some(number),
             _ => None,
         });
-        let neighbors: Vec<Number> = holds.take(TOGETHER.saturating_sub(sent)).collect();
-        for number in neighbors {
-            let Some(hold) = self.index.get_mut(number) else { continue };
-            if hold.renews_early() && hold.retry_at == Moment::NEVER && hold.renew_at <= now + hold.slack() {
-                hold.renew_at = now;
-                hold.alarm.clear(&mut self.cx.timers, Timer::Hold(number));
-                self.hold_due(now, number);
-            }
+        holds.take(TOGETHER.saturating_sub(sent)).collect()
+    }
+
+    /// Sends the renewal of a hold that is due within its slack.
+    pub(in crate::engine) fn renew_early(&mut self, now: Moment, number: Number) {
+        let Some(hold) = self.index.get_mut(number) else { return };
+        if hold.renews_early() && hold.retry_at == Moment::NEVER && hold.renew_at <= now + hold.slack() {
+            hold.renew_at = now;
+            hold.alarm.clear(&mut self.cx.timers, Timer::Hold(number));
+            self.hold_due(now, number);
         }
     }
 

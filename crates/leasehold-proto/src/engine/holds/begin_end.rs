@@ -6,21 +6,30 @@
 use std::time::Duration;
 
 use crate::engine::base::certain::{Certain, HELD};
-use crate::engine::base::context::Attempt;
 use crate::engine::base::few::Few;
 use crate::engine::base::keys::{Number, PlaceId, QueueId, Side};
 use crate::engine::base::terms::{ByAddress, Terms};
 use crate::engine::base::timers::Timer;
 use crate::engine::effect::Effect;
 use crate::engine::holds::Holds;
-use crate::engine::holds::hold::{Cause, Guard, MinHold, Phase, Reentry, ServerHold};
+use crate::engine::holds::hold::{Bound, Cause, Guard, MinHold, Phase, Reentry, ServerHold};
 use crate::engine::holds::tokens::Tokens;
-use crate::engine::passing::probe::Bound;
 use crate::engine::tickets::ticket::Ticket;
 use crate::engine::waits::acquire::Stage;
 use crate::engine::{AcquireFailure, Action, EnsureFailure, Grant, GrantedBy, Id, LostReason, Outcome};
+use crate::lease::Lease;
 use crate::moment::Moment;
 use crate::owner::Owner;
+
+/// What a grant gives.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::engine) struct Granted {
+    pub(in crate::engine) number: Number,
+    /// The time at which its attempt was sent.
+    pub(in crate::engine) sent_at: Moment,
+    pub(in crate::engine) lease: Lease,
+    pub(in crate::engine) tokens: Tokens,
+}
 
 impl Holds {
     /// Sets the timer of a hold by what is due first.
@@ -50,18 +59,10 @@ impl Holds {
             self.lose(now, number, reason);
         }
         self.renewal_due(now, number);
-        self.raise_probe(now, number);
+        self.question_due(now, number);
         self.call_due(now, number);
         self.report_due(now, number);
         self.arm(number);
-    }
-
-    /// Lets a hold that passes on ask whether others listen, if that is due.
-    fn raise_probe(&mut self, now: Moment, number: Number) {
-        let question = self.index.get_mut(number).and_then(ServerHold::question_mut);
-        if question.is_some_and(|question| question.ask_at <= now) {
-            self.cx.raise(Effect::ProbeDue(number));
-        }
     }
 
     /// Tries again the call of a hold whose pause is over.
@@ -289,20 +290,20 @@ impl Holds {
         &mut self,
         now: Moment,
         (id, since, owner): (Id, Moment, Owner),
-        attempt: &Attempt,
-        (terms, token): (&Terms, Option<u64>),
+        (place, terms): (PlaceId, &Terms),
+        granted: Granted,
     ) {
-        let (number, sent_at, place) = (attempt.number, attempt.sent_at, attempt.queue.place);
+        let Granted { number, sent_at, lease, tokens } = granted;
         let recipe = terms.recipe();
         let held_as = recipe.held_as.unwrap_or(recipe);
         let mut hold = ServerHold::new(place, terms, terms.lease, sent_at);
         hold.recipe = ByAddress(held_as);
         hold.owner = owner;
-        hold.tokens = Tokens::granted(token, attempt.tokens);
+        hold.tokens = tokens;
         hold.guards.push(Guard::new(id, terms, sent_at.max(since), now + terms.claim_within()));
         let leased = held_as.holding.is_leased();
-        hold.valid_until = if leased { attempt.lease.valid_until(sent_at) } else { Moment::NEVER };
-        hold.expires_at = sent_at + attempt.lease.duration();
+        hold.valid_until = if leased { lease.valid_until(sent_at) } else { Moment::NEVER };
+        hold.expires_at = sent_at + lease.duration();
         hold.min_hold_until = sent_at;
         let bound = self.cx.hand_off_bound(terms);
         hold.hand_off_until = now + bound;
@@ -347,6 +348,7 @@ impl Holds {
             self.cx.places.end_use(acquire.place);
         }
         self.plan_renewal(number);
+        self.plan_question(now, number);
         Some(claimed)
     }
 

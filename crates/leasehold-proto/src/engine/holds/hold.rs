@@ -20,7 +20,6 @@ use crate::engine::base::terms::{ByAddress, Terms};
 use crate::engine::base::timers::Alarm;
 use crate::engine::holds::tokens::Tokens;
 use crate::engine::interface::LostReason;
-use crate::engine::passing::probe::{Bound, Question};
 use crate::id::{CallId, Id};
 use crate::lease::{LEASE_MIN, Lease};
 use crate::moment::Moment;
@@ -214,13 +213,48 @@ pub(in crate::engine) struct Ensuring {
     pub(in crate::engine) sent: bool,
 }
 
-/// A renewal on its way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::engine) struct Renewing {
-    pub(in crate::engine) sent_at: Moment,
-    pub(in crate::engine) lease: Lease,
-    /// True if the renewal is one of those that the guards have.
-    pub(in crate::engine) counts: bool,
+/// The questions in a row without a hand-off between them, while a waiter of this client is queued.
+pub(in crate::engine) const IN_A_ROW: u8 = 4;
+
+/// The questions of a hold.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(in crate::engine) struct Question {
+    /// The time of the next question, or [`Moment::NEVER`].
+    pub(in crate::engine) ask_at: Moment,
+    /// The question on its way.
+    pub(in crate::engine) call: Option<CallId>,
+    /// The end of the bound for which the last question was.
+    pub(in crate::engine) asked_for: Moment,
+    /// The time that the last call took, or the grant.
+    pub(in crate::engine) trip: Duration,
+    /// The questions that may follow while the hold does not pass on.
+    pub(in crate::engine) left: u8,
+    /// True if the hold has passed on since the last question.
+    pub(in crate::engine) has_passed: bool,
+}
+
+impl Question {
+    /// Creates the questions of a hold whose grant took this long.
+    pub(in crate::engine) const fn new(trip: Duration) -> Self {
+        let (ask_at, call, asked_for) = (Moment::NEVER, None, Moment::NEVER);
+        Self { ask_at, call, asked_for, trip, left: IN_A_ROW, has_passed: false }
+    }
+}
+
+/// A bound in sixteenths of a millisecond, rounded down, so that it fits beside the other small fields of a hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(in crate::engine) struct Bound(u16);
+
+impl Bound {
+    pub(in crate::engine) fn new(time: Duration) -> Self {
+        let units = time.as_micros() * 16 / 1_000;
+        Self(u16::try_from(units).unwrap_or(u16::MAX))
+    }
+
+    /// Returns the bound, or `None` if it is 4 seconds or longer. Such a hold asks nothing.
+    pub(in crate::engine) fn get(self) -> Option<Duration> {
+        (self.0 < u16::MAX).then(|| Duration::from_millis(u64::from(self.0)) / 16)
+    }
 }
 
 impl Guard {

@@ -5,13 +5,16 @@
 use crate::engine::base::context::Context;
 use crate::engine::base::keys::{Number, PlaceId, Side};
 use crate::engine::base::terms::Terms;
+use crate::engine::holds::calls::HoldCall;
 use crate::engine::holds::hold::{Cause, ServerHold};
 use crate::engine::holds::index::Index;
-use crate::id::Id;
+use crate::id::{CallId, Id};
 use crate::lease::Lease;
 use crate::moment::Moment;
+use crate::outcome::StoreError;
 use crate::owner::Owner;
 use crate::recipe::Recipe;
+use crate::reply::Reply;
 
 /// The server holds of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -51,6 +54,11 @@ impl Holds {
         self.index.releases()
     }
 
+    /// Returns the number of holds that were released since the close, and of those whose release has no answer.
+    pub(in crate::engine) const fn released_since_close(&self) -> (u64, u64) {
+        self.index.since_close()
+    }
+
     /// Returns true if no release and no undo is outstanding.
     pub(in crate::engine) const fn are_released(&self) -> bool {
         self.index.are_released()
@@ -80,6 +88,21 @@ impl Holds {
     pub(in crate::engine) fn held_here(&mut self, now: Moment, place: PlaceId) -> Option<&mut ServerHold> {
         let number = self.cx.places.get(place).exclusive()?;
         self.index.get_mut(number).filter(|hold| !hold.remaining(now).is_zero())
+    }
+
+    /// Handles the answer to a call of a hold.
+    pub(in crate::engine) fn answered(
+        &mut self,
+        now: Moment,
+        call: CallId,
+        purpose: HoldCall,
+        result: Result<Reply, StoreError>,
+    ) {
+        match purpose {
+            HoldCall::Renew(number, sent) => self.renewed(now, call, (number, sent), result),
+            HoldCall::Question(number, asked) => self.question_answered(now, call, (number, asked), result),
+            HoldCall::Change(number) => self.changed(now, call, number, result),
+        }
     }
 
     /// Undoes what attempts under a wire owner have, or may have, left on the server.

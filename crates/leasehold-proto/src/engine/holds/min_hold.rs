@@ -12,6 +12,7 @@ use crate::engine::base::context::Purpose;
 use crate::engine::base::keys::Number;
 use crate::engine::effect::Effect;
 use crate::engine::holds::Holds;
+use crate::engine::holds::calls::HoldCall;
 use crate::engine::holds::hold::{Cause, MinHold, Phase, ServerHold};
 use crate::engine::{Outcome, ReleaseFailure};
 use crate::lease::{LEASE_MAX, Lease};
@@ -68,7 +69,7 @@ impl Holds {
         let args = CallArgs::new(&subject, self.cx.wire(number), lease).count(0).units(units);
         let set_lease = if is_short { None } else { subject.recipe.expire };
         let call = subject.confirmed(set_lease.unwrap_or(subject.recipe.renew)(&args), hold.replicas);
-        let call = self.cx.send(call, Purpose::Change(number));
+        let call = self.cx.send(call, Purpose::Hold(HoldCall::Change(number)));
         if let Some(hold) = self.index.get_mut(number) {
             (hold.call, hold.again_at) = (Some(call), until);
             if let Phase::MinHold(min_hold) = &mut hold.phase {
@@ -110,7 +111,7 @@ impl Holds {
             }
             Err(error) => self.min_hold_not_extended(now, number, error),
         }
-        if self.cx.closing.is_some() {
+        if self.cx.closed {
             self.close_min_hold(now, number);
         }
     }

@@ -17,6 +17,7 @@ use crate::engine::base::certain::{Certain, HELD, WAITING};
 use crate::engine::base::context::Purpose;
 use crate::engine::base::keys::Number;
 use crate::engine::holds::Holds;
+use crate::engine::holds::calls::HoldCall;
 use crate::engine::holds::hold::{Count, Guard, Phase, ServerHold};
 use crate::engine::holds::renewal::taken_over_or;
 use crate::engine::waits::acquire::{Acquire, Stage};
@@ -61,7 +62,7 @@ impl Holds {
         let recipe = subject.recipe;
         let call = if reentries.is_empty() { (recipe.release)(&args) } else { (recipe.renew)(&args) };
         let call = subject.confirmed(call, self.replicas_to_enter(hold, &reentries));
-        let call = self.cx.send(call, Purpose::Change(number));
+        let call = self.cx.send(call, Purpose::Hold(HoldCall::Change(number)));
         if let Some(hold) = self.index.get_mut(number) {
             hold.longest = hold.longest.max(lease);
             hold.call = Some(call);

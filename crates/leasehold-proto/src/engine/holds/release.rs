@@ -14,6 +14,7 @@ use crate::engine::base::keys::Number;
 use crate::engine::base::keys::Side;
 use crate::engine::effect::{Effect, Released};
 use crate::engine::holds::Holds;
+use crate::engine::holds::calls::HoldCall;
 use crate::engine::holds::hold::{Cause, Phase, Release, ServerHold};
 use crate::engine::{CallId, Outcome, ReleaseFailure};
 use crate::marker::MARKED_FOR;
@@ -129,7 +130,7 @@ impl Holds {
         let speaks = subject.recipe.companion.is_none() || id.side == Side::Main;
         let call = (subject.recipe.release)(&CallArgs { context, ..args });
         let call = subject.confirmed(call, hold.replicas);
-        let call = self.cx.send(call, Purpose::Change(number));
+        let call = self.cx.send(call, Purpose::Hold(HoldCall::Change(number)));
         if let Some(hold) = self.index.get_mut(number) {
             (hold.call, hold.again_at) = (Some(call), Moment::NEVER);
             if let Some(release) = hold.release_mut() {
@@ -274,8 +275,8 @@ impl Holds {
         let counts = release.as_ref().is_some_and(|release| release.cause == Cause::Release);
         self.end_phase(number);
         self.cx.report(reports, &Outcome::Released(outcome));
-        if let Some(closing) = self.cx.closing.as_mut().filter(|_| counts) {
-            closing.count(held.is_some());
+        if counts && self.cx.closed {
+            self.index.count_since_close(held.is_some());
         }
         if held.is_none() {
             self.cx.raise(Effect::Freed(queue));

@@ -12,7 +12,8 @@ use crate::engine::base::keys::Number;
 use crate::engine::base::timers::Timer;
 use crate::engine::effect::Effect;
 use crate::engine::holds::Holds;
-use crate::engine::holds::hold::{Ensuring, Renewing, ServerHold, UNBOUNDED};
+use crate::engine::holds::calls::{HoldCall, Renewing};
+use crate::engine::holds::hold::{Ensuring, ServerHold, UNBOUNDED};
 use crate::engine::tickets::ticket::Ticket;
 use crate::engine::{Action, CallId, EnsureFailure, Id, LostReason, Outcome, Subject};
 use crate::lease::{LEASE_MIN, Lease};
@@ -101,27 +102,27 @@ impl Holds {
         let subject = self.cx.subject_of(hold);
         let args = CallArgs::new(&subject, self.cx.wire(number), lease).count(0).units(units);
         let call = subject.confirmed((subject.recipe.renew)(&args), replicas);
-        let purpose = Purpose::Renew(number, renewing);
+        let purpose = Purpose::Hold(HoldCall::Renew(number, renewing));
         let call = self.cx.send_within(call, purpose, timeout);
         if let Some(hold) = self.index.get_mut(number) {
             hold.renewing = Some(call);
         }
     }
 
-    /// Handles the answer to a renewal. Returns false if it was not awaited any more.
+    /// Handles the answer to a renewal.
     pub(in crate::engine) fn renewed(
         &mut self,
         now: Moment,
         call: CallId,
         (number, sent): (Number, Renewing),
         result: Result<Reply, StoreError>,
-    ) -> bool {
-        let Some(hold) = self.index.get_mut(number) else { return false };
+    ) {
+        let Some(hold) = self.index.get_mut(number) else { return };
         if hold.renewing.take_if(|renewing| *renewing == call).is_none() {
-            return false;
+            return;
         }
         debug_assert!(hold.lost.is_none(), "the answer to a lost hold's renewal is not awaited");
-        let Some(hold) = self.index.get(number).certain(HELD) else { return false };
+        let Some(hold) = self.index.get(number).certain(HELD) else { return };
         match self.cx.subject_of(hold).read_renewed(result) {
             Ok(Renewal::Renewed) => {
                 self.note_renewed(number, sent.sent_at);
@@ -143,7 +144,7 @@ impl Holds {
             Ok(Renewal::TakenOver) => self.lose(now, number, LostReason::TakenOver),
             Err(error) => self.renewal_failed(now, number, sent, &error),
         }
-        true
+        self.cx.raise(Effect::Renewed(number));
     }
 
     fn renewal_failed(&mut self, now: Moment, number: Number, sent: Renewing, error: &StoreError) {

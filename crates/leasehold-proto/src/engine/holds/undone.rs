@@ -27,7 +27,7 @@ impl Holds {
             Cause::Returned => release.gone_by,
             _ => self.can_return_until(now, hold),
         };
-        if self.cx.closing.is_some() || !self.index.begin_undone(UNDONE_MAX) {
+        if self.cx.closed || !self.index.begin_undone(UNDONE_MAX) {
             return;
         }
         if let Some(hold) = self.index.get_mut(number) {

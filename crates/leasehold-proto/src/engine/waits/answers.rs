@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use crate::backoff;
 use crate::engine::base::certain::{Certain, OPEN, WAITING};
-use crate::engine::base::context::{Attempt, By};
 use crate::engine::base::keys::QueueId;
 use crate::engine::base::subscriptions::Listener;
 use crate::engine::base::timers::Timer;
@@ -15,6 +14,7 @@ use crate::engine::holds::hold::Cause;
 use crate::engine::tickets::ticket::Ticket;
 use crate::engine::waits::Waits;
 use crate::engine::waits::acquire::Acquire;
+use crate::engine::waits::calls::{Attempt, By};
 use crate::engine::waits::tries::{Last, Tries};
 use crate::engine::{AcquireFailure, Id};
 use crate::id::CallId;

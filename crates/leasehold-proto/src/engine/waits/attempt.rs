@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use crate::engine::base::certain::{Certain, OPEN};
-use crate::engine::base::context::{Attempt, By, Purpose};
+use crate::engine::base::context::Purpose;
 use crate::engine::base::keys::{PlaceId, QueueId};
 use crate::engine::base::subscriptions::Listener;
 use crate::engine::base::terms::Terms;
@@ -18,6 +18,7 @@ use crate::engine::holds::hold::Cause;
 use crate::engine::holds::tokens::Tokens;
 use crate::engine::waits::Waits;
 use crate::engine::waits::acquire::Acquire;
+use crate::engine::waits::calls::{Attempt, By, WaitCall};
 use crate::engine::waits::tries::{Tries, Used};
 use crate::engine::{Id, Subject};
 use crate::id::CallId;
@@ -183,7 +184,7 @@ impl Waits {
         let call = (terms.recipe().acquire)(&args).woken_by(&subject, wire);
         let call = subject.confirmed(call, terms.replicas);
         let (by, waiter, place) = (attempt.by, attempt.waiter, attempt.queue.place);
-        let call = self.holds.cx.send(call, Purpose::Attempt(attempt));
+        let call = self.holds.cx.send(call, Purpose::Wait(WaitCall::Attempt(attempt)));
         self.holds.cx.note(|facts| facts.attempted(waiter));
         if by == By::Waiter {
             self.holds.cx.places.add_use(place);

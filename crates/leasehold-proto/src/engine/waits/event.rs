@@ -5,10 +5,10 @@
 use std::time::Duration;
 
 use crate::engine::base::certain::Certain;
-use crate::engine::base::context::Attempt;
 use crate::engine::base::subscriptions::Listener;
 use crate::engine::waits::Waits;
 use crate::engine::waits::acquire::Acquire;
+use crate::engine::waits::calls::Attempt;
 use crate::engine::{AcquireFailure, Grant, Id};
 use crate::moment::Moment;
 use crate::recipe::{EventState, WaitEnd};

@@ -7,12 +7,14 @@ use std::sync::Arc;
 use crate::engine::AcquireFailure;
 use crate::engine::Id;
 use crate::engine::base::certain::{Certain, WAITING};
-use crate::engine::base::context::Attempt;
 use crate::engine::base::keys::{Number, PlaceId, QueueId, Side};
 use crate::engine::base::subscriptions::Listener;
 use crate::engine::effect::Effect;
+use crate::engine::holds::begin_end::Granted;
+use crate::engine::holds::tokens::Tokens;
 use crate::engine::waits::Waits;
 use crate::engine::waits::acquire::Stage;
+use crate::engine::waits::calls::Attempt;
 use crate::moment::Moment;
 use crate::owner::Owner;
 
@@ -29,7 +31,13 @@ impl Waits {
         let (place, recipe, owner, queue) = (acquire.place, acquire.recipe(), acquire.owner, acquire.queue());
         let (terms, since) = (Arc::clone(&acquire.terms), acquire.since);
         self.note_grant(now, queue);
-        self.holds.begin(now, (id, since, owner), attempt, (&terms, token));
+        let granted = Granted {
+            number: attempt.number,
+            sent_at: attempt.sent_at,
+            lease: attempt.lease,
+            tokens: Tokens::granted(token, attempt.tokens),
+        };
+        self.holds.begin(now, (id, since, owner), (place, &terms), granted);
         let (number, sent_at) = (attempt.number, attempt.sent_at);
         self.holds.cx.raise(Effect::Granted { place, number, sent_at });
         if recipe.held_as.unwrap_or(recipe).holding.is_counted() {

@@ -28,6 +28,7 @@ use crate::engine::effect::Effect;
 use crate::engine::holds::hold::{Cause, ServerHold};
 use crate::engine::waits::Waits;
 use crate::engine::waits::acquire::{Acquire, Waiter};
+use crate::engine::waits::calls::WaitCall;
 use crate::engine::waits::queue::Queue;
 use crate::engine::waits::server_queue::{KeepAlive, Shown};
 use crate::id::CallId;
@@ -203,7 +204,7 @@ impl Waits {
             from,
         };
         let call = keep_alive(&args).confirmed_by(first.terms.replicas);
-        let call = self.holds.cx.send(call, Purpose::KeepAlive(id));
+        let call = self.holds.cx.send(call, Purpose::Wait(WaitCall::KeepAlive(id)));
         let found = before.map_or(0, |before| before.found);
         if let Some(queue) = self.holds.cx.places.queue_mut(id) {
             let left = (before.map_or(queue.server.left, |before| before.left.0), queue.server.left);
@@ -268,7 +269,7 @@ impl Waits {
                 self.holds.undo_again(now, number);
                 return false;
             }
-            None if self.holds.get(number).is_some() || self.holds.cx.is_attempting(number) => {}
+            None if self.holds.get(number).is_some() || self.is_attempting(number) => {}
             None => {
                 self.holds.undo(
                     now,
@@ -281,6 +282,13 @@ impl Waits {
             }
         }
         true
+    }
+
+    /// Returns true if an attempt under this wire owner is on its way.
+    fn is_attempting(&self, number: Number) -> bool {
+        self.holds.cx.has_call(|purpose| {
+            matches!(purpose, Purpose::Wait(WaitCall::Attempt(attempt)) if attempt.number == number)
+        })
     }
 
     /// Makes attempts for all waiters of a queue, after the server has lost some of their places.

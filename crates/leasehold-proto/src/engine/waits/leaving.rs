@@ -117,7 +117,7 @@ impl Waits {
             && let Some(waiting) = self.holds.cx.places.queue_mut(queue)
         {
             waiting.unlink(&mut self.holds.cx.tickets, links);
-            if self.holds.cx.closing.is_none() {
+            if !self.holds.cx.closed {
                 self.listen_in_server_queue(now, queue);
             }
             self.close_queue_if_over(now, queue);

@@ -9,8 +9,12 @@ use std::sync::Arc;
 use crate::engine::base::keys::{PlaceId, Side};
 use crate::engine::base::terms::Terms;
 use crate::engine::holds::Holds;
-use crate::id::Id;
+use crate::engine::waits::calls::WaitCall;
+use crate::id::{CallId, Id};
+use crate::moment::Moment;
+use crate::outcome::StoreError;
 use crate::owner::Owner;
+use crate::reply::Reply;
 
 /// The acquires of a client until they are granted, with the queues in which they wait.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -25,5 +29,19 @@ pub(in crate::engine) struct Waits {
 impl Waits {
     pub(in crate::engine) const fn new(holds: Holds) -> Self {
         Self { holds, waiters: BTreeSet::new(), last_terms: None }
+    }
+
+    /// Handles the answer to a call of waiters.
+    pub(in crate::engine) fn answered(
+        &mut self,
+        now: Moment,
+        call: CallId,
+        purpose: WaitCall,
+        result: Result<Reply, StoreError>,
+    ) {
+        match purpose {
+            WaitCall::Attempt(attempt) => self.attempt_answered(now, call, &attempt, result),
+            WaitCall::KeepAlive(id) => self.kept_alive(now, call, id, result),
+        }
     }
 }

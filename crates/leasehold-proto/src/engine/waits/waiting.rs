@@ -23,7 +23,6 @@ use crate::engine::base::keys::{Number, PlaceId, QueueId, Side};
 use crate::engine::base::subscriptions::Listener;
 use crate::engine::base::terms::Terms;
 use crate::engine::base::timers::{Alarm, Timer};
-use crate::engine::effect::Effect;
 use crate::engine::holds::hold::ServerHold;
 use crate::engine::tickets::ticket::Ticket;
 use crate::engine::waits::Waits;
@@ -40,7 +39,7 @@ impl Waits {
     pub(in crate::engine) fn acquire(&mut self, now: Moment, id: Id, request: Request) {
         let (subject, owner, wait, terms) = Terms::of(request);
         self.holds.cx.note_asked(id, &subject);
-        if self.holds.cx.closing.is_some() {
+        if self.holds.cx.closed {
             return self.holds.cx.complete(id, Outcome::Acquired(Err(AcquireFailure::Closed)));
         }
         let terms = self.shared_terms(terms);
@@ -145,7 +144,7 @@ impl Waits {
                     self.holds.cx.note_waiting(id);
                     self.attempt_extra(now, queue);
                 }
-                self.holds.cx.raise(Effect::Queued(queue.place));
+                self.holds.plan_question_of(now, queue.place);
             }
             Waiters::Queued { .. } => {
                 self.holds.cx.places.open_queue(queue).push(&mut self.holds.cx.tickets, id);

@@ -19,36 +19,35 @@ use crate::engine::base::certain::{Certain, HELD};
 use crate::engine::base::context::Purpose;
 use crate::engine::base::keys::{Number, PlaceId, QueueId};
 use crate::engine::base::subscriptions::Listener;
-use crate::engine::holds::hold::ServerHold;
+use crate::engine::base::terms::{Requested, Terms};
+use crate::engine::holds::Holds;
+use crate::engine::holds::calls::{Asked, HoldCall};
+use crate::engine::holds::hold::{IN_A_ROW, ServerHold};
 use crate::engine::holds::renewal::taken_over_or;
-use crate::engine::passing::probe::{Asked, IN_A_ROW};
-use crate::engine::{CallId, Engine, LostReason, Subject};
+use crate::engine::{CallId, LostReason, Subject};
 use crate::moment::Moment;
 use crate::outcome::{Applied, StoreError, Verb};
 use crate::recipe::rules::read_hand_off;
-use crate::recipe::{CallArgs, HandOffAnswer, Renewal};
+use crate::recipe::{CallArgs, HandOffAnswer, Renewal, Waiters};
 use crate::reply::Reply;
 
 /// The time for which the client asks no question after a server did not tell its listeners.
 const UNTOLD: Duration = Duration::from_secs(60);
 
-impl Engine {
+impl Holds {
     /// Sets the time of the next question of a hold that passes on, or that a waiter of this client waits for.
     pub(in crate::engine) fn plan_question(&mut self, now: Moment, number: Number) {
-        let Some(hold) = self.waits.holds.get(number).certain(HELD) else { return };
+        let Some(hold) = self.index.get(number).certain(HELD) else { return };
         let id = hold.queue();
-        let has_waiters = self.waits.holds.cx.first_waiter(id).is_some();
-        if (hold.question().is_none() && !has_waiters)
-            || !hold.may_ask(now)
-            || self.waits.holds.cx.closing.is_some()
-        {
+        let has_waiters = self.cx.first_waiter(id).is_some();
+        if (hold.question().is_none() && !has_waiters) || !hold.may_ask(now) || self.cx.closed {
             return;
         }
         // The release has told that others listen, and its successor will tell when they are gone.
-        if self.waits.holds.cx.leaves_turns(id) || now < self.waits.holds.cx.asks_from {
+        if self.cx.leaves_turns(id) || now < self.cx.asks_from {
             return;
         }
-        let Some(hold) = self.waits.holds.get_mut(number).certain(HELD) else { return };
+        let Some(hold) = self.index.get_mut(number).certain(HELD) else { return };
         let Some(bound) = hold.bound.get() else { return };
         let until = hold.hand_off_until;
         let question = hold.question_or_new();
@@ -60,20 +59,19 @@ impl Engine {
         }
         question.ask_at = until - (bound / 4).max(trip * 3 / 2).min(bound);
         self.question_due(now, number);
-        self.waits.holds.arm(number);
+        self.arm(number);
     }
 
     /// Sets the time of the next question of the hold of a place that has a new waiter.
     pub(in crate::engine) fn plan_question_of(&mut self, now: Moment, place: PlaceId) {
-        if let Some(number) = self.waits.holds.cx.places.get(place).exclusive() {
+        if let Some(number) = self.cx.places.get(place).exclusive() {
             self.plan_question(now, number);
         }
     }
 
     /// Notes that a hold has passed on.
     pub(in crate::engine) fn note_passed(&mut self, number: Number) {
-        let Some(hold) = self.waits.holds.get_mut(number).filter(|hold| hold.recipe().hand_off.is_some())
-        else {
+        let Some(hold) = self.index.get_mut(number).filter(|hold| hold.recipe().hand_off.is_some()) else {
             return;
         };
         let question = hold.question_or_new();
@@ -82,26 +80,22 @@ impl Engine {
 
     /// Sends a question that is due.
     pub(in crate::engine) fn question_due(&mut self, now: Moment, number: Number) {
-        let Some(hold) = self.waits.holds.get_mut(number) else { return };
+        let Some(hold) = self.index.get_mut(number) else { return };
         let Some(question) = hold.question_mut().filter(|question| question.ask_at <= now) else { return };
         question.ask_at = Moment::NEVER;
         if question.call.is_some() || !hold.may_ask(now) {
             return;
         }
-        let Some(hold) = self.waits.holds.get(number).certain(HELD) else { return };
-        let (subject, id, lease) = (self.waits.holds.cx.subject_of(hold), hold.queue(), hold.lease());
+        let Some(hold) = self.index.get(number).certain(HELD) else { return };
+        let (subject, id, lease) = (self.cx.subject_of(hold), hold.queue(), hold.lease());
         let until = hold.hand_off_until;
         let Some(hand_off) = subject.recipe.hand_off else { return };
-        let call = hand_off(&CallArgs::new(&subject, self.waits.holds.cx.wire(number), lease));
+        let call = hand_off(&CallArgs::new(&subject, self.cx.wire(number), lease));
         let call = subject.confirmed(call, hold.replicas);
-        let asked = Asked {
-            sent_at: now,
-            lease,
-            listened: self.waits.holds.cx.subscriptions.hears(Listener::Queue(id)),
-        };
-        let timeout = lease.renewal_waits(self.waits.holds.cx.settings.timeout);
-        let call = self.waits.holds.cx.send_within(call, Purpose::Question(number, asked), timeout);
-        if let Some(question) = self.waits.holds.get_mut(number).and_then(|hold| hold.question_mut()) {
+        let asked = Asked { sent_at: now, lease, listened: self.cx.subscriptions.hears(Listener::Queue(id)) };
+        let timeout = lease.renewal_waits(self.cx.settings.timeout);
+        let call = self.cx.send_within(call, Purpose::Hold(HoldCall::Question(number, asked)), timeout);
+        if let Some(question) = self.index.get_mut(number).and_then(|hold| hold.question_mut()) {
             (question.call, question.asked_for) = (Some(call), until);
             question.left = question.left.saturating_sub(1);
             question.has_passed = false;
@@ -116,28 +110,28 @@ impl Engine {
         (number, asked): (Number, Asked),
         result: Result<Reply, StoreError>,
     ) {
-        let Some(hold) = self.waits.holds.get_mut(number) else { return };
+        let Some(hold) = self.index.get_mut(number) else { return };
         let Some(question) = hold.question_mut() else { return };
         if question.call.take_if(|on_its_way| *on_its_way == call).is_none() {
             return;
         }
-        let Some(hold) = self.waits.holds.get(number).certain(HELD) else { return };
+        let Some(hold) = self.index.get(number).certain(HELD) else { return };
         let id = hold.queue();
-        match self.waits.holds.cx.subject_of(hold).read_asked(result) {
+        match self.cx.subject_of(hold).read_asked(result) {
             Ok(HandOffAnswer::Renewed { listeners }) => {
-                self.waits.holds.confirm(number, asked.sent_at, asked.lease);
+                self.confirm(number, asked.sent_at, asked.lease);
                 match listeners {
                     Some(listeners) => self.heard(now, (number, id), asked, listeners),
-                    None => self.waits.holds.cx.asks_from = now + UNTOLD,
+                    None => self.cx.asks_from = now + UNTOLD,
                 }
             }
-            Ok(HandOffAnswer::Gone) => self.waits.holds.lose(now, number, LostReason::Deleted),
-            Ok(HandOffAnswer::TakenOver) => self.waits.holds.lose(now, number, LostReason::TakenOver),
+            Ok(HandOffAnswer::Gone) => self.lose(now, number, LostReason::Deleted),
+            Ok(HandOffAnswer::TakenOver) => self.lose(now, number, LostReason::TakenOver),
             Err(error) => {
                 if !error.kind.is_transient() {
-                    self.waits.holds.cx.asks_from = now + UNTOLD;
+                    self.cx.asks_from = now + UNTOLD;
                 }
-                if let Some(hold) = self.waits.holds.get_mut(number) {
+                if let Some(hold) = self.index.get_mut(number) {
                     hold.uncertain |= error.applied == Applied::Unknown;
                 }
             }
@@ -146,9 +140,9 @@ impl Engine {
 
     /// Extends the bound of a hold if its client alone listens. An answer after the bound comes too late for that.
     fn heard(&mut self, now: Moment, (number, id): (Number, QueueId), asked: Asked, listeners: u32) {
-        let own = u32::from(asked.listened && self.waits.holds.cx.subscriptions.hears(Listener::Queue(id)));
-        let has_rivals = self.waits.holds.cx.has_rivals(id);
-        let Some(hold) = self.waits.holds.get_mut(number).certain(HELD) else { return };
+        let own = u32::from(asked.listened && self.cx.subscriptions.hears(Listener::Queue(id)));
+        let has_rivals = self.cx.has_rivals(id);
+        let Some(hold) = self.index.get_mut(number).certain(HELD) else { return };
         if listeners > own || has_rivals || now >= hold.hand_off_until {
             return;
         }
@@ -162,6 +156,39 @@ impl Engine {
 }
 
 impl ServerHold {
+    /// Returns true if nothing about the hold is in doubt, and its bound is not over.
+    pub(in crate::engine) fn can_pass_on(&self, now: Moment) -> bool {
+        let recipe = self.recipe();
+        let is_local = recipe.waiters == Waiters::Local && recipe.companion.is_none();
+        recipe.holding.is_exclusive()
+            && is_local
+            && now < self.hand_off_until
+            && self.lost.is_none()
+            && !self.uncertain
+            && self.call.is_none()
+            && self.renewing.is_none()
+            && !self.rechecks
+            && self.reentry.as_ref().is_none_or(|reentry| reentry.is_single())
+            && self.tokens.can_pass_on()
+            && self.min_hold_until <= now
+    }
+
+    /// Returns true if the hold is what these terms would get from the server, and nine tenths of it are left. A longer
+    /// lease would block others for longer than the waiter allows if its process dies.
+    pub(in crate::engine) fn fits(&self, terms: &Terms, now: Moment) -> bool {
+        terms.watchdog
+            && terms.min_hold.is_none()
+            && terms.requested() == self.requested()
+            && terms.first_lease() == self.longest
+            && self.remaining(now) >= self.longest.duration() / 10 * 9
+    }
+
+    /// Returns what the hold has besides its lease. It says nothing of the uptime of its server.
+    const fn requested(&self) -> Requested {
+        let (recipe, units, replicas) = (self.recipe, self.units, self.replicas);
+        Requested { recipe, units, uptime: Duration::ZERO, replicas }
+    }
+
     /// Returns true if a question may renew the hold now, and its bound is not over. The watchdog renews the hold without
     /// a bound, so the question gives no guard more than its terms.
     fn may_ask(&self, now: Moment) -> bool {

@@ -21,7 +21,7 @@
 //!   `failover_checks` looks at what a server that took over lacks.
 //! - `tickets`: a *ticket* is one request of a caller, such as an acquire, until the caller claims the outcome. An
 //!   *operation* is a call that takes no hold, tried until it is answered. The close is here too.
-//! - `base`: the context of all parts, ids, containers, timers, terms, subscriptions, and the *place*, which is what the
+//! - `base`: the context of all parts, ids, containers, timers, terms, subscriptions, and the *name state*, which is what the
 //!   client does with one name.
 //!
 //! What a machine asks of the parts above it is an `Effect`. The engine carries effects in their order, before the step
@@ -216,8 +216,8 @@ impl Engine {
     /// Returns the wire owner under which this owner holds the subject now, if it does.
     #[must_use]
     pub fn wire_owner_of(&self, subject: &Subject, owner: Owner) -> Option<WireOwner> {
-        let place = self.waits.holds.cx.places.find(subject)?;
-        let number = self.waits.holds.holder_of(place, subject.recipe.held_side(), owner)?;
+        let name = self.waits.holds.cx.names.find(subject)?;
+        let number = self.waits.holds.holder_of(name, subject.recipe.held_side(), owner)?;
         Some(self.waits.holds.cx.wire(number))
     }
 
@@ -366,10 +366,10 @@ impl Engine {
                 Effect::Undone(number) => self.checks.check_after_undo(&mut self.waits, now, number),
                 Effect::Renewed(number) => self.checks.check_after_renewal(&mut self.waits, now, number),
                 Effect::CheckDue(number) => self.checks.check(&mut self.waits, now, number),
-                Effect::Granted { place, number, sent_at } => {
-                    self.checks.check_grant(&self.waits, place, number, sent_at);
+                Effect::Granted { name, number, sent_at } => {
+                    self.checks.check_grant(&self.waits, name, number, sent_at);
                 }
-                Effect::Strays(place) => self.checks.undo_strays(&mut self.waits, now, place),
+                Effect::Strays(name) => self.checks.undo_strays(&mut self.waits, now, name),
             }
         }
     }

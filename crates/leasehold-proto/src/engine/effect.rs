@@ -2,7 +2,7 @@
 //!
 //! Invariant: `engine` carries effects in the order in which they arose, before the step ends.
 
-use crate::engine::base::keys::{Number, PlaceId, QueueId};
+use crate::engine::base::keys::{NameId, Number, QueueId};
 use crate::id::CallId;
 use crate::moment::Moment;
 
@@ -35,9 +35,9 @@ pub(in crate::engine) enum Effect {
     /// A hold has to be checked because another server answers for it.
     CheckDue(Number),
     /// An attempt that was sent at this time was granted.
-    Granted { place: PlaceId, number: Number, sent_at: Moment },
+    Granted { name: NameId, number: Number, sent_at: Moment },
     /// The server has more places of this client in a queue than there are waiters.
-    Strays(PlaceId),
+    Strays(NameId),
 }
 
 /// A release that is over.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::call::Call;
 use crate::engine::base::keys::{Number, Numbers};
-use crate::engine::base::place::Places;
+use crate::engine::base::name_state::NameStates;
 use crate::engine::base::subscriptions::{Listener, Subscriptions};
 use crate::engine::base::table::Table;
 use crate::engine::base::terms::Terms;
@@ -40,12 +40,12 @@ pub(in crate::engine) struct Context {
     pub(in crate::engine) actions: Vec<Action>,
     /// The time of the server's last answer to any call, other than an error.
     pub(in crate::engine) answered_at: Moment,
-    /// The time from which holds that pass on ask whether other clients listen.
-    pub(in crate::engine) asks_from: Moment,
+    /// The time from which holds that pass on probe for other listeners.
+    pub(in crate::engine) probes_from: Moment,
     /// The facts, if there are observers.
     pub(in crate::engine) facts: Option<Box<Facts>>,
     pub(in crate::engine) tickets: Table<Id, Ticket>,
-    pub(in crate::engine) places: Places,
+    pub(in crate::engine) names: NameStates,
     pub(in crate::engine) subscriptions: Subscriptions,
     /// The calls on their way that were asked for, each with the ticket that asks.
     pub(in crate::engine) withdrawals: Vec<(CallId, Id)>,
@@ -65,10 +65,10 @@ impl Context {
             timers: Timers::default(),
             actions: Vec::new(),
             answered_at: Moment::default(),
-            asks_from: Moment::default(),
+            probes_from: Moment::default(),
             facts: None,
             tickets: Table::default(),
-            places: Places::default(),
+            names: NameStates::default(),
             subscriptions: Subscriptions::default(),
             withdrawals: Vec::new(),
             closed: false,

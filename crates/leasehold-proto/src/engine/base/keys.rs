@@ -14,11 +14,11 @@ impl Number {
     }
 }
 
-/// The position of a place, which is reused after the place is gone.
+/// A name, by the position of its state, which is reused after the state is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(in crate::engine) struct PlaceId(u32);
+pub(in crate::engine) struct NameId(u32);
 
-/// The wait queues that one place can have.
+/// The wait queues that one name can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::engine) enum Side {
     /// The waiters of the primitive itself, which of a read-write lock are the writers.
@@ -36,11 +36,11 @@ impl Side {
 /// The identity of a wait queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::engine) struct QueueId {
-    pub(in crate::engine) place: PlaceId,
+    pub(in crate::engine) name: NameId,
     pub(in crate::engine) side: Side,
 }
 
-impl PlaceId {
+impl NameId {
     pub(in crate::engine) const fn new(index: u32) -> Self {
         Self(index)
     }

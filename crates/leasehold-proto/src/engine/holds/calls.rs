@@ -8,7 +8,7 @@ use crate::moment::Moment;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::engine) enum HoldCall {
     Renew(Number, Renewing),
-    Question(Number, Asked),
+    Probe(Number, ProbeSent),
     /// The one call that changes what is on the server under a wire owner: the count of a hold, the lease of a minimum
     /// hold, or a release.
     Change(Number),
@@ -23,9 +23,9 @@ pub(in crate::engine) struct Renewing {
     pub(in crate::engine) counts: bool,
 }
 
-/// A question on its way.
+/// A probe on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::engine) struct Asked {
+pub(in crate::engine) struct ProbeSent {
     pub(in crate::engine) sent_at: Moment,
     pub(in crate::engine) lease: Lease,
     /// True if the server had confirmed this client's own subscription.

@@ -3,7 +3,7 @@
 //! Invariant: it never sees waiters. What the parts above have to do is an [`Effect`](crate::engine::effect::Effect).
 
 use crate::engine::base::context::Context;
-use crate::engine::base::keys::{Number, PlaceId, Side};
+use crate::engine::base::keys::{NameId, Number, Side};
 use crate::engine::base::terms::Terms;
 use crate::engine::holds::calls::HoldCall;
 use crate::engine::holds::hold::{Cause, ServerHold};
@@ -71,22 +71,22 @@ impl Holds {
 
     /// Returns true if this recipe is for the write side and the owner reads too. Renewals of the read hold keep the
     /// lock's key, and a write hold is a field in it that does not expire by itself.
-    pub(in crate::engine) fn has_reader_beside(&self, place: PlaceId, recipe: &Recipe, owner: Owner) -> bool {
+    pub(in crate::engine) fn has_reader_beside(&self, name: NameId, recipe: &Recipe, owner: Owner) -> bool {
         let writes = recipe.companion.is_some() && recipe.held_side() == Side::Main;
-        writes && self.cx.places.reader(place, owner).is_some()
+        writes && self.cx.names.reader(name, owner).is_some()
     }
 
-    pub(in crate::engine) fn holder_of(&self, place: PlaceId, side: Side, owner: Owner) -> Option<Number> {
+    pub(in crate::engine) fn holder_of(&self, name: NameId, side: Side, owner: Owner) -> Option<Number> {
         if side == Side::Read {
-            return self.cx.places.reader(place, owner);
+            return self.cx.names.reader(name, owner);
         }
         let owned = |number: &Number| self.index.get(*number).is_some_and(|hold| hold.owner == owner);
-        self.cx.places.get(place).exclusives().find(owned)
+        self.cx.names.get(name).exclusives().find(owned)
     }
 
     /// Returns the hold that this client itself trusts and that keeps all others out.
-    pub(in crate::engine) fn held_here(&mut self, now: Moment, place: PlaceId) -> Option<&mut ServerHold> {
-        let number = self.cx.places.get(place).exclusive()?;
+    pub(in crate::engine) fn held_here(&mut self, now: Moment, name: NameId) -> Option<&mut ServerHold> {
+        let number = self.cx.names.get(name).exclusive()?;
         self.index.get_mut(number).filter(|hold| !hold.remaining(now).is_zero())
     }
 
@@ -100,7 +100,7 @@ impl Holds {
     ) {
         match purpose {
             HoldCall::Renew(number, sent) => self.renewed(now, call, (number, sent), result),
-            HoldCall::Question(number, asked) => self.question_answered(now, call, (number, asked), result),
+            HoldCall::Probe(number, sent) => self.probe_answered(now, call, (number, sent), result),
             HoldCall::Change(number) => self.changed(now, call, number, result),
         }
     }
@@ -109,15 +109,15 @@ impl Holds {
     pub(in crate::engine) fn undo(
         &mut self,
         now: Moment,
-        place: PlaceId,
+        name: NameId,
         number: Number,
         terms: &Terms,
         (lease, queued, cause): (Lease, bool, Cause),
     ) {
-        let subject = self.cx.places.get(place).subject(terms.recipe());
+        let subject = self.cx.names.get(name).subject(terms.recipe());
         let gone_by = subject.left_by(lease, now, queued);
-        let hold = ServerHold::new(place, terms, lease, now);
-        self.cx.places.add_use(place);
+        let hold = ServerHold::new(name, terms, lease, now);
+        self.cx.names.add_use(name);
         self.index.insert(number, Box::new(hold));
         self.begin_release(now, number, gone_by, cause);
     }

@@ -102,10 +102,10 @@ impl Holds {
         let release = Release { gone_by, cause, uncertain: false, begun_at: now, sent_at: now, echoes: 0 };
         hold.phase = Phase::Releasing(release);
         (hold.failures, hold.last_error) = (0, None);
-        let released = hold.is_released_for_others(cause).then_some(hold.place);
+        let released = hold.is_released_for_others(cause).then_some(hold.name);
         self.index.begin_release(cause);
-        if let Some(place) = released {
-            self.cx.places.begin_leaving(place, number);
+        if let Some(name) = released {
+            self.cx.names.begin_leaving(name, number);
         }
         self.note_undone(number, cause, false);
         self.send_release(now, number);
@@ -190,8 +190,8 @@ impl Holds {
         let Some(hold) = self.index.get(number).certain(HELD) else { return };
         let (queue, confirmed_at) = (hold.queue(), hold.confirmed_at);
         let sent_at = hold.release().map_or(now, |release| release.sent_at);
-        // The queue outlives the hold's use of its place, until the effect is carried.
-        self.cx.places.add_use(queue.place);
+        // The queue outlives the hold's use of its name, until the effect is carried.
+        self.cx.names.add_use(queue.name);
         self.end_release(now, number, Some(answer.held));
         let listeners = answer.listeners;
         self.cx.raise(Effect::Released(Released { queue, call, sent_at, confirmed_at, listeners }));
@@ -220,7 +220,7 @@ impl Holds {
         if reports {
             self.report_release(now, number);
         }
-        if is_first && self.cx.places.leaving(queue.place) == Some(number) {
+        if is_first && self.cx.names.leaving(queue.name) == Some(number) {
             self.cx.raise(Effect::Freed(queue));
         }
     }

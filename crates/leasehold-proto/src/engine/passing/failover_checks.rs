@@ -20,7 +20,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::engine::base::certain::{Certain, HELD};
-use crate::engine::base::keys::{Number, PlaceId, QueueId};
+use crate::engine::base::keys::{NameId, Number, QueueId};
 use crate::engine::base::subscriptions::Listener;
 use crate::engine::base::timers::{Alarm, Timer};
 use crate::engine::holds::hold::{Guard, ServerHold};
@@ -60,7 +60,7 @@ enum Check {
     Hold(Number),
     Listener(Listener),
     /// A waiter whose place the server may lack.
-    Place(Id),
+    InServerQueue(Id),
 }
 
 impl Checks {
@@ -78,14 +78,15 @@ impl Checks {
         let in_server_queues: Vec<QueueId> = waits
             .holds
             .cx
-            .places
+            .names
             .queues()
-            .filter(|id| is_at(waits, scope, id.place) && is_in_server(waits, *id))
+            .filter(|id| is_at(waits, scope, id.name) && is_in_server(waits, *id))
             .collect();
-        let places = in_server_queues.iter().flat_map(|id| waits.holds.cx.waiters_in(*id)).map(Check::Place);
+        let places =
+            in_server_queues.iter().flat_map(|id| waits.holds.cx.waiters_in(*id)).map(Check::InServerQueue);
         let next: VecDeque<Check> = holds.chain(listeners.map(Check::Listener)).chain(places).collect();
         for id in in_server_queues {
-            if let Some(queue) = waits.holds.cx.places.queue_mut(id) {
+            if let Some(queue) = waits.holds.cx.names.queue_mut(id) {
                 queue.server.mark_unordered();
             }
         }
@@ -114,12 +115,12 @@ impl Checks {
     pub(in crate::engine) fn check_grant(
         &mut self,
         waits: &Waits,
-        place: PlaceId,
+        name: NameId,
         number: Number,
         sent_at: Moment,
     ) {
         let mut recent = self.recent.iter();
-        if recent.any(|(at, scope)| sent_at <= *at && is_at(waits, scope, place)) {
+        if recent.any(|(at, scope)| sent_at <= *at && is_at(waits, scope, name)) {
             self.after_claim.insert(number);
         }
     }
@@ -127,7 +128,7 @@ impl Checks {
     /// Looks at these holds and waiters, the first of them now.
     fn begin_checks(&mut self, waits: &mut Waits, now: Moment, next: VecDeque<Check>) {
         let steps = u32::try_from(next.len().div_ceil(AT_ONCE)).unwrap_or(u32::MAX).max(1);
-        // Earlier checks that are left are in the new scope, or still wait for their turn.
+        // Earlier checks that are left are in the new scope, or are still to come.
         let left = std::mem::replace(&mut self.next, next);
         self.next.extend(left);
         self.pause = SPREAD / steps;
@@ -147,10 +148,12 @@ impl Checks {
                     waits.wake_up(now, listener);
                 }
                 Some(Check::Listener(_)) => {}
-                Some(Check::Place(id)) if waits.holds.cx.acquire_of(id).is_some_and(Acquire::is_linked) => {
+                Some(Check::InServerQueue(id))
+                    if waits.holds.cx.acquire_of(id).is_some_and(Acquire::is_linked) =>
+                {
                     waits.attempt_alone(now, id);
                 }
-                Some(Check::Place(_)) => {}
+                Some(Check::InServerQueue(_)) => {}
                 None => break,
             }
         }
@@ -189,14 +192,14 @@ impl Checks {
         }
     }
 
-    /// Undoes the acquires of a place again. One that a frozen server ran after its undo waits in the queue there, and the
-    /// client's signs of life would keep it.
-    pub(in crate::engine) fn undo_strays(&mut self, waits: &mut Waits, now: Moment, place: PlaceId) {
+    /// Undoes the acquires of a name again. One that a frozen server ran after its undo waits in the queue there, and the
+    /// client's keep-alives would keep it.
+    pub(in crate::engine) fn undo_strays(&mut self, waits: &mut Waits, now: Moment, name: NameId) {
         if !waits.holds.has_undone() || !self.next.is_empty() {
             return;
         }
         let undone = |number: &Number| {
-            waits.holds.get(*number).is_some_and(|hold| hold.place == place && hold.is_undone())
+            waits.holds.get(*number).is_some_and(|hold| hold.name == name && hold.is_undone())
         };
         let strays = waits.holds.sorted().into_iter().filter(undone).map(Check::Hold).collect();
         self.begin_checks(waits, now, strays);
@@ -232,7 +235,7 @@ impl Checks {
 fn is_of(waits: &Waits, scope: &Scope, number: Number) -> bool {
     let held = |hold: &&ServerHold| hold.is_held() && hold.lost.is_none();
     let concerns = |hold: &&ServerHold| held(hold) || hold.is_undone() || hold.is_being_undone();
-    waits.holds.get(number).filter(concerns).is_some_and(|hold| is_at(waits, scope, hold.place))
+    waits.holds.get(number).filter(concerns).is_some_and(|hold| is_at(waits, scope, hold.name))
 }
 
 /// Returns true for a listener in the scope that is not checked as a waiter in a queue of the server.
@@ -241,7 +244,7 @@ fn listens_in(waits: &Waits, scope: &Scope, listener: Listener) -> bool {
         Listener::Queue(id) => Some(id),
         Listener::Waiter(id) => waits.holds.cx.acquire_of(id).map(Acquire::queue),
     };
-    queue.is_some_and(|id| is_at(waits, scope, id.place) && !is_in_server(waits, id))
+    queue.is_some_and(|id| is_at(waits, scope, id.name) && !is_in_server(waits, id))
 }
 
 /// Returns true if the server has the waiters of a queue in a queue of its own.
@@ -249,6 +252,6 @@ fn is_in_server(waits: &Waits, id: QueueId) -> bool {
     waits.holds.cx.first_waiter(id).is_some_and(|(_, first)| first.recipe().keep_alive.is_some())
 }
 
-fn is_at(waits: &Waits, scope: &Scope, place: PlaceId) -> bool {
-    *scope == Scope::All || scope.contains(waits.holds.cx.places.get(place).name().slot())
+fn is_at(waits: &Waits, scope: &Scope, name: NameId) -> bool {
+    *scope == Scope::All || scope.contains(waits.holds.cx.names.get(name).name().slot())
 }

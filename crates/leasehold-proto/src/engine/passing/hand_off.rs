@@ -37,7 +37,7 @@ impl Engine {
         let first = self.waits.holds.cx.first_waiter(id)?.0;
         // The timer of its deadline may be late.
         self.waits.deadline_due(now, first);
-        let queue = self.waits.holds.cx.places.queue(id)?;
+        let queue = self.waits.holds.cx.names.queue(id)?;
         // A grant of an attempt on its way would be a second hold.
         if !queue.makes_no_attempt() {
             return None;
@@ -52,7 +52,7 @@ impl Engine {
         let Some(acquire) = self.waits.holds.cx.acquire_of(waiter).certain("a waiter has its acquire") else {
             return;
         };
-        let (place, owner, terms) = (acquire.place, acquire.owner, Arc::clone(&acquire.terms));
+        let (name, owner, terms) = (acquire.name, acquire.owner, Arc::clone(&acquire.terms));
         let side = acquire.recipe().held_side();
         let Some(hold) = self.waits.holds.get_mut(number).certain("the hold was there") else { return };
         let reports = hold.reports.take();
@@ -61,12 +61,12 @@ impl Engine {
         hold.min_hold_until = now;
         hold.guards.push(Guard::new(waiter, &terms, now, now + terms.claim_within()));
         self.waits.holds.add_guard(waiter, number);
-        let displaced = self.waits.holds.cx.places.hold(place, side, owner, number);
-        debug_assert!(displaced.is_none(), "one exclusive hold of a place is trusted");
+        let displaced = self.waits.holds.cx.names.hold(name, side, owner, number);
+        debug_assert!(displaced.is_none(), "one exclusive hold of a name is trusted");
         self.waits.holds.cx.report(reports, &Outcome::Released(Ok(true)));
         self.waits.holds.cx.grant(waiter, number, GrantedBy::HandOff);
         self.waits.holds.note_passed(number);
         self.waits.holds.plan_renewal(number);
-        self.waits.enter_waiters(now, (place, side, owner), number);
+        self.waits.enter_waiters(now, (name, side, owner), number);
     }
 }

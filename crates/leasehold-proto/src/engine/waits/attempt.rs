@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::engine::base::certain::{Certain, OPEN};
 use crate::engine::base::context::Purpose;
-use crate::engine::base::keys::{PlaceId, QueueId};
+use crate::engine::base::keys::{NameId, QueueId};
 use crate::engine::base::subscriptions::Listener;
 use crate::engine::base::terms::Terms;
 use crate::engine::base::timers::Timer;
@@ -32,7 +32,7 @@ use crate::reply::Reply;
 impl Waits {
     /// Makes an attempt for the first waiter of a queue, or notes that another attempt must follow the one on its way.
     pub(in crate::engine) fn attempt(&mut self, now: Moment, id: QueueId) {
-        let Some(queue) = self.holds.cx.places.queue_mut(id).certain("only an open queue makes attempts")
+        let Some(queue) = self.holds.cx.names.queue_mut(id).certain("only an open queue makes attempts")
         else {
             return;
         };
@@ -46,7 +46,7 @@ impl Waits {
 
     /// Makes an attempt for the first waiter of a queue for which none is on its way.
     pub(in crate::engine) fn attempt_first(&mut self, now: Moment, id: QueueId) {
-        let Some(queue) = self.holds.cx.places.queue(id).certain("only an open queue makes attempts") else {
+        let Some(queue) = self.holds.cx.names.queue(id).certain("only an open queue makes attempts") else {
             return;
         };
         let unattempted =
@@ -60,7 +60,7 @@ impl Waits {
         let mut tries = self
             .holds
             .cx
-            .places
+            .names
             .queue_mut(id)
             .map(|queue| std::mem::take(&mut queue.tries))
             .unwrap_or_default();
@@ -68,7 +68,7 @@ impl Waits {
         tries.shares = false;
         let attempt = self.next_attempt(now, id, (waiter, By::Queue), &mut tries, &terms);
         tries.call = Some(self.send_attempt(attempt));
-        if let Some(queue) = self.holds.cx.places.queue_mut(id) {
+        if let Some(queue) = self.holds.cx.names.queue_mut(id) {
             queue.tries = tries;
         }
     }
@@ -76,7 +76,7 @@ impl Waits {
     /// Makes attempts for the next waiters of a queue whose primitive several can have at once, as many as the last
     /// answers suggest.
     pub(in crate::engine) fn attempt_extra(&mut self, now: Moment, id: QueueId) {
-        let Some(queue) = self.holds.cx.places.queue(id).certain(OPEN) else { return };
+        let Some(queue) = self.holds.cx.names.queue(id).certain(OPEN) else { return };
         let room = queue.room_for_extra();
         let Some((_, first)) = queue.waiters(&self.holds.cx.tickets).next() else { return };
         let holding = first.recipe().holding;
@@ -94,7 +94,7 @@ impl Waits {
         for (waiter, terms) in next {
             let attempt = self.next_attempt(now, id, (waiter, By::Extra), &mut Tries::default(), &terms);
             self.send_attempt(attempt);
-            if let Some(queue) = self.holds.cx.places.queue_mut(id) {
+            if let Some(queue) = self.holds.cx.names.queue_mut(id) {
                 queue.extra_sent();
             }
         }
@@ -130,13 +130,13 @@ impl Waits {
         terms: &Arc<Terms>,
     ) -> Attempt {
         if tries.wire.as_ref().is_some_and(|used| !used.terms.fit(terms)) {
-            self.undo_tries(now, queue.place, tries);
+            self.undo_tries(now, queue.name, tries);
             tries.drop_wire();
         }
         let used = tries.wire.get_or_insert_with(|| {
             let many = (terms.recipe().owners)(terms.units);
             let number = self.holds.cx.next_number(many);
-            let waiters = self.holds.cx.places.queue(queue).filter(|_| by == By::Queue);
+            let waiters = self.holds.cx.names.queue(queue).filter(|_| by == By::Queue);
             let next = waiters.and_then(|queue| queue.waiters(&self.holds.cx.tickets).nth(1));
             let passes_on = |terms: &Terms| !self.holds.cx.hand_off_bound(terms).is_zero();
             let may_pass_on = next.is_some_and(|(_, next)| passes_on(terms) && passes_on(&next.terms));
@@ -183,11 +183,11 @@ impl Waits {
         let args = CallArgs { context, companion, uptime: terms.uptime, tokens: attempt.tokens, ..args };
         let call = (terms.recipe().acquire)(&args).woken_by(&subject, wire);
         let call = subject.confirmed(call, terms.replicas);
-        let (by, waiter, place) = (attempt.by, attempt.waiter, attempt.queue.place);
+        let (by, waiter, name) = (attempt.by, attempt.waiter, attempt.queue.name);
         let call = self.holds.cx.send(call, Purpose::Wait(WaitCall::Attempt(attempt)));
         self.holds.cx.note(|facts| facts.attempted(waiter));
         if by == By::Waiter {
-            self.holds.cx.places.add_use(place);
+            self.holds.cx.names.add_use(name);
         } else if let Some(waiter) = self.holds.cx.acquire_of_mut(waiter).and_then(Acquire::waiter_mut) {
             waiter.attempted = Some(call);
         }
@@ -218,7 +218,7 @@ impl Waits {
         }
         self.close_queue_if_over(now, attempt.queue);
         if attempt.by == By::Waiter {
-            self.holds.cx.places.end_use(attempt.queue.place);
+            self.holds.cx.names.end_use(attempt.queue.name);
         }
     }
 
@@ -227,12 +227,12 @@ impl Waits {
     pub(in crate::engine) fn attempt_companion(
         &mut self,
         now: Moment,
-        place: PlaceId,
+        name: NameId,
         granted: &Recipe,
         owner: Owner,
     ) {
         let Some(companion) = granted.companion else { return };
-        for id in self.waiters_of(place, companion.held_side(), owner) {
+        for id in self.waiters_of(name, companion.held_side(), owner) {
             let Some(acquire) = self.holds.cx.acquire_of(id) else { continue };
             let queue = acquire.queue();
             if acquire.is_once() || queue.side != companion.side() {
@@ -248,13 +248,13 @@ impl Waits {
 
     /// Returns what an attempt is for.
     pub(in crate::engine) fn subject_of_attempt(&self, attempt: &Attempt) -> Subject {
-        self.holds.cx.places.get(attempt.queue.place).subject(attempt.terms.recipe())
+        self.holds.cx.names.get(attempt.queue.name).subject(attempt.terms.recipe())
     }
 
     /// Undoes what an attempt has, or may have, left on the server.
     pub(in crate::engine) fn undo_attempt(&mut self, now: Moment, attempt: &Attempt, cause: Cause) {
         let Attempt { queue, number, terms, lease, queues, .. } = attempt;
-        self.holds.undo(now, queue.place, *number, terms, (*lease, *queues, cause));
+        self.holds.undo(now, queue.name, *number, terms, (*lease, *queues, cause));
     }
 }
 

@@ -65,7 +65,7 @@ impl Waits {
             waiter.tries = None;
         }
         self.holds.cx.unlisten(Listener::Waiter(id));
-        let waiting = self.holds.cx.places.open_queue(queue);
+        let waiting = self.holds.cx.names.open_queue(queue);
         waiting.push(&mut self.holds.cx.tickets, id);
         self.sleep_unless_attempting(now, queue);
     }

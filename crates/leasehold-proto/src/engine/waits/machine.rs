@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::engine::base::keys::{PlaceId, Side};
+use crate::engine::base::keys::{NameId, Side};
 use crate::engine::base::terms::Terms;
 use crate::engine::holds::Holds;
 use crate::engine::waits::calls::WaitCall;
@@ -21,7 +21,7 @@ use crate::reply::Reply;
 pub(in crate::engine) struct Waits {
     pub(in crate::engine) holds: Holds,
     /// The acquires that wait for a counted hold, by what they wait to hold and for whom.
-    pub(in crate::engine::waits) waiters: BTreeSet<(PlaceId, Side, Owner, Id)>,
+    pub(in crate::engine::waits) waiters: BTreeSet<(NameId, Side, Owner, Id)>,
     /// The terms of the last acquire, which those of the next one mostly equal.
     pub(in crate::engine::waits) last_terms: Option<Arc<Terms>>,
 }

@@ -258,7 +258,7 @@ impl Queue {
     }
 }
 
-/// Returns the place of a waiter's links.
+/// Returns the links of a waiter.
 fn links_mut(tickets: &mut Table<Id, Ticket>, id: Id) -> Option<&mut Option<Links>> {
     let Some(Ticket::Acquire(acquire)) = tickets.get_mut(id) else { return None };
     match &mut acquire.stage {

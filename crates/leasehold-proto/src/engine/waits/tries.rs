@@ -71,7 +71,7 @@ impl Tries {
         self.refusals = self.refusals.saturating_add(1);
     }
 
-    /// Notes a failure. Returns its place in the current run of failures, and the length of that run.
+    /// Notes a failure. Returns its position in the current run of failures, and the length of that run.
     pub(in crate::engine) fn failed(&mut self, now: Moment, last: Last) -> (u32, Duration) {
         self.last = Some(last);
         self.failures += 1;

@@ -40,7 +40,7 @@ pub(in crate::engine) struct Turns {
 
 impl Turns {
     /// Returns true if other clients listened to the last release of this client.
-    pub(in crate::engine) const fn are_left(&self) -> bool {
+    pub(in crate::engine) const fn have_others(&self) -> bool {
         self.others > 0
     }
 

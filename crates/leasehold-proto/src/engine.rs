@@ -54,6 +54,7 @@ pub use crate::settings::Settings;
 pub use crate::subject::{Group, Subject};
 
 use base::context::{Context, Purpose};
+use base::keys::Sides;
 use base::timers::Timer;
 use effect::Effect;
 pub use facts::{Detail, Fact, GrantedBy, Told};
@@ -376,15 +377,5 @@ impl Engine {
 
     fn server_hold_of(&self, guard: Id) -> Option<&ServerHold> {
         self.waits.holds.get(self.waits.holds.of_guard(guard)?)
-    }
-}
-
-impl Event {
-    /// Returns true if the driver brings the event.
-    const fn is_of_the_driver(&self) -> bool {
-        matches!(
-            self,
-            Self::Replied(..) | Self::Listening(_) | Self::Message(_) | Self::Replaced(_) | Self::Tick
-        )
     }
 }

@@ -20,7 +20,6 @@ use crate::outcome::Verb;
 use crate::owner::{ClientId, WireOwner};
 use crate::reply::Reply;
 use crate::script::Script;
-use crate::subject::Subject;
 use crate::text::{Text, text};
 
 macro_rules! script {
@@ -467,14 +466,5 @@ fn read_release(reply: &Reply) -> Option<ReleaseAnswer> {
             Some(ReleaseAnswer { listeners: (more - 1).try_into().ok()?, ..ReleaseAnswer::unheard(true) })
         }
         _ => None,
-    }
-}
-
-impl Subject {
-    /// Sets what a plain lock has besides its key.
-    #[must_use]
-    pub fn formatted(self, format: Format) -> Self {
-        let format = (format != Format::PLAIN).then(|| format.into());
-        Self { format, ..self }
     }
 }

@@ -3,6 +3,7 @@
 use std::num::NonZeroU64;
 
 use crate::id::CallId;
+use crate::recipe::Recipe;
 
 /// The number of a wire owner of this client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,6 +32,26 @@ pub(in crate::engine) enum Side {
 
 impl Side {
     pub(in crate::engine) const ALL: [Self; 3] = [Self::Main, Self::Read, Self::Upgrade];
+}
+
+/// The sides of a recipe.
+pub(in crate::engine) trait Sides {
+    /// Returns the wait queue of a waiter under this recipe.
+    fn side(&self) -> Side;
+
+    /// Returns the side on which a grant under this recipe is held.
+    fn held_side(&self) -> Side;
+}
+
+impl Sides for Recipe {
+    fn side(&self) -> Side {
+        if self.held_as.is_some() { Side::Upgrade } else { self.held_side() }
+    }
+
+    fn held_side(&self) -> Side {
+        let held_as = self.held_as.unwrap_or(self);
+        if held_as.companion.is_some() && !held_as.holding.is_exclusive() { Side::Read } else { Side::Main }
+    }
 }
 
 /// The identity of a wait queue.

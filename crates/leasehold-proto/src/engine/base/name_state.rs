@@ -327,24 +327,11 @@ impl NameStates {
 /// Returns the key that stands for all sides of a subject.
 fn key(subject: &Subject) -> Key {
     let Subject { name, others, recipe, format, .. } = subject;
-    Key { name: name.clone(), others: Arc::clone(others), recipe: recipe.main(), format: format.clone() }
+    Key { name: name.clone(), others: Arc::clone(others), recipe: main_of(recipe), format: format.clone() }
 }
 
-impl Recipe {
-    /// Returns the rules of the exclusive side, or of a primitive without sides.
-    fn main(&'static self) -> &'static Self {
-        let held_as = self.held_as.unwrap_or(self);
-        if held_as.holding.is_exclusive() { held_as } else { held_as.companion.unwrap_or(held_as) }
-    }
-
-    /// Returns the wait queue of a waiter under this recipe.
-    pub(in crate::engine) fn side(&self) -> Side {
-        if self.held_as.is_some() { Side::Upgrade } else { self.held_side() }
-    }
-
-    /// Returns the side on which a grant under this recipe is held.
-    pub(in crate::engine) fn held_side(&self) -> Side {
-        let held_as = self.held_as.unwrap_or(self);
-        if held_as.companion.is_some() && !held_as.holding.is_exclusive() { Side::Read } else { Side::Main }
-    }
+/// Returns the rules of the exclusive side, or of a primitive without sides.
+fn main_of(recipe: &'static Recipe) -> &'static Recipe {
+    let held_as = recipe.held_as.unwrap_or(recipe);
+    if held_as.holding.is_exclusive() { held_as } else { held_as.companion.unwrap_or(held_as) }
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use crate::confirm::Confirm;
 use crate::engine::base::few::Few;
-use crate::engine::base::keys::{NameId, QueueId};
+use crate::engine::base::keys::{NameId, QueueId, Sides};
 use crate::engine::base::terms::{ByAddress, Terms};
 use crate::engine::base::timers::Alarm;
 use crate::engine::holds::tokens::Tokens;

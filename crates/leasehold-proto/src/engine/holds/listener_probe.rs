@@ -118,7 +118,7 @@ impl Holds {
         }
         let Some(hold) = self.index.get(number).certain(HELD) else { return };
         let id = hold.queue();
-        match self.cx.subject_of(hold).read_probed(result) {
+        match read_probed(&self.cx.subject_of(hold), result) {
             Ok(HandOffAnswer::Renewed { listeners }) => {
                 self.confirm(number, sent.sent_at, sent.lease);
                 match listeners {
@@ -206,17 +206,15 @@ impl ServerHold {
     }
 }
 
-impl Subject {
-    /// Reads the answer to a probe.
-    fn read_probed(&self, result: Result<Reply, StoreError>) -> Result<HandOffAnswer, StoreError> {
-        match result.map(|reply| read_hand_off(&reply)) {
-            Ok(Some(answer)) => Ok(answer),
-            Ok(None) => Err(self.malformed(Verb::HandOff)),
-            Err(error) => taken_over_or(error).map(|renewal| match renewal {
-                Renewal::Renewed => HandOffAnswer::Renewed { listeners: None },
-                Renewal::Gone => HandOffAnswer::Gone,
-                Renewal::TakenOver => HandOffAnswer::TakenOver,
-            }),
-        }
+/// Reads the answer to a probe.
+fn read_probed(subject: &Subject, result: Result<Reply, StoreError>) -> Result<HandOffAnswer, StoreError> {
+    match result.map(|reply| read_hand_off(&reply)) {
+        Ok(Some(answer)) => Ok(answer),
+        Ok(None) => Err(subject.malformed(Verb::HandOff)),
+        Err(error) => taken_over_or(error).map(|renewal| match renewal {
+            Renewal::Renewed => HandOffAnswer::Renewed { listeners: None },
+            Renewal::Gone => HandOffAnswer::Gone,
+            Renewal::TakenOver => HandOffAnswer::TakenOver,
+        }),
     }
 }

@@ -3,7 +3,7 @@
 //! Invariant: it never sees waiters. What the parts above have to do is an [`Effect`](crate::engine::effect::Effect).
 
 use crate::engine::base::context::Context;
-use crate::engine::base::keys::{NameId, Number, Side};
+use crate::engine::base::keys::{NameId, Number, Side, Sides};
 use crate::engine::base::terms::Terms;
 use crate::engine::holds::calls::HoldCall;
 use crate::engine::holds::hold::{Cause, ServerHold};

@@ -14,6 +14,7 @@ use crate::engine::effect::Effect;
 use crate::engine::holds::Holds;
 use crate::engine::holds::calls::HoldCall;
 use crate::engine::holds::hold::{Cause, MinHold, Phase, ServerHold};
+use crate::engine::holds::renewal::read_renewed;
 use crate::engine::{Outcome, ReleaseFailure};
 use crate::lease::{LEASE_MAX, Lease};
 use crate::moment::Moment;
@@ -93,7 +94,7 @@ impl Holds {
             return;
         };
         let Some(hold) = self.index.get(number).certain(HELD) else { return };
-        match self.cx.subject_of(hold).read_renewed(result) {
+        match read_renewed(&self.cx.subject_of(hold), result) {
             Ok(Renewal::Renewed) => {
                 if let Some(hold) = self.index.get_mut(number) {
                     hold.expires_at = sent_at + lease.duration();

@@ -123,7 +123,7 @@ impl Holds {
         }
         debug_assert!(hold.lost.is_none(), "the answer to a lost hold's renewal is not awaited");
         let Some(hold) = self.index.get(number).certain(HELD) else { return };
-        match self.cx.subject_of(hold).read_renewed(result) {
+        match read_renewed(&self.cx.subject_of(hold), result) {
             Ok(Renewal::Renewed) => {
                 self.note_renewed(number, sent.sent_at);
                 if let Some(hold) = self.index.get_mut(number).filter(|_| sent.counts) {
@@ -290,21 +290,19 @@ impl ServerHold {
     }
 }
 
-impl Subject {
-    /// Reads the outcome of a renewal, or of a re-entry, which is a renewal.
-    pub(in crate::engine) fn read_renewed(
-        &self,
-        outcome: Result<Reply, StoreError>,
-    ) -> Result<Renewal, StoreError> {
-        match outcome.map(|reply| (self.recipe.read_renew)(&reply)) {
-            Ok(Some(renewal)) => Ok(renewal),
-            Ok(None) => Err(self.malformed(Verb::Renew)),
-            Err(error) => taken_over_or(error),
-        }
-    }
-}
-
 /// Reads a wrong-type error as a takeover, because another client has put a key of another type under the lock's name.
 pub(in crate::engine) fn taken_over_or(error: StoreError) -> Result<Renewal, StoreError> {
     if error.kind == StoreErrorKind::WrongType { Ok(Renewal::TakenOver) } else { Err(error) }
+}
+
+/// Reads the outcome of a renewal, or of a re-entry, which is a renewal.
+pub(in crate::engine) fn read_renewed(
+    subject: &Subject,
+    outcome: Result<Reply, StoreError>,
+) -> Result<Renewal, StoreError> {
+    match outcome.map(|reply| (subject.recipe.read_renew)(&reply)) {
+        Ok(Some(renewal)) => Ok(renewal),
+        Ok(None) => Err(subject.malformed(Verb::Renew)),
+        Err(error) => taken_over_or(error),
+    }
 }

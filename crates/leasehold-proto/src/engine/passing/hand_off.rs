@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use crate::engine::base::certain::Certain;
-use crate::engine::base::keys::{Number, QueueId};
+use crate::engine::base::keys::{Number, QueueId, Sides};
 use crate::engine::holds::hold::Guard;
 use crate::engine::{Engine, GrantedBy, Id, Outcome};
 use crate::moment::Moment;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::base::keys::{NameId, Number, QueueId};
+use crate::engine::base::keys::{NameId, Number, QueueId, Sides};
 use crate::engine::base::terms::Terms;
 use crate::engine::base::timers::{Alarm, Timer, Timers};
 use crate::engine::interface::Wait;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::engine::base::certain::{Certain, OPEN};
 use crate::engine::base::context::Purpose;
-use crate::engine::base::keys::{NameId, QueueId};
+use crate::engine::base::keys::{NameId, QueueId, Sides};
 use crate::engine::base::subscriptions::Listener;
 use crate::engine::base::terms::Terms;
 use crate::engine::base::timers::Timer;
@@ -22,11 +22,10 @@ use crate::engine::waits::calls::{Attempt, By, WaitCall};
 use crate::engine::waits::tries::{Tries, Used};
 use crate::engine::{Id, Subject};
 use crate::id::CallId;
-use crate::lease::Lease;
 use crate::moment::Moment;
-use crate::outcome::{Applied, StoreError, StoreErrorKind, Verb};
+use crate::outcome::{StoreError, StoreErrorKind, Verb};
 use crate::owner::Owner;
-use crate::recipe::{Answer, CallArgs, CallContext, Holding, Recipe};
+use crate::recipe::{Answer, CallArgs, CallContext, Recipe};
 use crate::reply::Reply;
 
 impl Waits {
@@ -203,8 +202,9 @@ impl Waits {
         result: Result<Reply, StoreError>,
     ) {
         let subject = self.subject_of_attempt(attempt);
-        let answer =
-            result.map_err(|error| subject.mark_unapplied(error)).and_then(|reply| subject.read(&reply));
+        let answer = result
+            .map_err(|error| mark_unapplied(&subject, error))
+            .and_then(|reply| read_acquired(&subject, &reply));
         let failed = answer.is_err();
         if !failed {
             self.deadline_is_over(now, attempt.waiter);
@@ -266,46 +266,15 @@ impl Attempt {
     }
 }
 
-/// The longest life of a place in a queue on the server, as a multiple of the interval at which its waiter shows that
-/// it is alive.
-const PLACE_INTERVALS: u32 = 4;
+/// Marks an error as not applied where that is certain. A script reads its key by a command of the key's type
+/// before it writes, so a key of another type is unchanged. A script that only reads changes nothing however it
+/// ends.
+fn mark_unapplied(subject: &Subject, error: StoreError) -> StoreError {
+    let only_reads = subject.recipe.holding.is_event();
+    if only_reads || error.kind == StoreErrorKind::WrongType { error.not_applied() } else { error }
+}
 
-impl Subject {
-    /// Returns the time by which a hold is certainly gone if nothing arrives at the server after `now`.
-    pub(in crate::engine) fn gone_by(&self, lease: Lease, now: Moment) -> Moment {
-        match self.recipe.holding {
-            Holding::Exclusive | Holding::Shared | Holding::ExpirablePermits => lease.gone_by(now),
-            Holding::Permits => Moment::NEVER,
-            Holding::Event => now,
-        }
-    }
-
-    /// Returns the time by which all effects of an acquire are gone if nothing arrives at the server after `now`. A
-    /// place in a queue there may outlive the lease.
-    pub(in crate::engine) fn left_by(&self, lease: Lease, now: Moment, queued: bool) -> Moment {
-        let place = self.recipe.waiters.seen_every().filter(|_| queued);
-        self.gone_by(lease, now).max(now + place.unwrap_or_default() * PLACE_INTERVALS)
-    }
-
-    /// Marks an error as not applied where that is certain. A script reads its key by a command of the key's type
-    /// before it writes, so a key of another type is unchanged. A script that only reads changes nothing however it
-    /// ends.
-    fn mark_unapplied(&self, error: StoreError) -> StoreError {
-        let only_reads = self.recipe.holding.is_event();
-        if only_reads || error.kind == StoreErrorKind::WrongType { error.not_applied() } else { error }
-    }
-
-    /// Reads an acquire's reply. A reply that the script cannot give leaves the script's effect unknown.
-    fn read(&self, reply: &Reply) -> Result<Answer, StoreError> {
-        (self.recipe.read_acquire)(reply).ok_or_else(|| self.malformed(Verb::Acquire))
-    }
-
-    pub(in crate::engine) fn malformed(&self, during: Verb) -> StoreError {
-        StoreError::new(StoreErrorKind::Malformed, during, self.name.as_str().into(), Applied::Unknown)
-    }
-
-    /// Returns the error of a call that was not answered in the time that its caller had.
-    pub(in crate::engine) fn timed_out(&self, during: Verb) -> StoreError {
-        StoreError::new(StoreErrorKind::Timeout, during, self.name.as_str().into(), Applied::Unknown)
-    }
+/// Reads an acquire's reply. A reply that the script cannot give leaves the script's effect unknown.
+fn read_acquired(subject: &Subject, reply: &Reply) -> Result<Answer, StoreError> {
+    (subject.recipe.read_acquire)(reply).ok_or_else(|| subject.malformed(Verb::Acquire))
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::engine::AcquireFailure;
 use crate::engine::Id;
 use crate::engine::base::certain::{Certain, WAITING};
-use crate::engine::base::keys::{NameId, Number, QueueId, Side};
+use crate::engine::base::keys::{NameId, Number, QueueId, Side, Sides};
 use crate::engine::base::subscriptions::Listener;
 use crate::engine::effect::Effect;
 use crate::engine::holds::begin_end::Granted;

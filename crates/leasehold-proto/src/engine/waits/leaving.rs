@@ -2,7 +2,7 @@
 //!
 //! Invariant: a waiter that leaves sends nothing but the undo of what its own attempts may have left.
 
-use crate::engine::base::keys::{NameId, QueueId};
+use crate::engine::base::keys::{NameId, QueueId, Sides};
 use crate::engine::base::subscriptions::Listener;
 use crate::engine::base::timers::Timer;
 use crate::engine::holds::hold::Cause;

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use crate::backoff;
 use crate::engine::base::certain::{Certain, OPEN};
-use crate::engine::base::keys::{NameId, Number, QueueId, Side};
+use crate::engine::base::keys::{NameId, Number, QueueId, Side, Sides};
 use crate::engine::base::subscriptions::Listener;
 use crate::engine::base::terms::Terms;
 use crate::engine::base::timers::{Alarm, Timer};

@@ -17,7 +17,8 @@ use crate::recipe::format::Format;
 use crate::recipe::rules::{CallArgs, CallContext, Holding, Recipe};
 
 /// The longest life of a place in a queue on the server, as a multiple of the interval at which its waiter shows that
-/// it is alive.
+/// it is alive. It covers the times after which a silent waiter is gone: 5 s at an interval of 1.5 s in a fair queue, 3 s at
+/// 1 s beside a read-write lock.
 const PLACE_INTERVALS: u32 = 4;
 
 /// A name with the rules by which it is locked.

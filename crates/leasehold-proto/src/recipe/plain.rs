@@ -80,6 +80,7 @@ static SET_OR_POLL: Native = Native(&[Command::new(&set_if_absent(2), |_, reply|
     Reply::Nil => Some(Reply::Nil),
     _ => Some(Reply::Array(vec![Reply::Int(A_DAY_MS)])),
 })]);
+/// The rest of a lease of which nothing is known. It is longer than each pause, so the pauses of polling decide.
 const A_DAY_MS: i64 = 86_400_000;
 /// The renewal there: of the value as it is, or with the mark of a client that may run scripts.
 static SET_IF_EQUAL: Native = Native(&[

@@ -213,7 +213,8 @@ pub(in crate::engine) struct Ensuring {
     pub(in crate::engine) sent: bool,
 }
 
-/// The probes in a row without a hand-off between them, while a waiter of this client is queued.
+/// The probes in a row without a hand-off between them, while a waiter of this client is queued. A long section then costs
+/// four calls, and not one in each bound of 2 ms.
 pub(in crate::engine) const IN_A_ROW: u8 = 4;
 
 /// The probes of a hold.

@@ -31,7 +31,8 @@ use crate::recipe::rules::read_hand_off;
 use crate::recipe::{CallArgs, HandOffAnswer, Renewal, Waiters};
 use crate::reply::Reply;
 
-/// The time for which the client sends no probe after a server did not tell its listeners.
+/// The time for which the client sends no probe after a server did not tell its listeners. Only a change of the user's
+/// rights or of the server ends that, so a minute is early enough.
 const UNTOLD: Duration = Duration::from_secs(60);
 
 impl Holds {

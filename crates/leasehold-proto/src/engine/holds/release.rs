@@ -22,7 +22,8 @@ use crate::outcome::{Applied, FreeWithin, StoreError, StoreErrorKind, Verb};
 use crate::recipe::{CallArgs, CallContext, ReleaseAnswer};
 use crate::reply::Reply;
 
-/// The pause between attempts that are not expected to succeed soon.
+/// The pause between attempts that are not expected to succeed soon: after an error that only an operator ends, or when
+/// the key has run out by itself, so nobody waits for them.
 const SLOW: Duration = Duration::from_secs(2);
 /// The longest such pause, after minutes. The holds of a long outage then cost little until the server is back.
 const SLOWEST: Duration = Duration::from_secs(30);

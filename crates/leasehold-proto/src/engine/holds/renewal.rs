@@ -22,10 +22,12 @@ use crate::outcome::{Applied, StoreError, StoreErrorKind, Verb};
 use crate::recipe::{CallArgs, Renewal};
 use crate::reply::Reply;
 
-/// The largest number of renewals that one step sends so that they go together.
+/// The largest number of renewals that one step sends so that they go together. They are one command on
+/// a plain server, which keeps its other clients waiting meanwhile.
 const TOGETHER: usize = 64;
 
-/// The longest pause between two attempts to renew.
+/// The longest pause between two attempts to renew. A long lease is then still renewed within a second of the end of an
+/// outage, which costs a hold one call a second meanwhile.
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
 impl Holds {

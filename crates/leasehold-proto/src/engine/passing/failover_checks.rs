@@ -31,11 +31,13 @@ use crate::lease::{LEASE_MIN, Lease};
 use crate::moment::Moment;
 use crate::scope::Scope;
 
-/// The time within which all holds and waiters of a scope are looked at.
+/// The time within which all holds and waiters of a scope are looked at. Many clients then do not burden a server that has
+/// just taken over, and a hold that it lacks is trusted for little longer.
 const SPREAD: Duration = Duration::from_millis(250);
-/// The most replacements that are kept, beyond which all names count as replaced.
+/// The most replacements that are kept, beyond which all names count as replaced. Only grants on
+/// their way are compared with them, so a scope that is too wide costs a few checks.
 const RECENT_MAX: usize = 64;
-/// The most holds and waiters that one step looks at.
+/// The most holds and waiters that one step looks at, as many as renewals that go together.
 const AT_ONCE: usize = 64;
 
 /// The holds and the waiters that are still to be looked at.

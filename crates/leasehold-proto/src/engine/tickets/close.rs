@@ -10,7 +10,8 @@ use crate::engine::interface::{CloseReport, Outcome};
 use crate::id::Id;
 use crate::moment::Moment;
 
-/// The time for which a closed client continues to retry its releases, counted from the timeout of the close.
+/// The time for which a closed client continues to retry its releases, counted from the timeout of the close. That is the
+/// default lease, after which the server has dropped most of what is left.
 pub const AFTER_CLOSE: Duration = Duration::from_secs(30);
 
 /// The state of a client that is closing.

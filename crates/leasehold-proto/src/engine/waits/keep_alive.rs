@@ -38,7 +38,8 @@ use crate::owner::WireOwner;
 use crate::recipe::KeepAliveArgs;
 use crate::reply::Reply;
 
-/// The number of waiters that begin to listen together.
+/// The number of waiters that begin to listen together: one subscription for 16 hand-overs, and few channels for a long
+/// queue.
 const LISTENERS: usize = 16;
 /// The time after which the first waiter of a queue listens although this client itself holds the lock. Most locks are
 /// released before, so a hand-over inside a client costs no subscription.

@@ -14,7 +14,8 @@ use std::time::Duration;
 use crate::id::Id;
 use crate::moment::Moment;
 
-/// The most attempts that a queue makes at once.
+/// The most attempts that a queue makes at once. It is as many as the calls that a connection has in flight, so more of
+/// them would only wait in the client.
 const ATTEMPTS_MAX: u32 = 512;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -6,7 +6,8 @@ use crate::id::CallId;
 use crate::moment::Moment;
 use crate::recipe::KEEP_ALIVE_WINDOW;
 
-/// The releases that go out alone after an attempt behind one was refused.
+/// The releases that go out alone after an attempt behind one was refused, so a client with rivals wastes one attempt in
+/// five. Chosen, not measured.
 const ALONE: u32 = 4;
 
 /// What this client knows of its waiters in the server's queue.

@@ -5,6 +5,8 @@
 mod circles;
 mod code;
 mod commits;
+mod folders;
+mod impls;
 mod killers;
 mod ledger;
 mod manifests;
@@ -49,6 +51,8 @@ pub(crate) fn check() -> Result<Report> {
         report.notes.extend(code::long_file(source));
     }
     report.findings.extend(circles::circles(&sources));
+    report.findings.extend(impls::impls(&sources));
+    report.findings.extend(folders::long_folders(&files.paths));
     report.findings.extend(pages::stray_lua(&files.paths));
     report.findings.extend(pages::decision_numbers(&files.paths));
     let tests = promises::all_tests(&sources);

@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
+/// The first pause after a failure, many round trips of a near server. Half of it is jitter.
 const FIRST: Duration = Duration::from_millis(10);
+/// The longest pause after failures, which delays a caller at most that long when the server is back.
 const LONGEST: Duration = Duration::from_millis(500);
 
 /// The pauses between the attempts of a waiter without wake-ups. They double from the first to the longest, and half of
@@ -34,7 +36,8 @@ pub fn after_failures(failures: u32, seed: u64) -> Duration {
     Backoff { first: FIRST, longest: LONGEST }.after(failures, seed)
 }
 
-/// The first and the longest span in which a waiter polls a holder that sends no message.
+/// The first and the longest span in which a waiter polls a holder that sends no message. Each refusal makes it half as
+/// long again, so a short section is found free early and a long one costs about eight polls a second.
 const POLL: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(250));
 
 /// Returns the pause between polls of a holder that sends no message, after this many refusals in a row. It is a part of a

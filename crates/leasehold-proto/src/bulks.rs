@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use crate::text::Text;
 
+/// The end of a line in RESP.
 const LINE_END: &[u8] = b"\r\n";
 
 /// The byte strings.

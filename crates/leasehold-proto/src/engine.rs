@@ -11,16 +11,17 @@
 //!
 //! - `holds`, the lower one: a *server hold* is what this client has on the server under one wire owner, from its grant
 //!   until it is gone (`begin_end`). `renewal` and `reentry` keep it, `min_hold` keeps it after its guards, `release` takes
-//!   it off, and `undone` remembers what a failover may bring back. It never sees a waiter.
+//!   it off, and `undone` remembers what a failover may bring back. `listener_probe` asks whether other clients wait. The
+//!   machine never sees a waiter.
 //! - `waits`, above it: a *wait queue* has the local waiters of one name (`waiting`), and owns the attempts for them
 //!   (`attempt`, `answers`, `tries`), or shows the server that they are alive where the server keeps the order
 //!   (`keep_alive`). `yielding` leaves the name to other clients after a release, `granting` begins a hold, `leaving` ends a
 //!   wait without one. `withdrawals` takes a call back at the end of a wait, if it was not sent.
-//! - `passing`: where waiting and holding meet. `hand_off` passes a hold to the next waiter of this client,
-//!   `listener_probe` asks whether other clients wait, and `failover_checks` looks at what a server that took over lacks.
+//! - `passing`: where waiting and holding meet. `hand_off` passes a hold to the next waiter of this client, and
+//!   `failover_checks` looks at what a server that took over lacks.
 //! - `tickets`: a *ticket* is one request of a caller, such as an acquire, until the caller claims the outcome. An
 //!   *operation* is a call that takes no hold, tried until it is answered. The close is here too.
-//! - `base`: the context of all parts, ids, containers, timers, terms, subscriptions, and the *place*, which is what the
+//! - `base`: the context of all parts, ids, containers, timers, terms, subscriptions, and the *name state*, which is what the
 //!   client does with one name.
 //!
 //! What a machine asks of the parts above it is an `Effect`. The engine carries effects in their order, before the step
@@ -53,6 +54,7 @@ pub use crate::settings::Settings;
 pub use crate::subject::{Group, Subject};
 
 use base::context::{Context, Purpose};
+use base::keys::Sides;
 use base::timers::Timer;
 use effect::Effect;
 pub use facts::{Detail, Fact, GrantedBy, Told};
@@ -62,11 +64,13 @@ pub use interface::{
     AcquireFailure, Action, CloseReport, EnsureFailure, Event, Grant, HoldInfo, LostReason, OperationFailure,
     Outcome, ReleaseFailure, Request, Wait, WaitInfo,
 };
-use passing::checks::Checks;
-pub use tickets::closing::AFTER_CLOSE;
-use tickets::closing::Closing;
-use tickets::operations::Operations;
+use passing::failover_checks::Checks;
+pub use tickets::close::AFTER_CLOSE;
+use tickets::close::Closing;
+use tickets::operation::Operations;
+use tickets::ticket::Ticket;
 use waits::Waits;
+use waits::acquire::Stage;
 
 /// The most timers that one step of a caller fires, so that a caller's thread does little for others.
 const TIMERS_OF_A_CALLER: usize = 8;
@@ -80,6 +84,7 @@ pub struct Engine {
     operations: Operations,
     /// The holds and waiters of a replaced server that are still to be looked at.
     checks: Checks,
+    closing: Option<Closing>,
 }
 
 impl Engine {
@@ -91,6 +96,7 @@ impl Engine {
             waits: Waits::new(Holds::new(Context::new(client, settings))),
             operations: Operations::default(),
             checks: Checks::default(),
+            closing: None,
         }
     }
 
@@ -122,14 +128,22 @@ impl Engine {
             }
         }
         if by_driver && renewed > 0 {
-            self.waits.holds.renew_neighbors(now, slack, renewed);
-            self.carry(now);
+            for number in self.waits.holds.neighbors(now, slack, renewed) {
+                self.waits.holds.renew_early(now, number);
+                self.carry(now);
+            }
         }
         match event {
             Event::Acquire(id, request) => self.waits.acquire(now, id, request),
-            Event::Claim(id) => self.claim(now, id),
+            Event::Claim(id) => {
+                self.catch_up(now, id);
+                self.claim(now, id);
+            }
             Event::Cancel(id) => self.cancel(now, id),
-            Event::Release { hold, report } => self.release(now, hold, report),
+            Event::Release { hold, report } => {
+                self.catch_up(now, hold);
+                self.release(now, hold, report);
+            }
             Event::SetMinHold(hold, least) => self.waits.holds.set_min_hold(now, hold, least),
             Event::Detach(hold) => {
                 self.catch_up(now, hold);
@@ -139,17 +153,19 @@ impl Engine {
                 self.catch_up(now, hold);
                 self.waits.holds.ensure(now, id, hold, least);
             }
-            Event::Perform(id, call) => self.perform(now, id, call),
+            Event::Perform(id, call) => self.operations.perform(&mut self.waits.holds.cx, now, id, call),
             Event::Close(id) => self.close(now, id),
             Event::Replied(call, result) => self.replied(now, call, result),
             Event::Kept(call) => self.waits.kept(now, call),
             Event::Listening(channel) => self.waits.listening(now, &channel),
             Event::Message(channel) => self.waits.message(now, &channel),
-            Event::Replaced(scope) => self.replaced(now, &scope),
+            Event::Replaced(scope) => self.checks.replaced(&mut self.waits, now, &scope),
             Event::Tick => {}
         }
         self.carry(now);
-        self.complete_close();
+        if let Some(closing) = &mut self.closing {
+            closing.complete(&mut self.waits.holds);
+        }
         std::mem::swap(&mut self.waits.holds.cx.actions, actions);
     }
 
@@ -201,8 +217,8 @@ impl Engine {
     /// Returns the wire owner under which this owner holds the subject now, if it does.
     #[must_use]
     pub fn wire_owner_of(&self, subject: &Subject, owner: Owner) -> Option<WireOwner> {
-        let place = self.waits.holds.cx.places.find(subject)?;
-        let number = self.waits.holds.holder_of(place, subject.recipe.held_side(), owner)?;
+        let name = self.waits.holds.cx.names.find(subject)?;
+        let number = self.waits.holds.holder_of(name, subject.recipe.held_side(), owner)?;
         Some(self.waits.holds.cx.wire(number))
     }
 
@@ -227,14 +243,14 @@ impl Engine {
     /// Returns true if the client is closed, every close is reported, and no release, undo or call is outstanding.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        let reported = self.waits.holds.cx.closing.as_ref().is_some_and(Closing::is_reported);
+        let reported = self.closing.as_ref().is_some_and(Closing::is_reported);
         reported && self.waits.holds.are_released() && !self.waits.holds.cx.is_calling()
     }
 
     /// Returns true if the engine took an [`Event::Close`].
     #[must_use]
     pub const fn is_closed(&self) -> bool {
-        self.waits.holds.cx.closing.is_some()
+        self.closing.is_some()
     }
 
     /// Does what is due for a timer. Returns the slack of the renewal that it sent, if it sent one.
@@ -257,9 +273,13 @@ impl Engine {
             Timer::Waiter(id) => self.waits.waiter_due(now, id),
             Timer::Queue(id) => self.waits.queue_due(now, id),
             Timer::KeepAlive(id) => self.waits.keep_alive_due(now, id),
-            Timer::Operation(id) => self.operation_due(now, id),
-            Timer::Checks => self.checks_fired(now),
-            Timer::Close => self.close_due(now),
+            Timer::Operation(id) => self.operations.due(&mut self.waits.holds.cx, now, id),
+            Timer::Checks => self.checks.checks_fired(&mut self.waits, now),
+            Timer::Close => {
+                if let Some(closing) = &mut self.closing {
+                    closing.due(&mut self.waits.holds, now);
+                }
+            }
             Timer::Never => {}
         }
         None
@@ -271,26 +291,60 @@ impl Engine {
         if result.is_ok() {
             self.waits.holds.cx.answered_at = now;
             withdrawn.iter().for_each(|id| self.waits.deadline_is_over(now, *id));
+            self.carry(now);
         }
         match self.waits.holds.cx.answered(call) {
-            Some(Purpose::Attempt(attempt)) => self.waits.attempt_answered(now, call, &attempt, result),
-            Some(Purpose::Renew(number, sent)) => {
-                let was_awaited = self.waits.holds.renewed(now, call, (number, sent), result);
-                self.carry(now);
-                if was_awaited {
-                    self.check_after_renewal(now, number);
-                }
-            }
-            Some(Purpose::Question(number, asked)) => {
-                self.question_answered(now, call, (number, asked), result);
-            }
-            Some(Purpose::Change(number)) => self.waits.holds.changed(now, call, number, result),
-            Some(Purpose::KeepAlive(id)) => self.waits.kept_alive(now, call, id, result),
-            Some(Purpose::Perform(id)) => self.performed(now, id, result),
+            Some(Purpose::Wait(wait)) => self.waits.answered(now, call, wait, result),
+            Some(Purpose::Hold(hold)) => self.waits.holds.answered(now, call, hold, result),
+            Some(Purpose::Perform(id)) => self.operations.answered(&mut self.waits.holds.cx, now, id, result),
             None => {}
         }
-        // What a failed call leaves is known now.
+        // All that follows from the answer comes before the waits that end with it. What a failed call leaves is known now.
+        self.carry(now);
         withdrawn.iter().for_each(|id| self.waits.deadline_due(now, *id));
+    }
+
+    /// Lets what is due for one ticket and its hold happen before an event that is about them. Other timers may be
+    /// late, because one step fires only a few of them.
+    fn catch_up(&mut self, now: Moment, id: Id) {
+        let hold = match self.waits.holds.cx.tickets.get(id) {
+            Some(Ticket::Acquire(acquire)) => match acquire.stage {
+                Stage::Granted(hold) | Stage::Entering { hold, .. } => Some(hold),
+                Stage::Waiting(_) | Stage::Expired(_) => None,
+            },
+            Some(Ticket::Ensuring(hold)) => Some(*hold),
+            Some(_) => None,
+            None => self.waits.holds.of_guard(id),
+        };
+        if let Some(hold) = hold {
+            self.waits.holds.hold_due(now, hold);
+            self.carry(now);
+        }
+        self.waits.deadline_due(now, id);
+    }
+
+    /// Closes the client, fails its waiters, and loses and releases its holds.
+    fn close(&mut self, now: Moment, id: Id) {
+        self.waits.holds.cx.tickets.insert(id, Ticket::Pending);
+        let is_first = self.closing.is_none();
+        self.closing.get_or_insert_default().join(&mut self.waits.holds, now, id);
+        if !is_first {
+            return;
+        }
+        self.waits.holds.cx.closed = true;
+        for acquire in self.waits.holds.cx.tickets.sorted_keys() {
+            if self.waits.holds.cx.acquire_of(acquire).is_some() {
+                self.waits.fail(now, acquire, AcquireFailure::Closed);
+                self.carry(now);
+            }
+        }
+        self.operations.end_all(&mut self.waits.holds.cx);
+        for hold in self.waits.holds.sorted() {
+            self.waits.holds.lose(now, hold, LostReason::Closed);
+            self.carry(now);
+            self.waits.holds.close_min_hold(now, hold);
+            self.waits.holds.close_undone(hold);
+        }
     }
 
     /// Carries the effects of what has happened, in their order.
@@ -310,27 +364,18 @@ impl Engine {
                 Effect::Released(released) => self.waits.go_on_after(now, released),
                 Effect::Freed(queue) => self.waits.advance(now, queue),
                 Effect::Detached(queue) => self.waits.listen_in_server_queue(now, queue),
-                Effect::Undone(number) => self.check_after_undo(now, number),
-                Effect::CheckDue(number) => self.check(now, number),
-                Effect::ProbeDue(number) => self.question_due(now, number),
-                Effect::Granted { place, number, sent_at } => self.check_grant(place, number, sent_at),
-                Effect::Queued(place) => self.plan_question_of(now, place),
-                Effect::Strays(place) => self.undo_strays(now, place),
+                Effect::Undone(number) => self.checks.check_after_undo(&mut self.waits, now, number),
+                Effect::Renewed(number) => self.checks.check_after_renewal(&mut self.waits, now, number),
+                Effect::CheckDue(number) => self.checks.check(&mut self.waits, now, number),
+                Effect::Granted { name, number, sent_at } => {
+                    self.checks.check_grant(&self.waits, name, number, sent_at);
+                }
+                Effect::Strays(name) => self.checks.undo_strays(&mut self.waits, now, name),
             }
         }
     }
 
     fn server_hold_of(&self, guard: Id) -> Option<&ServerHold> {
         self.waits.holds.get(self.waits.holds.of_guard(guard)?)
-    }
-}
-
-impl Event {
-    /// Returns true if the driver brings the event.
-    const fn is_of_the_driver(&self) -> bool {
-        matches!(
-            self,
-            Self::Replied(..) | Self::Listening(_) | Self::Message(_) | Self::Replaced(_) | Self::Tick
-        )
     }
 }

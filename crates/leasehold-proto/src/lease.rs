@@ -12,7 +12,7 @@ use crate::moment::Moment;
 
 /// The shortest lease, because below it the drift leaves no validity.
 pub const LEASE_MIN: Duration = Duration::from_millis(3);
-/// The longest lease: 365 days.
+/// The longest lease: 365 days. A longer one is more likely a mistake in a unit.
 pub const LEASE_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// The shortest time that a renewal waits for its answer. After that time the client closes the connection that all

@@ -13,10 +13,12 @@ use crate::reply::Reply;
 use crate::settings::Settings;
 use crate::text::{Text, joined, text};
 
-/// The time for which an operation's answer outlives the last attempt that its client can make.
+/// The time for which an operation's answer outlives the last attempt that its client can make. A call may wait that long in
+/// the kernel of a frozen server, and would count twice without the answer.
 const LATE: Duration = Duration::from_secs(60);
 
-/// The time for which the marker of permits lives on the server (`scripts/semaphore/marker.lua`).
+/// The time for which the marker of permits lives on the server (`scripts/semaphore/marker.lua`). It has to outlive most
+/// holds, since the release of an older one cannot tell a missing marker from a returned permit (decision 0011).
 pub(crate) const MARKED_FOR: Duration = Duration::from_secs(3_600);
 
 /// One operation without a hold, which is tried until it is answered and applied once.

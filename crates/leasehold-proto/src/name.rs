@@ -11,9 +11,10 @@ use std::sync::Arc;
 
 use crate::text::{Text, joined, text};
 
-/// The longest name, in bytes.
+/// The longest name, in bytes. It is part of every key, channel and call of its lock, so it costs memory in each.
 pub const NAME_BYTES_MAX: usize = 512;
-/// The longest name that [`Name::raw_redisson`] accepts, in bytes.
+/// The longest name that [`Name::raw_redisson`] accepts, in bytes. Java has no limit, so this one only
+/// stops a text that was passed by mistake.
 pub const RAW_NAME_BYTES_MAX: usize = 65_536;
 
 /// The prefixes of helper keys and channels of the family. A lock whose name begins with such a prefix could collide

@@ -14,9 +14,11 @@ use std::time::Duration;
 use crate::engine::LostReason;
 use crate::moment::Moment;
 
-/// The longest wait at one node before the next round over all nodes.
+/// The longest wait at one node before the next round over all nodes. A waiter listens at one node only, so it hears
+/// nothing of the others meanwhile.
 const AT_ONE_NODE: Duration = Duration::from_secs(1);
-/// The time for which a waiter retries at a fleet without a working majority before it gives up.
+/// The time for which a waiter retries at a fleet without a working majority before it gives up. A node that
+/// restarts may be back by then, and callers of a fleet that is down should not wait longer.
 const UNAVAILABLE: Duration = Duration::from_secs(3);
 
 /// The validity that each node's hold has left, or `None` for a node without a hold.

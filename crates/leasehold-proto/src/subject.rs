@@ -9,10 +9,17 @@ use std::time::Duration;
 use crate::call::{Call, Wakeups};
 use crate::confirm::Confirm;
 use crate::lease::Lease;
+use crate::moment::Moment;
 use crate::name::{Channel, Name};
+use crate::outcome::{Applied, StoreError, StoreErrorKind, Verb};
 use crate::owner::WireOwner;
 use crate::recipe::format::Format;
-use crate::recipe::rules::{CallArgs, CallContext, Recipe};
+use crate::recipe::rules::{CallArgs, CallContext, Holding, Recipe};
+
+/// The longest life of a place in a queue on the server, as a multiple of the interval at which its waiter shows that
+/// it is alive. It covers the times after which a silent waiter is gone: 5 s at an interval of 1.5 s in a fair queue, 3 s at
+/// 1 s beside a read-write lock.
+const PLACE_INTERVALS: u32 = 4;
 
 /// A name with the rules by which it is locked.
 #[derive(Clone)]
@@ -65,6 +72,39 @@ impl Subject {
     pub fn confirmed(&self, mut call: Call, replicas: Option<Confirm>) -> Call {
         call.set_confirmation(replicas, self.recipe);
         call
+    }
+
+    /// Sets what a plain lock has besides its key.
+    #[must_use]
+    pub fn formatted(self, format: Format) -> Self {
+        let format = (format != Format::PLAIN).then(|| format.into());
+        Self { format, ..self }
+    }
+
+    /// Returns the time by which a hold is certainly gone if nothing arrives at the server after `now`.
+    pub(crate) fn gone_by(&self, lease: Lease, now: Moment) -> Moment {
+        match self.recipe.holding {
+            Holding::Exclusive | Holding::Shared | Holding::ExpirablePermits => lease.gone_by(now),
+            Holding::Permits => Moment::NEVER,
+            Holding::Event => now,
+        }
+    }
+
+    /// Returns the time by which all effects of an acquire are gone if nothing arrives at the server after `now`. A
+    /// place in a queue there may outlive the lease.
+    pub(crate) fn left_by(&self, lease: Lease, now: Moment, queued: bool) -> Moment {
+        let place = self.recipe.waiters.seen_every().filter(|_| queued);
+        self.gone_by(lease, now).max(now + place.unwrap_or_default() * PLACE_INTERVALS)
+    }
+
+    /// Returns the error of a reply that the call cannot have.
+    pub(crate) fn malformed(&self, during: Verb) -> StoreError {
+        StoreError::new(StoreErrorKind::Malformed, during, self.name.as_str().into(), Applied::Unknown)
+    }
+
+    /// Returns the error of a call that was not answered in the time that its caller had.
+    pub(crate) fn timed_out(&self, during: Verb) -> StoreError {
+        StoreError::new(StoreErrorKind::Timeout, during, self.name.as_str().into(), Applied::Unknown)
     }
 
     /// Returns the key of equality and order. One name with other rules is another subject.

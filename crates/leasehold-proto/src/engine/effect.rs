@@ -2,7 +2,7 @@
 //!
 //! Invariant: `engine` carries effects in the order in which they arose, before the step ends.
 
-use crate::engine::base::keys::{Number, PlaceId, QueueId};
+use crate::engine::base::keys::{NameId, Number, QueueId};
 use crate::id::CallId;
 use crate::moment::Moment;
 
@@ -30,16 +30,14 @@ pub(in crate::engine) enum Effect {
     Detached(QueueId),
     /// The undo of an acquire was answered.
     Undone(Number),
+    /// A renewal that was awaited is answered.
+    Renewed(Number),
     /// A hold has to be checked because another server answers for it.
     CheckDue(Number),
-    /// A hold that passes on has to ask whether others listen.
-    ProbeDue(Number),
     /// An attempt that was sent at this time was granted.
-    Granted { place: PlaceId, number: Number, sent_at: Moment },
-    /// A waiter has entered a queue of this place.
-    Queued(PlaceId),
+    Granted { name: NameId, number: Number, sent_at: Moment },
     /// The server has more places of this client in a queue than there are waiters.
-    Strays(PlaceId),
+    Strays(NameId),
 }
 
 /// A release that is over.

@@ -18,7 +18,8 @@ use crate::moment::Moment;
 use crate::outcome::{StoreErrorKind, Verb};
 use crate::subject::{Group, Subject};
 
-/// The most waiters whose patience one step looks at.
+/// The most waiters whose patience one step looks at, so that a step stays short. The rest have their facts in the next
+/// steps.
 const PATIENT_PER_STEP: usize = 64;
 
 /// Something that the engine has decided.

@@ -63,6 +63,16 @@ pub enum Event {
     Tick,
 }
 
+impl Event {
+    /// Returns true if the driver brings the event.
+    pub(in crate::engine) const fn is_of_the_driver(&self) -> bool {
+        matches!(
+            self,
+            Self::Replied(..) | Self::Listening(_) | Self::Message(_) | Self::Replaced(_) | Self::Tick
+        )
+    }
+}
+
 /// The terms of an acquire.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Request {
@@ -224,6 +234,36 @@ pub enum AcquireFailure {
     Unclaimed,
     /// The client is closed.
     Closed,
+}
+
+impl AcquireFailure {
+    /// Returns the same failure where only an answer of the server ends what an attempt may have left.
+    pub(in crate::engine) fn without_bound(self) -> Self {
+        match self {
+            Self::Unknown { error, .. } => Self::Unknown { free_within: FreeWithin::Unbounded, error },
+            other => other,
+        }
+    }
+
+    /// Returns the same failure of the store for another waiter, whose own attempts have left nothing, or may have left
+    /// something until then.
+    pub(in crate::engine) fn of_another(self, left_until: Option<Moment>, now: Moment) -> Self {
+        match (self, left_until) {
+            (Self::Failed(error) | Self::Unknown { error, .. }, Some(until)) => {
+                Self::Unknown { free_within: FreeWithin::until(until, now), error }
+            }
+            (failure, _) => failure.without_doubt(),
+        }
+    }
+
+    /// Returns the same failure for a waiter for which nothing was sent.
+    pub(in crate::engine) fn without_doubt(self) -> Self {
+        match self {
+            Self::Failed(error) | Self::Unknown { error, .. } => Self::Failed(error.not_applied()),
+            Self::LeaseTooShort { .. } => Self::Contended,
+            other => other,
+        }
+    }
 }
 
 /// The reason why a release is not confirmed.

@@ -2,7 +2,5 @@
 
 pub(in crate::engine) mod claim;
 pub(in crate::engine) mod close;
-pub(in crate::engine) mod closing;
 pub(in crate::engine) mod operation;
-pub(in crate::engine) mod operations;
 pub(in crate::engine) mod ticket;

@@ -3,6 +3,7 @@
 pub(in crate::engine) mod acquire;
 pub(in crate::engine) mod answers;
 pub(in crate::engine) mod attempt;
+pub(in crate::engine) mod calls;
 pub(in crate::engine) mod event;
 mod granting;
 pub(in crate::engine) mod keep_alive;

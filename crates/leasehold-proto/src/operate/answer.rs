@@ -8,11 +8,11 @@ use super::line::{cleaned, fields};
 use super::question::VERSION;
 use crate::owner::ClientId;
 
-/// The longest answer, in bytes.
+/// The longest answer, in bytes, so that the answers of all clients stay small beside the data of their server.
 pub const TEXT_MAX: usize = 64 << 10;
 /// The longest name of a row, in bytes. A raw Redisson name may be longer, and is left out and counted.
 const NAME_MAX: usize = 4096;
-/// The bytes that a row leaves free for the last lines.
+/// The bytes that a row leaves free for the last lines, which say how many rows were left out.
 const RESERVED: usize = 128;
 
 /// A hold of a client.

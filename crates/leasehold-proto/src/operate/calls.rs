@@ -29,11 +29,11 @@ pub static SCRIPTS_OF_OPERATORS: [&Script; 4] = [&CARDS, &ASK, &COLLECT, &DESCRI
 pub const CLIENTS: &str = "leasehold_clients";
 /// The begin of the key of the answers to a question.
 pub const ANSWERS: &str = "leasehold_answer";
-/// The most texts that wait for their asker.
+/// The most texts that wait for their asker, 16 MiB with the longest ones.
 pub const ANSWERS_MAX: u32 = 256;
-/// The time for which answers wait for their asker.
+/// The time for which answers wait for their asker, who is gone if it has not fetched them by then.
 const ANSWERS_LAST: Duration = Duration::from_secs(30);
-/// The cards of a page.
+/// The cards of a page, so that one call does not block the server for long.
 pub const CARDS_PAGE: u32 = 256;
 
 /// The clients that hear a question: those of one database with one key prefix.

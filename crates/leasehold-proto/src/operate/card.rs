@@ -5,9 +5,9 @@
 use super::line::{cleaned, fields};
 use crate::owner::ClientId;
 
-/// The longest text of a card, in bytes.
+/// The longest text of a card, in bytes. A reader ignores a longer one.
 const CARD_MAX: usize = 4096;
-/// The most labels of a card.
+/// The most labels of a card. They are in each card that an operator reads. Chosen, not measured.
 const LABELS_MAX: usize = 4;
 
 /// The process behind a client, as operators see it.

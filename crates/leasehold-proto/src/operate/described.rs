@@ -23,7 +23,8 @@ pub static DESCRIBE: Script = Script::new(
     ),
 );
 
-/// The most fields, waiters and permits of a name that a description has. The script has a copy of the number.
+/// The most fields, waiters and permits of a name that a description has, so that the script does not block the server. The
+/// script has a copy of the number.
 pub const PARTS_MAX: usize = 100;
 
 /// Reads what the server has under this name.

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a field has no control character, so neither the separators nor a terminal need an escape.
 
-/// The longest text of a field that a user chooses, in bytes.
+/// The longest text of a field that a user chooses, in bytes: the longest name of a lock fits.
 pub(super) const FIELD_MAX: usize = 512;
 
 /// Returns the text without control characters, cut to [`FIELD_MAX`] bytes.

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The longest question, in bytes. A client ignores a longer one.
+/// The longest question, in bytes. A client ignores a longer one, so no publisher can make it read much.
 const QUESTION_MAX: usize = 2048;
 /// The version of questions and answers.
 pub(super) const VERSION: &str = "1";

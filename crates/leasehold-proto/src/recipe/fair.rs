@@ -63,9 +63,11 @@ static FORCE_RELEASE: Script = script!(ForceRelease, "force_release.lua");
 /// The scripts that only this recipe has.
 pub static SCRIPTS: [&Script; 4] = [&ACQUIRE, &KEEP_ALIVE, &RELEASE, &FORCE_RELEASE];
 
-/// The longest interval between two calls with which a waiter shows that it is alive.
+/// The longest interval between two calls with which a waiter shows that it is alive. It is less than a third of
+/// [`GONE_AFTER`], so a waiter keeps its place when two calls are lost.
 pub const SEEN_EVERY: Duration = Duration::from_millis(1_500);
-/// The time without a call after which a waiter counts as gone. The scripts have a copy of the number.
+/// The time without a call after which a waiter counts as gone. The scripts have a copy of the number. A waiter
+/// that died keeps those behind it waiting for that long.
 pub const GONE_AFTER: Duration = Duration::from_secs(5);
 
 /// The fair lock's rules.

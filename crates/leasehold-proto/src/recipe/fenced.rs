@@ -22,10 +22,11 @@ static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/
 /// The scripts that only this recipe has.
 pub static SCRIPTS: [&Script; 1] = [&ACQUIRE];
 
-/// The first number that is no token. The script stops before it.
+/// The first number that is no token. The script stops before it, because a number of Lua is exact only below it.
 const TOKENS_END: u64 = 1 << 53;
 
-/// The time after a grant for which the counter of [`Tokens::HybridCollected`] is kept, if the lease is not longer.
+/// The time after a grant for which the counter of [`Tokens::HybridCollected`] is kept, if the lease is not longer. The
+/// clock that the next counter starts from may step back by less than a day.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The source of fencing tokens.

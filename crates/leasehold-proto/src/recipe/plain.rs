@@ -20,7 +20,6 @@ use crate::outcome::Verb;
 use crate::owner::{ClientId, WireOwner};
 use crate::reply::Reply;
 use crate::script::Script;
-use crate::subject::Subject;
 use crate::text::{Text, text};
 
 macro_rules! script {
@@ -81,6 +80,7 @@ static SET_OR_POLL: Native = Native(&[Command::new(&set_if_absent(2), |_, reply|
     Reply::Nil => Some(Reply::Nil),
     _ => Some(Reply::Array(vec![Reply::Int(A_DAY_MS)])),
 })]);
+/// The rest of a lease of which nothing is known. It is longer than each pause, so the pauses of polling decide.
 const A_DAY_MS: i64 = 86_400_000;
 /// The renewal there: of the value as it is, or with the mark of a client that may run scripts.
 static SET_IF_EQUAL: Native = Native(&[
@@ -467,14 +467,5 @@ fn read_release(reply: &Reply) -> Option<ReleaseAnswer> {
             Some(ReleaseAnswer { listeners: (more - 1).try_into().ok()?, ..ReleaseAnswer::unheard(true) })
         }
         _ => None,
-    }
-}
-
-impl Subject {
-    /// Sets what a plain lock has besides its key.
-    #[must_use]
-    pub fn formatted(self, format: Format) -> Self {
-        let format = (format != Format::PLAIN).then(|| format.into());
-        Self { format, ..self }
     }
 }

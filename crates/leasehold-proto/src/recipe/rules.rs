@@ -215,7 +215,8 @@ pub struct KeepAliveArgs<'a> {
     pub from: u32,
 }
 
-/// The number of places that one call of `keep_alive` covers. The scripts have a copy of the number.
+/// The number of places that one call of `keep_alive` covers, so that the script does not block the server. The scripts have
+/// a copy of the number.
 pub const KEEP_ALIVE_WINDOW: u32 = 1_000;
 
 /// The state of the server's queue after a call of `keep_alive`.

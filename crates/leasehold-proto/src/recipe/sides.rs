@@ -21,7 +21,7 @@ static INSPECT: Script = Script::new(Verb::Inspect, include_str!("../../scripts/
 /// The scripts that both sides use.
 pub(super) static SCRIPTS: [&Script; 2] = [&FORCE_RELEASE, &INSPECT];
 
-/// The interval at which a waiter renews its mark.
+/// The interval at which a waiter renews its mark, so that one renewal may be lost before the mark expires.
 pub(super) const SEEN_EVERY: Duration = Duration::from_secs(1);
 /// The time after which the mark of a waiter that left without removing it expires.
 pub const MARK_LASTS: Duration = Duration::from_secs(3);

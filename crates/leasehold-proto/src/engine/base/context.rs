@@ -6,73 +6,30 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::call::Call;
-use crate::engine::base::keys::{Number, Numbers, QueueId};
-use crate::engine::base::place::Places;
+use crate::engine::base::keys::{Number, Numbers};
+use crate::engine::base::name_state::NameStates;
 use crate::engine::base::subscriptions::{Listener, Subscriptions};
 use crate::engine::base::table::Table;
 use crate::engine::base::terms::Terms;
 use crate::engine::base::timers::Timers;
 use crate::engine::effect::Effect;
 use crate::engine::facts::Facts;
-use crate::engine::holds::hold::Renewing;
+use crate::engine::holds::calls::HoldCall;
 use crate::engine::interface::Action;
-use crate::engine::passing::probe::Asked;
-use crate::engine::tickets::closing::Closing;
 use crate::engine::tickets::ticket::Ticket;
+use crate::engine::waits::calls::WaitCall;
 use crate::id::{CallId, Id};
-use crate::lease::Lease;
 use crate::moment::Moment;
 use crate::name::Channel;
 use crate::owner::{ClientId, WireOwner};
 use crate::settings::Settings;
-use std::sync::Arc;
 
-/// The purpose of a call on its way, which decides which part gets the reply.
+/// The purpose of a call on its way, by the part that gets the reply.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(in crate::engine) enum Purpose {
-    Attempt(Attempt),
-    Renew(Number, Renewing),
-    Question(Number, Asked),
-    /// The one call that changes what is on the server under a wire owner: the count of a hold, the lease of a minimum
-    /// hold, or a release.
-    Change(Number),
-    KeepAlive(QueueId),
+    Wait(WaitCall),
+    Hold(HoldCall),
     Perform(Id),
-}
-
-/// An attempt on its way. Its answer is awaited even after its waiter is gone.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(in crate::engine) struct Attempt {
-    /// The queue for which the attempt is, or whose waiter makes it.
-    pub(in crate::engine) queue: QueueId,
-    /// The waiter that makes the attempt, or for which the queue makes it.
-    pub(in crate::engine) waiter: Id,
-    pub(in crate::engine) by: By,
-    pub(in crate::engine) number: Number,
-    /// The fencing tokens that it reserves.
-    pub(in crate::engine) tokens: u32,
-    pub(in crate::engine) terms: Arc<Terms>,
-    pub(in crate::engine) lease: Lease,
-    pub(in crate::engine) sent_at: Moment,
-    /// True if an earlier attempt under the same wire owner has an unknown outcome.
-    pub(in crate::engine) uncertain: bool,
-    /// True if an earlier attempt was refused.
-    pub(in crate::engine) is_repeated: bool,
-    /// True if the last attempt told of a holder that sends no message.
-    pub(in crate::engine) polls: bool,
-    /// True if a refused waiter enters a queue on the server.
-    pub(in crate::engine) queues: bool,
-}
-
-/// The maker of an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::engine) enum By {
-    /// The queue, for its first waiter.
-    Queue,
-    /// The queue, for a further waiter.
-    Extra,
-    /// A waiter, for itself.
-    Waiter,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -83,16 +40,17 @@ pub(in crate::engine) struct Context {
     pub(in crate::engine) actions: Vec<Action>,
     /// The time of the server's last answer to any call, other than an error.
     pub(in crate::engine) answered_at: Moment,
-    /// The time from which holds that pass on ask whether other clients listen.
-    pub(in crate::engine) asks_from: Moment,
+    /// The time from which holds that pass on probe for other listeners.
+    pub(in crate::engine) probes_from: Moment,
     /// The facts, if there are observers.
     pub(in crate::engine) facts: Option<Box<Facts>>,
     pub(in crate::engine) tickets: Table<Id, Ticket>,
-    pub(in crate::engine) places: Places,
+    pub(in crate::engine) names: NameStates,
     pub(in crate::engine) subscriptions: Subscriptions,
     /// The calls on their way that were asked for, each with the ticket that asks.
     pub(in crate::engine) withdrawals: Vec<(CallId, Id)>,
-    pub(in crate::engine) closing: Option<Closing>,
+    /// True once the client is closed.
+    pub(in crate::engine) closed: bool,
     /// What one machine asks of the parts above it.
     pub(in crate::engine) effects: VecDeque<Effect>,
     calls: Table<CallId, Purpose>,
@@ -107,13 +65,13 @@ impl Context {
             timers: Timers::default(),
             actions: Vec::new(),
             answered_at: Moment::default(),
-            asks_from: Moment::default(),
+            probes_from: Moment::default(),
             facts: None,
             tickets: Table::default(),
-            places: Places::default(),
+            names: NameStates::default(),
             subscriptions: Subscriptions::default(),
             withdrawals: Vec::new(),
-            closing: None,
+            closed: false,
             // One step raises a few, so they never need more room.
             effects: VecDeque::with_capacity(8),
             calls: Table::default(),
@@ -184,11 +142,9 @@ impl Context {
         self.numbers.given(number)
     }
 
-    /// Returns true if an attempt under this wire owner is on its way. Its cost grows with the calls on their way.
-    pub(in crate::engine) fn is_attempting(&self, number: Number) -> bool {
-        let is_it =
-            |purpose: &Purpose| matches!(purpose, Purpose::Attempt(attempt) if attempt.number == number);
-        self.calls.sorted_keys().into_iter().any(|call| self.calls.get(call).is_some_and(is_it))
+    /// Returns true if a call with this property is on its way. Its cost grows with the calls on their way.
+    pub(in crate::engine) fn has_call(&self, is_it: impl Fn(&Purpose) -> bool) -> bool {
+        self.calls.sorted_keys().into_iter().any(|call| self.calls.get(call).is_some_and(&is_it))
     }
 
     pub(in crate::engine) const fn wire(&self, number: Number) -> WireOwner {

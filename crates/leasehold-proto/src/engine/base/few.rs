@@ -1,6 +1,6 @@
 //! A list that mostly has one element.
 //!
-//! Invariant: the first element stands in place, so a list of one allocates nothing. `more` is empty when there is no
+//! Invariant: the first element stands in the list itself, so a list of one allocates nothing. `more` is empty when there is no
 //! first element.
 
 /// A list of few elements, in the order in which they came.
@@ -47,9 +47,9 @@ impl<T> Few<T> {
 
     /// Removes the last element for which `is_it` holds. Elements that leave are mostly among the last ones that came.
     pub(in crate::engine) fn remove(&mut self, is_it: impl Fn(&T) -> bool) -> Option<T> {
-        let place = self.more.as_ref().and_then(|more| more.0.iter().rposition(&is_it));
-        let removed = match (place, &mut self.more) {
-            (Some(place), Some(more)) => more.0.remove(place),
+        let at = self.more.as_ref().and_then(|more| more.0.iter().rposition(&is_it));
+        let removed = match (at, &mut self.more) {
+            (Some(at), Some(more)) => more.0.remove(at),
             _ => {
                 let removed = self.first.take_if(|first| is_it(first))?;
                 self.first = self.more.as_mut().map(|more| more.0.remove(0));

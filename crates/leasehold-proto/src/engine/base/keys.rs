@@ -3,6 +3,7 @@
 use std::num::NonZeroU64;
 
 use crate::id::CallId;
+use crate::recipe::Recipe;
 
 /// The number of a wire owner of this client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,11 +15,11 @@ impl Number {
     }
 }
 
-/// The position of a place, which is reused after the place is gone.
+/// A name, by the position of its state, which is reused after the state is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(in crate::engine) struct PlaceId(u32);
+pub(in crate::engine) struct NameId(u32);
 
-/// The wait queues that one place can have.
+/// The wait queues that one name can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::engine) enum Side {
     /// The waiters of the primitive itself, which of a read-write lock are the writers.
@@ -33,14 +34,34 @@ impl Side {
     pub(in crate::engine) const ALL: [Self; 3] = [Self::Main, Self::Read, Self::Upgrade];
 }
 
+/// The sides of a recipe.
+pub(in crate::engine) trait Sides {
+    /// Returns the wait queue of a waiter under this recipe.
+    fn side(&self) -> Side;
+
+    /// Returns the side on which a grant under this recipe is held.
+    fn held_side(&self) -> Side;
+}
+
+impl Sides for Recipe {
+    fn side(&self) -> Side {
+        if self.held_as.is_some() { Side::Upgrade } else { self.held_side() }
+    }
+
+    fn held_side(&self) -> Side {
+        let held_as = self.held_as.unwrap_or(self);
+        if held_as.companion.is_some() && !held_as.holding.is_exclusive() { Side::Read } else { Side::Main }
+    }
+}
+
 /// The identity of a wait queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::engine) struct QueueId {
-    pub(in crate::engine) place: PlaceId,
+    pub(in crate::engine) name: NameId,
     pub(in crate::engine) side: Side,
 }
 
-impl PlaceId {
+impl NameId {
     pub(in crate::engine) const fn new(index: u32) -> Self {
         Self(index)
     }

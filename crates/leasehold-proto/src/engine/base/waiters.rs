@@ -13,22 +13,22 @@ use crate::engine::{Id, Subject};
 
 impl Context {
     pub(in crate::engine) fn subject_of(&self, hold: &ServerHold) -> Subject {
-        self.places.get(hold.place).subject(hold.recipe())
+        self.names.get(hold.name).subject(hold.recipe())
     }
 
     /// Returns the first waiter of a queue.
     pub(in crate::engine) fn first_waiter(&self, id: QueueId) -> Option<(Id, &Acquire)> {
-        self.places.queue(id)?.waiters(&self.tickets).next()
+        self.names.queue(id)?.waiters(&self.tickets).next()
     }
 
     /// Returns all waiters of a queue, in their order.
     pub(in crate::engine) fn waiters_in(&self, id: QueueId) -> Vec<Id> {
-        let queue = self.places.queue(id);
+        let queue = self.names.queue(id);
         queue.into_iter().flat_map(|queue| queue.waiters(&self.tickets)).map(|(id, _)| id).collect()
     }
 
     pub(in crate::engine) fn subject(&self, acquire: &Acquire) -> Subject {
-        self.places.get(acquire.place).subject(acquire.recipe())
+        self.names.get(acquire.name).subject(acquire.recipe())
     }
 
     /// Returns the number of others to which a release is left: the other clients that heard it, or one for this client's
@@ -64,14 +64,14 @@ impl Context {
 
     /// Returns true if others waited for the name at the last release, or another queue of this client does now.
     pub(in crate::engine) fn leaves_turns(&self, id: QueueId) -> bool {
-        self.places.turns(id).is_some_and(Turns::are_left) || self.has_rivals(id)
+        self.names.turns(id).is_some_and(Turns::have_others) || self.has_rivals(id)
     }
 
     /// Notes a request.
     #[inline]
     pub(in crate::engine) fn note_asked(&mut self, ticket: Id, subject: &Subject) {
         self.note(|facts| {
-            // A place in the engine is for a name, and knows no group.
+            // The state of a name knows no group.
             if facts.tells_all() || subject.group.is_some() {
                 facts.asked(ticket, subject, facts.now());
             }
@@ -92,7 +92,7 @@ impl Context {
             && !facts.knows(ticket)
             && let Some(Ticket::Acquire(acquire)) = self.tickets.get(ticket)
         {
-            facts.asked(ticket, &self.places.get(acquire.place).subject(acquire.recipe()), acquire.since);
+            facts.asked(ticket, &self.names.get(acquire.name).subject(acquire.recipe()), acquire.since);
         }
     }
 

@@ -6,21 +6,30 @@
 use std::time::Duration;
 
 use crate::engine::base::certain::{Certain, HELD};
-use crate::engine::base::context::Attempt;
 use crate::engine::base::few::Few;
-use crate::engine::base::keys::{Number, PlaceId, QueueId, Side};
+use crate::engine::base::keys::{NameId, Number, QueueId, Side};
 use crate::engine::base::terms::{ByAddress, Terms};
 use crate::engine::base::timers::Timer;
 use crate::engine::effect::Effect;
 use crate::engine::holds::Holds;
-use crate::engine::holds::hold::{Cause, Guard, MinHold, Phase, Reentry, ServerHold};
+use crate::engine::holds::hold::{Bound, Cause, Guard, MinHold, Phase, Reentry, ServerHold};
 use crate::engine::holds::tokens::Tokens;
-use crate::engine::passing::probe::Bound;
 use crate::engine::tickets::ticket::Ticket;
 use crate::engine::waits::acquire::Stage;
 use crate::engine::{AcquireFailure, Action, EnsureFailure, Grant, GrantedBy, Id, LostReason, Outcome};
+use crate::lease::Lease;
 use crate::moment::Moment;
 use crate::owner::Owner;
+
+/// What a grant gives.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::engine) struct Granted {
+    pub(in crate::engine) number: Number,
+    /// The time at which its attempt was sent.
+    pub(in crate::engine) sent_at: Moment,
+    pub(in crate::engine) lease: Lease,
+    pub(in crate::engine) tokens: Tokens,
+}
 
 impl Holds {
     /// Sets the timer of a hold by what is due first.
@@ -50,18 +59,10 @@ impl Holds {
             self.lose(now, number, reason);
         }
         self.renewal_due(now, number);
-        self.raise_probe(now, number);
+        self.probe_due(now, number);
         self.call_due(now, number);
         self.report_due(now, number);
         self.arm(number);
-    }
-
-    /// Lets a hold that passes on ask whether others listen, if that is due.
-    fn raise_probe(&mut self, now: Moment, number: Number) {
-        let question = self.index.get_mut(number).and_then(ServerHold::question_mut);
-        if question.is_some_and(|question| question.ask_at <= now) {
-            self.cx.raise(Effect::ProbeDue(number));
-        }
     }
 
     /// Tries again the call of a hold whose pause is over.
@@ -165,7 +166,7 @@ impl Holds {
     pub(in crate::engine) fn gone_by(&self, now: Moment, number: Number, on_its_way: bool) -> Moment {
         let arrives_by = self.cx.arrives_by(now, on_its_way);
         let Some(hold) = self.index.get(number).certain(HELD) else { return now };
-        if self.has_reader_beside(hold.place, hold.recipe(), hold.owner) {
+        if self.has_reader_beside(hold.name, hold.recipe(), hold.owner) {
             return Moment::NEVER;
         }
         self.cx.subject_of(hold).gone_by(hold.longest, arrives_by)
@@ -188,11 +189,11 @@ impl Holds {
     /// Takes a hold from its owner, who has no guard of it any more.
     fn unhold(&mut self, number: Number) {
         let Some(hold) = self.index.get_mut(number).certain(HELD) else { return };
-        let (QueueId { place, side }, owner) = (hold.queue(), hold.owner);
+        let (QueueId { name, side }, owner) = (hold.queue(), hold.owner);
         let failure = EnsureFailure::Lost(hold.lost.unwrap_or(LostReason::Closed));
         let ensuring = hold.ensuring.take();
         if hold.recipe().holding.is_counted() {
-            self.cx.places.unhold(place, side, owner, number);
+            self.cx.names.unhold(name, side, owner, number);
         }
         self.fail_ensuring(ensuring, &failure);
     }
@@ -203,9 +204,9 @@ impl Holds {
         hold.stop();
         match std::mem::replace(&mut hold.phase, Phase::Gone) {
             Phase::Releasing(release) => {
-                let place = hold.place;
+                let name = hold.name;
                 self.index.end_release(release.cause);
-                self.cx.places.end_leaving(place, number);
+                self.cx.names.end_leaving(name, number);
             }
             Phase::Undone => self.index.end_undone(),
             Phase::Held | Phase::MinHold(_) | Phase::Gone => {}
@@ -223,9 +224,9 @@ impl Holds {
         let over = |hold: &&mut ServerHold| hold.is_unused() && matches!(hold.phase, Phase::Gone);
         if let Some(hold) = self.index.get_mut(number).filter(over) {
             hold.alarm.clear(&mut self.cx.timers, Timer::Hold(number));
-            let place = hold.place;
+            let name = hold.name;
             self.index.remove(number);
-            self.cx.places.end_use(place);
+            self.cx.names.end_use(name);
         }
     }
 
@@ -264,7 +265,7 @@ impl Holds {
         // hold's field stays in it. The same is true of a companion hold that the owner is about to get, as long as the
         // key has not run out.
         let by_the_clock = reason == LostReason::Unreachable || reason.is_by_own_terms();
-        let reads_too = self.has_reader_beside(queue.place, recipe, owner);
+        let reads_too = self.has_reader_beside(queue.name, recipe, owner);
         let lives_on = (by_the_clock && recipe.companion.is_some()) || reads_too;
         if rests {
             self.begin_min_hold(now, number, min_hold_until);
@@ -289,26 +290,26 @@ impl Holds {
         &mut self,
         now: Moment,
         (id, since, owner): (Id, Moment, Owner),
-        attempt: &Attempt,
-        (terms, token): (&Terms, Option<u64>),
+        (name, terms): (NameId, &Terms),
+        granted: Granted,
     ) {
-        let (number, sent_at, place) = (attempt.number, attempt.sent_at, attempt.queue.place);
+        let Granted { number, sent_at, lease, tokens } = granted;
         let recipe = terms.recipe();
         let held_as = recipe.held_as.unwrap_or(recipe);
-        let mut hold = ServerHold::new(place, terms, terms.lease, sent_at);
+        let mut hold = ServerHold::new(name, terms, terms.lease, sent_at);
         hold.recipe = ByAddress(held_as);
         hold.owner = owner;
-        hold.tokens = Tokens::granted(token, attempt.tokens);
+        hold.tokens = tokens;
         hold.guards.push(Guard::new(id, terms, sent_at.max(since), now + terms.claim_within()));
         let leased = held_as.holding.is_leased();
-        hold.valid_until = if leased { attempt.lease.valid_until(sent_at) } else { Moment::NEVER };
-        hold.expires_at = sent_at + attempt.lease.duration();
+        hold.valid_until = if leased { lease.valid_until(sent_at) } else { Moment::NEVER };
+        hold.expires_at = sent_at + lease.duration();
         hold.min_hold_until = sent_at;
         let bound = self.cx.hand_off_bound(terms);
         hold.hand_off_until = now + bound;
         hold.bound = Bound::new(bound);
         hold.phase = Phase::Held;
-        self.cx.places.add_use(place);
+        self.cx.names.add_use(name);
         self.index.insert(number, Box::new(hold));
         self.index.add_guard(id, number);
         self.cx.grant(id, number, GrantedBy::Server);
@@ -319,10 +320,10 @@ impl Holds {
     pub(in crate::engine) fn own(
         &mut self,
         now: Moment,
-        (place, side, owner): (PlaceId, Side, Owner),
+        (name, side, owner): (NameId, Side, Owner),
         number: Number,
     ) {
-        if let Some(displaced) = self.cx.places.hold(place, side, owner, number) {
+        if let Some(displaced) = self.cx.names.hold(name, side, owner, number) {
             self.lose(now, displaced, LostReason::Deleted);
         }
     }
@@ -344,9 +345,10 @@ impl Holds {
         }
         let claimed = (hold.tokens.present(), hold.valid_until);
         if let Some(Ticket::Acquire(acquire)) = self.cx.tickets.remove(id) {
-            self.cx.places.end_use(acquire.place);
+            self.cx.names.end_use(acquire.name);
         }
         self.plan_renewal(number);
+        self.plan_probe(now, number);
         Some(claimed)
     }
 
@@ -374,7 +376,7 @@ impl Holds {
         if let Stage::Entering { hold, .. } = acquire.stage {
             self.stop_entering(now, id, hold);
         }
-        self.cx.places.end_use(acquire.place);
+        self.cx.names.end_use(acquire.name);
         self.cx.complete(id, Outcome::Acquired(Err(failure)));
     }
 }
@@ -388,8 +390,8 @@ impl ServerHold {
         (self.call, self.renewing) = (None, None);
         (self.renew_at, self.again_at, self.retry_at) = (Moment::NEVER, Moment::NEVER, Moment::NEVER);
         (self.failures, self.last_error, self.rechecks) = (0, None, false);
-        if let Some(Reentry { sent, question, .. }) = self.reentry.as_deref_mut() {
-            (*sent, *question) = (None, None);
+        if let Some(Reentry { sent, probe, .. }) = self.reentry.as_deref_mut() {
+            (*sent, *probe) = (None, None);
         }
         on_its_way
     }

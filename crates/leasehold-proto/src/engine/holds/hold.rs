@@ -15,12 +15,11 @@ use std::time::Duration;
 
 use crate::confirm::Confirm;
 use crate::engine::base::few::Few;
-use crate::engine::base::keys::{PlaceId, QueueId};
+use crate::engine::base::keys::{NameId, QueueId, Sides};
 use crate::engine::base::terms::{ByAddress, Terms};
 use crate::engine::base::timers::Alarm;
 use crate::engine::holds::tokens::Tokens;
 use crate::engine::interface::LostReason;
-use crate::engine::passing::probe::{Bound, Question};
 use crate::id::{CallId, Id};
 use crate::lease::{LEASE_MIN, Lease};
 use crate::moment::Moment;
@@ -30,7 +29,7 @@ use crate::recipe::Recipe;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(in crate::engine) struct ServerHold {
-    pub(in crate::engine) place: PlaceId,
+    pub(in crate::engine) name: NameId,
     pub(in crate::engine) recipe: ByAddress,
     pub(in crate::engine) owner: Owner,
     pub(in crate::engine) units: u32,
@@ -167,7 +166,7 @@ pub(in crate::engine) struct Guard {
 }
 
 /// What a held lock without waiters does not have: the count of a hold that its owner entered more than once, or left in
-/// part, and the questions of a hold that passes on.
+/// part, and the probes of a hold that passes on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(in crate::engine) struct Reentry {
     /// The acquires that raise the count, granted in this order.
@@ -178,12 +177,12 @@ pub(in crate::engine) struct Reentry {
     pub(in crate::engine) on_server: Option<u32>,
     /// What the call on its way sets.
     pub(in crate::engine) sent: Option<Count>,
-    pub(in crate::engine) question: Option<Question>,
+    pub(in crate::engine) probe: Option<Probe>,
 }
 
 impl Default for Reentry {
     fn default() -> Self {
-        Self { entering: VecDeque::new(), detached: 0, on_server: Some(1), sent: None, question: None }
+        Self { entering: VecDeque::new(), detached: 0, on_server: Some(1), sent: None, probe: None }
     }
 }
 
@@ -214,13 +213,49 @@ pub(in crate::engine) struct Ensuring {
     pub(in crate::engine) sent: bool,
 }
 
-/// A renewal on its way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::engine) struct Renewing {
-    pub(in crate::engine) sent_at: Moment,
-    pub(in crate::engine) lease: Lease,
-    /// True if the renewal is one of those that the guards have.
-    pub(in crate::engine) counts: bool,
+/// The probes in a row without a hand-off between them, while a waiter of this client is queued. A long section then costs
+/// four calls, and not one in each bound of 2 ms.
+pub(in crate::engine) const IN_A_ROW: u8 = 4;
+
+/// The probes of a hold.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(in crate::engine) struct Probe {
+    /// The time of the next probe, or [`Moment::NEVER`].
+    pub(in crate::engine) probe_at: Moment,
+    /// The probe on its way.
+    pub(in crate::engine) call: Option<CallId>,
+    /// The end of the bound for which the last probe was.
+    pub(in crate::engine) sent_for: Moment,
+    /// The time that the last call took, or the grant.
+    pub(in crate::engine) trip: Duration,
+    /// The probes that may follow while the hold does not pass on.
+    pub(in crate::engine) left: u8,
+    /// True if the hold has passed on since the last probe.
+    pub(in crate::engine) has_passed: bool,
+}
+
+impl Probe {
+    /// Creates the probes of a hold whose grant took this long.
+    pub(in crate::engine) const fn new(trip: Duration) -> Self {
+        let (probe_at, call, sent_for) = (Moment::NEVER, None, Moment::NEVER);
+        Self { probe_at, call, sent_for, trip, left: IN_A_ROW, has_passed: false }
+    }
+}
+
+/// A bound in sixteenths of a millisecond, rounded down, so that it fits beside the other small fields of a hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(in crate::engine) struct Bound(u16);
+
+impl Bound {
+    pub(in crate::engine) fn new(time: Duration) -> Self {
+        let units = time.as_micros() * 16 / 1_000;
+        Self(u16::try_from(units).unwrap_or(u16::MAX))
+    }
+
+    /// Returns the bound, or `None` if it is 4 seconds or longer. Such a hold has no probe.
+    pub(in crate::engine) fn get(self) -> Option<Duration> {
+        (self.0 < u16::MAX).then(|| Duration::from_millis(u64::from(self.0)) / 16)
+    }
 }
 
 impl Guard {
@@ -265,10 +300,10 @@ impl Guard {
 
 impl ServerHold {
     /// Creates what an attempt may have left on the server, before anything is known about it.
-    pub(in crate::engine) fn new(place: PlaceId, terms: &Terms, lease: Lease, now: Moment) -> Self {
+    pub(in crate::engine) fn new(name: NameId, terms: &Terms, lease: Lease, now: Moment) -> Self {
         let recipe = terms.recipe();
         Self {
-            place,
+            name,
             recipe: ByAddress(recipe),
             owner: Owner::from_number(0),
             units: terms.units,
@@ -306,9 +341,9 @@ impl ServerHold {
         self.recipe.0
     }
 
-    /// Returns the wait queue of those that want the side of the place that it holds.
+    /// Returns the wait queue of those that want the side of the name that it holds.
     pub(in crate::engine) fn queue(&self) -> QueueId {
-        QueueId { place: self.place, side: self.recipe().held_side() }
+        QueueId { name: self.name, side: self.recipe().held_side() }
     }
 
     /// Returns the time at which something is due.
@@ -318,8 +353,8 @@ impl ServerHold {
             Phase::Releasing(_) if !self.reports.is_empty() => self.report_by,
             Phase::MinHold(_) | Phase::Releasing(_) | Phase::Undone | Phase::Gone => Moment::NEVER,
         };
-        let question = self.question().map_or(Moment::NEVER, |question| question.ask_at);
-        let mut due = phase.min(self.renew_at).min(self.again_at).min(question);
+        let probe = self.probe().map_or(Moment::NEVER, |probe| probe.probe_at);
+        let mut due = phase.min(self.renew_at).min(self.again_at).min(probe);
         for guard in self.guards.iter() {
             due = due.min(guard.claim_by());
         }
@@ -374,26 +409,26 @@ impl ServerHold {
         self.reentry.iter().flat_map(|reentry| reentry.entering.iter().copied())
     }
 
-    /// Returns the questions of a hold that passes on.
-    pub(in crate::engine) fn question(&self) -> Option<&Question> {
-        self.reentry.as_ref()?.question.as_ref()
+    /// Returns the probes of a hold that passes on.
+    pub(in crate::engine) fn probe(&self) -> Option<&Probe> {
+        self.reentry.as_ref()?.probe.as_ref()
     }
 
-    pub(in crate::engine) fn question_mut(&mut self) -> Option<&mut Question> {
-        self.reentry.as_mut()?.question.as_mut()
+    pub(in crate::engine) fn probe_mut(&mut self) -> Option<&mut Probe> {
+        self.reentry.as_mut()?.probe.as_mut()
     }
 
-    /// Returns the questions of the hold, which begin with the time that its grant took.
-    pub(in crate::engine) fn question_or_new(&mut self) -> &mut Question {
+    /// Returns the probes of the hold, which begin with the time that its grant took.
+    pub(in crate::engine) fn probe_or_new(&mut self) -> &mut Probe {
         let granted_at = self.hand_off_until - self.bound.get().unwrap_or_default();
         let trip = granted_at.since(self.confirmed_at);
-        self.reentry.get_or_insert_default().question.get_or_insert_with(|| Question::new(trip))
+        self.reentry.get_or_insert_default().probe.get_or_insert_with(|| Probe::new(trip))
     }
 
-    /// Returns true if a renewal, a question, or another call is on its way.
+    /// Returns true if a renewal, a probe, or another call is on its way.
     pub(in crate::engine) fn has_call_on_its_way(&self) -> bool {
-        let asks = self.question().is_some_and(|question| question.call.is_some());
-        self.call.is_some() || self.renewing.is_some() || asks
+        let probes = self.probe().is_some_and(|probe| probe.call.is_some());
+        self.call.is_some() || self.renewing.is_some() || probes
     }
 
     /// Returns the latest end of the minimum hold times of its claimed and its released guards.

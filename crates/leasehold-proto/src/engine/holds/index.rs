@@ -14,6 +14,8 @@ pub(in crate::engine) struct Index {
     releasing: (u64, u64),
     /// The number of undone acquires that may come back.
     undone: usize,
+    /// The number of holds that were released since the close of the client, and of those whose release has no answer.
+    since_close: (u64, u64),
 }
 
 impl Index {
@@ -63,6 +65,20 @@ impl Index {
             Cause::Release => self.releasing.0 -= 1,
             Cause::UnseenGrant | Cause::UnknownAcquire | Cause::Returned => self.releasing.1 -= 1,
         }
+    }
+
+    /// Counts a hold whose release is over since the close.
+    pub(in crate::engine) const fn count_since_close(&mut self, confirmed: bool) {
+        if confirmed {
+            self.since_close.0 += 1;
+        } else {
+            self.since_close.1 += 1;
+        }
+    }
+
+    /// Returns the number of holds that were released since the close, and of those whose release has no answer.
+    pub(in crate::engine) const fn since_close(&self) -> (u64, u64) {
+        self.since_close
     }
 
     /// Counts an undone acquire that may come back. Returns false if there are too many.

@@ -12,7 +12,9 @@ use crate::engine::base::context::Purpose;
 use crate::engine::base::keys::Number;
 use crate::engine::effect::Effect;
 use crate::engine::holds::Holds;
+use crate::engine::holds::calls::HoldCall;
 use crate::engine::holds::hold::{Cause, MinHold, Phase, ServerHold};
+use crate::engine::holds::renewal::read_renewed;
 use crate::engine::{Outcome, ReleaseFailure};
 use crate::lease::{LEASE_MAX, Lease};
 use crate::moment::Moment;
@@ -68,7 +70,7 @@ impl Holds {
         let args = CallArgs::new(&subject, self.cx.wire(number), lease).count(0).units(units);
         let set_lease = if is_short { None } else { subject.recipe.expire };
         let call = subject.confirmed(set_lease.unwrap_or(subject.recipe.renew)(&args), hold.replicas);
-        let call = self.cx.send(call, Purpose::Change(number));
+        let call = self.cx.send(call, Purpose::Hold(HoldCall::Change(number)));
         if let Some(hold) = self.index.get_mut(number) {
             (hold.call, hold.again_at) = (Some(call), until);
             if let Phase::MinHold(min_hold) = &mut hold.phase {
@@ -92,7 +94,7 @@ impl Holds {
             return;
         };
         let Some(hold) = self.index.get(number).certain(HELD) else { return };
-        match self.cx.subject_of(hold).read_renewed(result) {
+        match read_renewed(&self.cx.subject_of(hold), result) {
             Ok(Renewal::Renewed) => {
                 if let Some(hold) = self.index.get_mut(number) {
                     hold.expires_at = sent_at + lease.duration();
@@ -110,7 +112,7 @@ impl Holds {
             }
             Err(error) => self.min_hold_not_extended(now, number, error),
         }
-        if self.cx.closing.is_some() {
+        if self.cx.closed {
             self.close_min_hold(now, number);
         }
     }

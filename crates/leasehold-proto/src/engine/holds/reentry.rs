@@ -17,8 +17,9 @@ use crate::engine::base::certain::{Certain, HELD, WAITING};
 use crate::engine::base::context::Purpose;
 use crate::engine::base::keys::Number;
 use crate::engine::holds::Holds;
+use crate::engine::holds::calls::HoldCall;
 use crate::engine::holds::hold::{Count, Guard, Phase, ServerHold};
-use crate::engine::holds::renewal::taken_over_or;
+use crate::engine::holds::renewal::{read_renewed, taken_over_or};
 use crate::engine::waits::acquire::{Acquire, Stage};
 use crate::engine::{AcquireFailure, CallId, GrantedBy, Id, LostReason, Outcome, Subject};
 use crate::lease::Lease;
@@ -61,7 +62,7 @@ impl Holds {
         let recipe = subject.recipe;
         let call = if reentries.is_empty() { (recipe.release)(&args) } else { (recipe.renew)(&args) };
         let call = subject.confirmed(call, self.replicas_to_enter(hold, &reentries));
-        let call = self.cx.send(call, Purpose::Change(number));
+        let call = self.cx.send(call, Purpose::Hold(HoldCall::Change(number)));
         if let Some(hold) = self.index.get_mut(number) {
             hold.longest = hold.longest.max(lease);
             hold.call = Some(call);
@@ -119,8 +120,8 @@ impl Holds {
         let Some(hold) = self.index.get(number).certain(HELD) else { return };
         let subject = self.cx.subject_of(hold);
         let answer = match sent.reentries.is_empty() {
-            true => subject.read_partial_release(result),
-            false => subject.read_renewed(result),
+            true => read_partial_release(&subject, result),
+            false => read_renewed(&subject, result),
         };
         match answer {
             Ok(Renewal::Renewed) => self.count_confirmed(now, number, &sent),
@@ -241,14 +242,15 @@ fn stricter(one: Option<Confirm>, other: Option<Confirm>) -> Option<Confirm> {
     }
 }
 
-impl Subject {
-    /// Reads the outcome of the release of one hold of several, in the terms of a renewal.
-    fn read_partial_release(&self, outcome: Result<Reply, StoreError>) -> Result<Renewal, StoreError> {
-        match outcome.map(|reply| (self.recipe.read_release)(&reply)) {
-            Ok(Some(answer)) if answer.held => Ok(Renewal::Renewed),
-            Ok(Some(_)) => Ok(Renewal::Gone),
-            Ok(None) => Err(self.malformed(Verb::Release)),
-            Err(error) => taken_over_or(error),
-        }
+/// Reads the outcome of the release of one hold of several, in the terms of a renewal.
+fn read_partial_release(
+    subject: &Subject,
+    outcome: Result<Reply, StoreError>,
+) -> Result<Renewal, StoreError> {
+    match outcome.map(|reply| (subject.recipe.read_release)(&reply)) {
+        Ok(Some(answer)) if answer.held => Ok(Renewal::Renewed),
+        Ok(Some(_)) => Ok(Renewal::Gone),
+        Ok(None) => Err(subject.malformed(Verb::Release)),
+        Err(error) => taken_over_or(error),
     }
 }

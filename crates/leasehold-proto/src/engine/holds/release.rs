@@ -10,10 +10,10 @@ use std::time::Duration;
 use crate::backoff;
 use crate::engine::base::certain::{Certain, HELD, IN_PHASE};
 use crate::engine::base::context::Purpose;
-use crate::engine::base::keys::Number;
-use crate::engine::base::keys::Side;
+use crate::engine::base::keys::{Number, Side, Sides};
 use crate::engine::effect::{Effect, Released};
 use crate::engine::holds::Holds;
+use crate::engine::holds::calls::HoldCall;
 use crate::engine::holds::hold::{Cause, Phase, Release, ServerHold};
 use crate::engine::{CallId, Outcome, ReleaseFailure};
 use crate::marker::MARKED_FOR;
@@ -22,7 +22,8 @@ use crate::outcome::{Applied, FreeWithin, StoreError, StoreErrorKind, Verb};
 use crate::recipe::{CallArgs, CallContext, ReleaseAnswer};
 use crate::reply::Reply;
 
-/// The pause between attempts that are not expected to succeed soon.
+/// The pause between attempts that are not expected to succeed soon: after an error that only an operator ends, or when
+/// the key has run out by itself, so nobody waits for them.
 const SLOW: Duration = Duration::from_secs(2);
 /// The longest such pause, after minutes. The holds of a long outage then cost little until the server is back.
 const SLOWEST: Duration = Duration::from_secs(30);
@@ -101,10 +102,10 @@ impl Holds {
         let release = Release { gone_by, cause, uncertain: false, begun_at: now, sent_at: now, echoes: 0 };
         hold.phase = Phase::Releasing(release);
         (hold.failures, hold.last_error) = (0, None);
-        let released = hold.is_released_for_others(cause).then_some(hold.place);
+        let released = hold.is_released_for_others(cause).then_some(hold.name);
         self.index.begin_release(cause);
-        if let Some(place) = released {
-            self.cx.places.begin_leaving(place, number);
+        if let Some(name) = released {
+            self.cx.names.begin_leaving(name, number);
         }
         self.note_undone(number, cause, false);
         self.send_release(now, number);
@@ -129,7 +130,7 @@ impl Holds {
         let speaks = subject.recipe.companion.is_none() || id.side == Side::Main;
         let call = (subject.recipe.release)(&CallArgs { context, ..args });
         let call = subject.confirmed(call, hold.replicas);
-        let call = self.cx.send(call, Purpose::Change(number));
+        let call = self.cx.send(call, Purpose::Hold(HoldCall::Change(number)));
         if let Some(hold) = self.index.get_mut(number) {
             (hold.call, hold.again_at) = (Some(call), Moment::NEVER);
             if let Some(release) = hold.release_mut() {
@@ -189,8 +190,8 @@ impl Holds {
         let Some(hold) = self.index.get(number).certain(HELD) else { return };
         let (queue, confirmed_at) = (hold.queue(), hold.confirmed_at);
         let sent_at = hold.release().map_or(now, |release| release.sent_at);
-        // The queue outlives the hold's use of its place, until the effect is carried.
-        self.cx.places.add_use(queue.place);
+        // The queue outlives the hold's use of its name, until the effect is carried.
+        self.cx.names.add_use(queue.name);
         self.end_release(now, number, Some(answer.held));
         let listeners = answer.listeners;
         self.cx.raise(Effect::Released(Released { queue, call, sent_at, confirmed_at, listeners }));
@@ -219,7 +220,7 @@ impl Holds {
         if reports {
             self.report_release(now, number);
         }
-        if is_first && self.cx.places.leaving(queue.place) == Some(number) {
+        if is_first && self.cx.names.leaving(queue.name) == Some(number) {
             self.cx.raise(Effect::Freed(queue));
         }
     }
@@ -274,8 +275,8 @@ impl Holds {
         let counts = release.as_ref().is_some_and(|release| release.cause == Cause::Release);
         self.end_phase(number);
         self.cx.report(reports, &Outcome::Released(outcome));
-        if let Some(closing) = self.cx.closing.as_mut().filter(|_| counts) {
-            closing.count(held.is_some());
+        if counts && self.cx.closed {
+            self.index.count_since_close(held.is_some());
         }
         if held.is_none() {
             self.cx.raise(Effect::Freed(queue));

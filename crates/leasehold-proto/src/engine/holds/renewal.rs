@@ -12,7 +12,8 @@ use crate::engine::base::keys::Number;
 use crate::engine::base::timers::Timer;
 use crate::engine::effect::Effect;
 use crate::engine::holds::Holds;
-use crate::engine::holds::hold::{Ensuring, Renewing, ServerHold, UNBOUNDED};
+use crate::engine::holds::calls::{HoldCall, Renewing};
+use crate::engine::holds::hold::{Ensuring, ServerHold, UNBOUNDED};
 use crate::engine::tickets::ticket::Ticket;
 use crate::engine::{Action, CallId, EnsureFailure, Id, LostReason, Outcome, Subject};
 use crate::lease::{LEASE_MIN, Lease};
@@ -21,10 +22,12 @@ use crate::outcome::{Applied, StoreError, StoreErrorKind, Verb};
 use crate::recipe::{CallArgs, Renewal};
 use crate::reply::Reply;
 
-/// The largest number of renewals that one step sends so that they go together.
+/// The largest number of renewals that one step sends so that they go together. They are one command on
+/// a plain server, which keeps its other clients waiting meanwhile.
 const TOGETHER: usize = 64;
 
-/// The longest pause between two attempts to renew.
+/// The longest pause between two attempts to renew. A long lease is then still renewed within a second of the end of an
+/// outage, which costs a hold one call a second meanwhile.
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
 impl Holds {
@@ -42,21 +45,23 @@ impl Holds {
         self.arm(number);
     }
 
-    /// Sends the renewals of other holds that are due within the slack, after a step that has sent some.
-    pub(in crate::engine) fn renew_neighbors(&mut self, now: Moment, slack: Duration, sent: usize) {
+    /// Returns other holds that may be due for a renewal within the slack, after a step that has sent some.
+    pub(in crate::engine) fn neighbors(&self, now: Moment, slack: Duration, sent: usize) -> Vec<Number> {
         let timers = self.cx.timers.until(now + slack);
         let holds = timers.filter_map(|timer| match timer {
             Timer::Hold(number) => Some(number),
             _ => None,
         });
-        let neighbors: Vec<Number> = holds.take(TOGETHER.saturating_sub(sent)).collect();
-        for number in neighbors {
-            let Some(hold) = self.index.get_mut(number) else { continue };
-            if hold.renews_early() && hold.retry_at == Moment::NEVER && hold.renew_at <= now + hold.slack() {
-                hold.renew_at = now;
-                hold.alarm.clear(&mut self.cx.timers, Timer::Hold(number));
-                self.hold_due(now, number);
-            }
+        holds.take(TOGETHER.saturating_sub(sent)).collect()
+    }
+
+    /// Sends the renewal of a hold that is due within its slack.
+    pub(in crate::engine) fn renew_early(&mut self, now: Moment, number: Number) {
+        let Some(hold) = self.index.get_mut(number) else { return };
+        if hold.renews_early() && hold.retry_at == Moment::NEVER && hold.renew_at <= now + hold.slack() {
+            hold.renew_at = now;
+            hold.alarm.clear(&mut self.cx.timers, Timer::Hold(number));
+            self.hold_due(now, number);
         }
     }
 
@@ -99,28 +104,28 @@ impl Holds {
         let subject = self.cx.subject_of(hold);
         let args = CallArgs::new(&subject, self.cx.wire(number), lease).count(0).units(units);
         let call = subject.confirmed((subject.recipe.renew)(&args), replicas);
-        let purpose = Purpose::Renew(number, renewing);
+        let purpose = Purpose::Hold(HoldCall::Renew(number, renewing));
         let call = self.cx.send_within(call, purpose, timeout);
         if let Some(hold) = self.index.get_mut(number) {
             hold.renewing = Some(call);
         }
     }
 
-    /// Handles the answer to a renewal. Returns false if it was not awaited any more.
+    /// Handles the answer to a renewal.
     pub(in crate::engine) fn renewed(
         &mut self,
         now: Moment,
         call: CallId,
         (number, sent): (Number, Renewing),
         result: Result<Reply, StoreError>,
-    ) -> bool {
-        let Some(hold) = self.index.get_mut(number) else { return false };
+    ) {
+        let Some(hold) = self.index.get_mut(number) else { return };
         if hold.renewing.take_if(|renewing| *renewing == call).is_none() {
-            return false;
+            return;
         }
         debug_assert!(hold.lost.is_none(), "the answer to a lost hold's renewal is not awaited");
-        let Some(hold) = self.index.get(number).certain(HELD) else { return false };
-        match self.cx.subject_of(hold).read_renewed(result) {
+        let Some(hold) = self.index.get(number).certain(HELD) else { return };
+        match read_renewed(&self.cx.subject_of(hold), result) {
             Ok(Renewal::Renewed) => {
                 self.note_renewed(number, sent.sent_at);
                 if let Some(hold) = self.index.get_mut(number).filter(|_| sent.counts) {
@@ -141,7 +146,7 @@ impl Holds {
             Ok(Renewal::TakenOver) => self.lose(now, number, LostReason::TakenOver),
             Err(error) => self.renewal_failed(now, number, sent, &error),
         }
-        true
+        self.cx.raise(Effect::Renewed(number));
     }
 
     fn renewal_failed(&mut self, now: Moment, number: Number, sent: Renewing, error: &StoreError) {
@@ -287,21 +292,19 @@ impl ServerHold {
     }
 }
 
-impl Subject {
-    /// Reads the outcome of a renewal, or of a re-entry, which is a renewal.
-    pub(in crate::engine) fn read_renewed(
-        &self,
-        outcome: Result<Reply, StoreError>,
-    ) -> Result<Renewal, StoreError> {
-        match outcome.map(|reply| (self.recipe.read_renew)(&reply)) {
-            Ok(Some(renewal)) => Ok(renewal),
-            Ok(None) => Err(self.malformed(Verb::Renew)),
-            Err(error) => taken_over_or(error),
-        }
-    }
-}
-
 /// Reads a wrong-type error as a takeover, because another client has put a key of another type under the lock's name.
 pub(in crate::engine) fn taken_over_or(error: StoreError) -> Result<Renewal, StoreError> {
     if error.kind == StoreErrorKind::WrongType { Ok(Renewal::TakenOver) } else { Err(error) }
+}
+
+/// Reads the outcome of a renewal, or of a re-entry, which is a renewal.
+pub(in crate::engine) fn read_renewed(
+    subject: &Subject,
+    outcome: Result<Reply, StoreError>,
+) -> Result<Renewal, StoreError> {
+    match outcome.map(|reply| (subject.recipe.read_renew)(&reply)) {
+        Ok(Some(renewal)) => Ok(renewal),
+        Ok(None) => Err(subject.malformed(Verb::Renew)),
+        Err(error) => taken_over_or(error),
+    }
 }

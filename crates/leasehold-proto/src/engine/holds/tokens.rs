@@ -9,7 +9,7 @@ use std::num::NonZeroU64;
 /// longer than 16.
 const RESERVED: u32 = 16;
 
-/// The place of the number of tokens that are left, above the token, which is less than 2^53.
+/// The lowest bit of the number of tokens that are left. It stands above the token, which is less than 2^53.
 const LEFT: u32 = 56;
 
 /// The token of a hold's present holder, and the number of those that are left for the next ones, in one number, since

@@ -10,21 +10,18 @@
 //! and the client's next attempt goes out behind it, or leaves the others a turn (`release`).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::engine::base::certain::Certain;
-use crate::engine::base::keys::{Number, QueueId};
-use crate::engine::base::terms::{Requested, Terms};
-use crate::engine::holds::hold::{Guard, ServerHold};
+use crate::engine::base::keys::{Number, QueueId, Sides};
+use crate::engine::holds::hold::Guard;
 use crate::engine::{Engine, GrantedBy, Id, Outcome};
 use crate::moment::Moment;
-use crate::recipe::Waiters;
 
 impl Engine {
     /// Passes a hold whose last guard is gone to the next waiter. Returns false if the hold has to be released.
     pub(in crate::engine) fn hand_off(&mut self, now: Moment, number: Number) -> bool {
         let Some(hold) = self.waits.holds.get(number).certain("a hold ends once") else { return false };
-        if self.waits.holds.cx.closing.is_some() || !hold.can_pass_on(now) {
+        if self.waits.holds.cx.closed || !hold.can_pass_on(now) {
             return false;
         }
         let id = hold.queue();
@@ -40,7 +37,7 @@ impl Engine {
         let first = self.waits.holds.cx.first_waiter(id)?.0;
         // The timer of its deadline may be late.
         self.waits.deadline_due(now, first);
-        let queue = self.waits.holds.cx.places.queue(id)?;
+        let queue = self.waits.holds.cx.names.queue(id)?;
         // A grant of an attempt on its way would be a second hold.
         if !queue.makes_no_attempt() {
             return None;
@@ -55,7 +52,7 @@ impl Engine {
         let Some(acquire) = self.waits.holds.cx.acquire_of(waiter).certain("a waiter has its acquire") else {
             return;
         };
-        let (place, owner, terms) = (acquire.place, acquire.owner, Arc::clone(&acquire.terms));
+        let (name, owner, terms) = (acquire.name, acquire.owner, Arc::clone(&acquire.terms));
         let side = acquire.recipe().held_side();
         let Some(hold) = self.waits.holds.get_mut(number).certain("the hold was there") else { return };
         let reports = hold.reports.take();
@@ -64,47 +61,12 @@ impl Engine {
         hold.min_hold_until = now;
         hold.guards.push(Guard::new(waiter, &terms, now, now + terms.claim_within()));
         self.waits.holds.add_guard(waiter, number);
-        let displaced = self.waits.holds.cx.places.hold(place, side, owner, number);
-        debug_assert!(displaced.is_none(), "one exclusive hold of a place is trusted");
+        let displaced = self.waits.holds.cx.names.hold(name, side, owner, number);
+        debug_assert!(displaced.is_none(), "one exclusive hold of a name is trusted");
         self.waits.holds.cx.report(reports, &Outcome::Released(Ok(true)));
         self.waits.holds.cx.grant(waiter, number, GrantedBy::HandOff);
-        self.note_passed(number);
+        self.waits.holds.note_passed(number);
         self.waits.holds.plan_renewal(number);
-        self.waits.enter_waiters(now, (place, side, owner), number);
-    }
-}
-
-impl ServerHold {
-    /// Returns true if nothing about the hold is in doubt, and its bound is not over.
-    fn can_pass_on(&self, now: Moment) -> bool {
-        let recipe = self.recipe();
-        let is_local = recipe.waiters == Waiters::Local && recipe.companion.is_none();
-        recipe.holding.is_exclusive()
-            && is_local
-            && now < self.hand_off_until
-            && self.lost.is_none()
-            && !self.uncertain
-            && self.call.is_none()
-            && self.renewing.is_none()
-            && !self.rechecks
-            && self.reentry.as_ref().is_none_or(|reentry| reentry.is_single())
-            && self.tokens.can_pass_on()
-            && self.min_hold_until <= now
-    }
-
-    /// Returns true if the hold is what these terms would get from the server, and nine tenths of it are left. A longer
-    /// lease would block others for longer than the waiter allows if its process dies.
-    fn fits(&self, terms: &Terms, now: Moment) -> bool {
-        terms.watchdog
-            && terms.min_hold.is_none()
-            && terms.requested() == self.requested()
-            && terms.first_lease() == self.longest
-            && self.remaining(now) >= self.longest.duration() / 10 * 9
-    }
-
-    /// Returns what the hold has besides its lease. It says nothing of the uptime of its server.
-    const fn requested(&self) -> Requested {
-        let (recipe, units, replicas) = (self.recipe, self.units, self.replicas);
-        Requested { recipe, units, uptime: Duration::ZERO, replicas }
+        self.waits.enter_waiters(now, (name, side, owner), number);
     }
 }

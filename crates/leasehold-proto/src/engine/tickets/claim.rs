@@ -12,7 +12,6 @@ use crate::moment::Moment;
 impl Engine {
     /// Reports a ticket's outcome, if there is one, and takes a grant.
     pub(in crate::engine) fn claim(&mut self, now: Moment, id: Id) {
-        self.catch_up(now, id);
         match self.waits.holds.cx.tickets.get(id) {
             Some(Ticket::Released(held)) => {
                 let outcome = Outcome::Released(Ok(*held));
@@ -47,36 +46,16 @@ impl Engine {
         match self.waits.holds.cx.tickets.remove(id) {
             Some(Ticket::Acquire(acquire)) => self.waits.leave(now, id, *acquire),
             Some(Ticket::Ensuring(hold)) => self.waits.holds.stop_ensuring(id, hold),
-            Some(Ticket::Performing) => self.stop_performing(id),
+            Some(Ticket::Performing) => self.operations.stop(&mut self.waits.holds.cx, id),
             Some(Ticket::Pending | Ticket::Released(_) | Ticket::Completed(_)) | None => {}
         }
-    }
-
-    /// Lets what is due for one ticket and its hold happen before an event that is about them. Other timers may be
-    /// late, because one step fires only a few of them.
-    pub(in crate::engine) fn catch_up(&mut self, now: Moment, id: Id) {
-        let hold = match self.waits.holds.cx.tickets.get(id) {
-            Some(Ticket::Acquire(acquire)) => match acquire.stage {
-                Stage::Granted(hold) | Stage::Entering { hold, .. } => Some(hold),
-                Stage::Waiting(_) | Stage::Expired(_) => None,
-            },
-            Some(Ticket::Ensuring(hold)) => Some(*hold),
-            Some(_) => None,
-            None => self.waits.holds.of_guard(id),
-        };
-        if let Some(hold) = hold {
-            self.waits.holds.hold_due(now, hold);
-            self.carry(now);
-        }
-        self.waits.deadline_due(now, id);
     }
 
     fn claim_grant(&mut self, now: Moment, id: Id, number: Number) {
         let Some((token, valid_until)) = self.waits.holds.claim(now, id, number) else {
             return self.waits.acquire_again(now, id, number);
         };
-        self.plan_question(now, number);
-        self.check_after_claim(now, number);
+        self.checks.check_after_claim(&mut self.waits, now, number);
         self.waits.holds.hand_over(id, number, token, valid_until);
     }
 
@@ -85,7 +64,6 @@ impl Engine {
         if let Some(id) = report {
             self.waits.holds.cx.tickets.insert(id, Ticket::Pending);
         }
-        self.catch_up(now, guard);
         match self.waits.holds.of_guard(guard) {
             Some(number) => self.waits.holds.drop_guard(now, guard, number, report),
             None => self.waits.holds.cx.report(report, &Outcome::Released(Ok(false))),

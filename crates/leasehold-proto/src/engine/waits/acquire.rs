@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::base::keys::{Number, PlaceId, QueueId};
+use crate::engine::base::keys::{NameId, Number, QueueId, Sides};
 use crate::engine::base::terms::Terms;
 use crate::engine::base::timers::{Alarm, Timer, Timers};
 use crate::engine::interface::Wait;
@@ -19,7 +19,7 @@ use crate::recipe::Recipe;
 /// An acquire that its caller has not claimed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(in crate::engine) struct Acquire {
-    pub(in crate::engine) place: PlaceId,
+    pub(in crate::engine) name: NameId,
     pub(in crate::engine) owner: Owner,
     pub(in crate::engine) wait: Wait,
     pub(in crate::engine) terms: Arc<Terms>,
@@ -122,7 +122,7 @@ impl Acquire {
 
     /// Returns the wait queue in which this acquire waits, or would wait.
     pub(in crate::engine) fn queue(&self) -> QueueId {
-        QueueId { place: self.place, side: self.recipe().side() }
+        QueueId { name: self.name, side: self.recipe().side() }
     }
 
     /// Returns the length of the wait, if it has a bound.

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use crate::backoff;
 use crate::engine::base::certain::{Certain, OPEN, WAITING};
-use crate::engine::base::context::{Attempt, By};
 use crate::engine::base::keys::QueueId;
 use crate::engine::base::subscriptions::Listener;
 use crate::engine::base::timers::Timer;
@@ -15,6 +14,7 @@ use crate::engine::holds::hold::Cause;
 use crate::engine::tickets::ticket::Ticket;
 use crate::engine::waits::Waits;
 use crate::engine::waits::acquire::Acquire;
+use crate::engine::waits::calls::{Attempt, By};
 use crate::engine::waits::tries::{Last, Tries};
 use crate::engine::{AcquireFailure, Id};
 use crate::id::CallId;
@@ -33,7 +33,7 @@ impl Waits {
         if let Some(waiter) = self.holds.cx.acquire_of_mut(attempt.waiter).and_then(Acquire::waiter_mut) {
             waiter.attempted = None;
         }
-        let Some(queue) = self.holds.cx.places.queue_mut(attempt.queue).certain(OPEN) else { return };
+        let Some(queue) = self.holds.cx.names.queue_mut(attempt.queue).certain(OPEN) else { return };
         let outdated = if attempt.by == By::Extra {
             queue.extra_answered()
         } else {
@@ -49,11 +49,11 @@ impl Waits {
                 self.queue_refused(now, attempt, remaining, outdated);
             }
             Ok(Answer::Polled { remaining }) => {
-                let pause = self.holds.cx.places.queue(attempt.queue).map_or(Duration::ZERO, |queue| {
+                let pause = self.holds.cx.names.queue(attempt.queue).map_or(Duration::ZERO, |queue| {
                     backoff::between_polls(queue.tries.refusals, self.holds.cx.seed(attempt.number))
                 });
                 self.queue_refused(now, attempt, remaining.min(pause), outdated);
-                if let Some(queue) = self.holds.cx.places.queue_mut(attempt.queue) {
+                if let Some(queue) = self.holds.cx.names.queue_mut(attempt.queue) {
                     queue.tries.polls = true;
                 }
             }
@@ -75,7 +75,7 @@ impl Waits {
 
     /// Makes an attempt for the next waiter, about which nothing is known yet.
     fn begin_anew(&mut self, now: Moment, id: QueueId) {
-        if let Some(queue) = self.holds.cx.places.queue_mut(id) {
+        if let Some(queue) = self.holds.cx.names.queue_mut(id) {
             queue.tries.begin_anew(None);
             self.advance(now, id);
         }
@@ -87,7 +87,7 @@ impl Waits {
             return self.granted_too_late(now, attempt);
         }
         let recipient = self.recipient(now, attempt);
-        let Some(queue) = self.holds.cx.places.queue_mut(attempt.queue).certain(OPEN) else { return };
+        let Some(queue) = self.holds.cx.names.queue_mut(attempt.queue).certain(OPEN) else { return };
         if attempt.by == By::Queue {
             let last = holding.is_exclusive().then_some(Last::Refused);
             queue.tries.drop_wire();
@@ -101,14 +101,14 @@ impl Waits {
         };
         queue.widen(attempt.sent_at);
         queue.take(attempt.terms.units);
-        self.holds.cx.places.turns_mut(attempt.queue).end(now);
+        self.holds.cx.names.turns_mut(attempt.queue).end(now);
         self.unlink(id);
         self.begin_hold(now, id, attempt, token);
         self.go_on(now, attempt.queue);
     }
 
     fn advance_unless_attempting(&mut self, now: Moment, id: QueueId) {
-        if self.holds.cx.places.queue(id).is_some_and(|queue| queue.tries.call.is_none()) {
+        if self.holds.cx.names.queue(id).is_some_and(|queue| queue.tries.call.is_none()) {
             self.advance(now, id);
         }
     }
@@ -126,7 +126,7 @@ impl Waits {
             return Some(attempt.waiter);
         }
         loop {
-            let first = self.holds.cx.places.queue(attempt.queue)?.first()?;
+            let first = self.holds.cx.names.queue(attempt.queue)?.first()?;
             self.deadline_is_over(now, first);
             if waits(self, first) {
                 return self
@@ -144,14 +144,14 @@ impl Waits {
         let Some(acquire) = self.holds.cx.acquire_of_mut(id).certain(WAITING) else { return };
         let queue = acquire.queue();
         let links = acquire.waiter_mut().and_then(|waiter| waiter.linked.take());
-        if let (Some(links), Some(queue)) = (links, self.holds.cx.places.queue_mut(queue)) {
+        if let (Some(links), Some(queue)) = (links, self.holds.cx.names.queue_mut(queue)) {
             queue.unlink(&mut self.holds.cx.tickets, links);
         }
     }
 
     /// Goes on with the waiters behind a granted one.
     fn go_on(&mut self, now: Moment, id: QueueId) {
-        let Some(queue) = self.holds.cx.places.queue(id) else { return };
+        let Some(queue) = self.holds.cx.names.queue(id) else { return };
         let Some((_, first)) = self.holds.cx.first_waiter(id) else { return };
         if first.recipe().holding.is_exclusive() || queue.is_open() {
             self.advance(now, id);
@@ -162,7 +162,7 @@ impl Waits {
 
     /// Sleeps for the polling interval if nothing else will wake the queue.
     pub(in crate::engine) fn sleep_unless_attempting(&mut self, now: Moment, id: QueueId) {
-        let Some(queue) = self.holds.cx.places.queue(id).certain(OPEN) else { return };
+        let Some(queue) = self.holds.cx.names.queue(id).certain(OPEN) else { return };
         if queue.tries.call.is_none() && !queue.tries.alarm.is_set() {
             self.sleep(now, id, Duration::MAX);
         }
@@ -176,7 +176,7 @@ impl Waits {
         remaining: Duration,
         outdated: bool,
     ) {
-        let Some(queue) = self.holds.cx.places.queue_mut(attempt.queue).certain(OPEN) else { return };
+        let Some(queue) = self.holds.cx.names.queue_mut(attempt.queue).certain(OPEN) else { return };
         if outdated {
             queue.narrow();
         } else {
@@ -188,7 +188,7 @@ impl Waits {
         queue.tries.refused();
         let again = queue.tries.again;
         self.holds.cx.note_first_waits(attempt.queue);
-        self.holds.cx.places.end_run(attempt.queue.place);
+        self.holds.cx.names.end_run(attempt.queue.name);
         if again {
             return self.attempt_first(now, attempt.queue);
         }
@@ -201,7 +201,7 @@ impl Waits {
         if unknown {
             self.note_doubt(attempt, gone_by);
         }
-        let Some(queue) = self.holds.cx.places.queue_mut(attempt.queue).certain(OPEN) else { return };
+        let Some(queue) = self.holds.cx.names.queue_mut(attempt.queue).certain(OPEN) else { return };
         queue.narrow();
         if attempt.by == By::Extra {
             if unknown {
@@ -228,7 +228,7 @@ impl Waits {
     fn queue_later(&mut self, now: Moment, attempt: &Attempt, last: Last) {
         let store_failed = matches!(last, Last::Failed(_));
         let (timeout, seed) = (self.holds.cx.settings.timeout, self.holds.cx.seed(attempt.number));
-        let Some(queue) = self.holds.cx.places.queue_mut(attempt.queue).certain(OPEN) else { return };
+        let Some(queue) = self.holds.cx.names.queue_mut(attempt.queue).certain(OPEN) else { return };
         let (failures, failing_for) = queue.tries.failed(now, last);
         let first = queue.first();
         if failing_for < timeout {
@@ -253,7 +253,7 @@ impl Waits {
         match attempt.by {
             By::Extra => self.sleep_unless_attempting(now, attempt.queue),
             By::Queue => {
-                if let Some(queue) = self.holds.cx.places.queue_mut(attempt.queue) {
+                if let Some(queue) = self.holds.cx.names.queue_mut(attempt.queue) {
                     queue.tries.drop_wire();
                 }
                 self.queue_later(now, attempt, last);
@@ -288,7 +288,7 @@ impl Waits {
         answer: Result<Answer, StoreError>,
     ) {
         let id = attempt.waiter;
-        if let Some(queue) = self.holds.cx.places.queue_mut(attempt.queue) {
+        if let Some(queue) = self.holds.cx.names.queue_mut(attempt.queue) {
             queue.server.note_behind(call, matches!(answer, Ok(Answer::Granted { .. })));
         }
         let Some(tries) = self.tries_of(id).filter(|tries| tries.call == Some(call)) else {
@@ -400,7 +400,7 @@ impl Waits {
     fn waiter_unanswered(&mut self, now: Moment, attempt: &Attempt, error: StoreError) {
         let gone_by = self.subject_of_attempt(attempt).gone_by(attempt.lease, now);
         let once = self.holds.cx.acquire_of(attempt.waiter).is_some_and(Acquire::is_once);
-        if let Some(queue) = self.holds.cx.places.queue_mut(attempt.queue) {
+        if let Some(queue) = self.holds.cx.names.queue_mut(attempt.queue) {
             queue.server.mark_unordered();
         }
         let Some(tries) = self.tries_of(attempt.waiter).certain("an answered attempt has its waiter") else {

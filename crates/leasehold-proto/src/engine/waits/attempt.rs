@@ -9,8 +9,8 @@
 use std::sync::Arc;
 
 use crate::engine::base::certain::{Certain, OPEN};
-use crate::engine::base::context::{Attempt, By, Purpose};
-use crate::engine::base::keys::{PlaceId, QueueId};
+use crate::engine::base::context::Purpose;
+use crate::engine::base::keys::{NameId, QueueId, Sides};
 use crate::engine::base::subscriptions::Listener;
 use crate::engine::base::terms::Terms;
 use crate::engine::base::timers::Timer;
@@ -18,20 +18,20 @@ use crate::engine::holds::hold::Cause;
 use crate::engine::holds::tokens::Tokens;
 use crate::engine::waits::Waits;
 use crate::engine::waits::acquire::Acquire;
+use crate::engine::waits::calls::{Attempt, By, WaitCall};
 use crate::engine::waits::tries::{Tries, Used};
 use crate::engine::{Id, Subject};
 use crate::id::CallId;
-use crate::lease::Lease;
 use crate::moment::Moment;
-use crate::outcome::{Applied, StoreError, StoreErrorKind, Verb};
+use crate::outcome::{StoreError, StoreErrorKind, Verb};
 use crate::owner::Owner;
-use crate::recipe::{Answer, CallArgs, CallContext, Holding, Recipe};
+use crate::recipe::{Answer, CallArgs, CallContext, Recipe};
 use crate::reply::Reply;
 
 impl Waits {
     /// Makes an attempt for the first waiter of a queue, or notes that another attempt must follow the one on its way.
     pub(in crate::engine) fn attempt(&mut self, now: Moment, id: QueueId) {
-        let Some(queue) = self.holds.cx.places.queue_mut(id).certain("only an open queue makes attempts")
+        let Some(queue) = self.holds.cx.names.queue_mut(id).certain("only an open queue makes attempts")
         else {
             return;
         };
@@ -45,7 +45,7 @@ impl Waits {
 
     /// Makes an attempt for the first waiter of a queue for which none is on its way.
     pub(in crate::engine) fn attempt_first(&mut self, now: Moment, id: QueueId) {
-        let Some(queue) = self.holds.cx.places.queue(id).certain("only an open queue makes attempts") else {
+        let Some(queue) = self.holds.cx.names.queue(id).certain("only an open queue makes attempts") else {
             return;
         };
         let unattempted =
@@ -59,7 +59,7 @@ impl Waits {
         let mut tries = self
             .holds
             .cx
-            .places
+            .names
             .queue_mut(id)
             .map(|queue| std::mem::take(&mut queue.tries))
             .unwrap_or_default();
@@ -67,7 +67,7 @@ impl Waits {
         tries.shares = false;
         let attempt = self.next_attempt(now, id, (waiter, By::Queue), &mut tries, &terms);
         tries.call = Some(self.send_attempt(attempt));
-        if let Some(queue) = self.holds.cx.places.queue_mut(id) {
+        if let Some(queue) = self.holds.cx.names.queue_mut(id) {
             queue.tries = tries;
         }
     }
@@ -75,7 +75,7 @@ impl Waits {
     /// Makes attempts for the next waiters of a queue whose primitive several can have at once, as many as the last
     /// answers suggest.
     pub(in crate::engine) fn attempt_extra(&mut self, now: Moment, id: QueueId) {
-        let Some(queue) = self.holds.cx.places.queue(id).certain(OPEN) else { return };
+        let Some(queue) = self.holds.cx.names.queue(id).certain(OPEN) else { return };
         let room = queue.room_for_extra();
         let Some((_, first)) = queue.waiters(&self.holds.cx.tickets).next() else { return };
         let holding = first.recipe().holding;
@@ -93,7 +93,7 @@ impl Waits {
         for (waiter, terms) in next {
             let attempt = self.next_attempt(now, id, (waiter, By::Extra), &mut Tries::default(), &terms);
             self.send_attempt(attempt);
-            if let Some(queue) = self.holds.cx.places.queue_mut(id) {
+            if let Some(queue) = self.holds.cx.names.queue_mut(id) {
                 queue.extra_sent();
             }
         }
@@ -129,13 +129,13 @@ impl Waits {
         terms: &Arc<Terms>,
     ) -> Attempt {
         if tries.wire.as_ref().is_some_and(|used| !used.terms.fit(terms)) {
-            self.undo_tries(now, queue.place, tries);
+            self.undo_tries(now, queue.name, tries);
             tries.drop_wire();
         }
         let used = tries.wire.get_or_insert_with(|| {
             let many = (terms.recipe().owners)(terms.units);
             let number = self.holds.cx.next_number(many);
-            let waiters = self.holds.cx.places.queue(queue).filter(|_| by == By::Queue);
+            let waiters = self.holds.cx.names.queue(queue).filter(|_| by == By::Queue);
             let next = waiters.and_then(|queue| queue.waiters(&self.holds.cx.tickets).nth(1));
             let passes_on = |terms: &Terms| !self.holds.cx.hand_off_bound(terms).is_zero();
             let may_pass_on = next.is_some_and(|(_, next)| passes_on(terms) && passes_on(&next.terms));
@@ -182,11 +182,11 @@ impl Waits {
         let args = CallArgs { context, companion, uptime: terms.uptime, tokens: attempt.tokens, ..args };
         let call = (terms.recipe().acquire)(&args).woken_by(&subject, wire);
         let call = subject.confirmed(call, terms.replicas);
-        let (by, waiter, place) = (attempt.by, attempt.waiter, attempt.queue.place);
-        let call = self.holds.cx.send(call, Purpose::Attempt(attempt));
+        let (by, waiter, name) = (attempt.by, attempt.waiter, attempt.queue.name);
+        let call = self.holds.cx.send(call, Purpose::Wait(WaitCall::Attempt(attempt)));
         self.holds.cx.note(|facts| facts.attempted(waiter));
         if by == By::Waiter {
-            self.holds.cx.places.add_use(place);
+            self.holds.cx.names.add_use(name);
         } else if let Some(waiter) = self.holds.cx.acquire_of_mut(waiter).and_then(Acquire::waiter_mut) {
             waiter.attempted = Some(call);
         }
@@ -202,8 +202,9 @@ impl Waits {
         result: Result<Reply, StoreError>,
     ) {
         let subject = self.subject_of_attempt(attempt);
-        let answer =
-            result.map_err(|error| subject.mark_unapplied(error)).and_then(|reply| subject.read(&reply));
+        let answer = result
+            .map_err(|error| mark_unapplied(&subject, error))
+            .and_then(|reply| read_acquired(&subject, &reply));
         let failed = answer.is_err();
         if !failed {
             self.deadline_is_over(now, attempt.waiter);
@@ -217,7 +218,7 @@ impl Waits {
         }
         self.close_queue_if_over(now, attempt.queue);
         if attempt.by == By::Waiter {
-            self.holds.cx.places.end_use(attempt.queue.place);
+            self.holds.cx.names.end_use(attempt.queue.name);
         }
     }
 
@@ -226,12 +227,12 @@ impl Waits {
     pub(in crate::engine) fn attempt_companion(
         &mut self,
         now: Moment,
-        place: PlaceId,
+        name: NameId,
         granted: &Recipe,
         owner: Owner,
     ) {
         let Some(companion) = granted.companion else { return };
-        for id in self.waiters_of(place, companion.held_side(), owner) {
+        for id in self.waiters_of(name, companion.held_side(), owner) {
             let Some(acquire) = self.holds.cx.acquire_of(id) else { continue };
             let queue = acquire.queue();
             if acquire.is_once() || queue.side != companion.side() {
@@ -247,13 +248,13 @@ impl Waits {
 
     /// Returns what an attempt is for.
     pub(in crate::engine) fn subject_of_attempt(&self, attempt: &Attempt) -> Subject {
-        self.holds.cx.places.get(attempt.queue.place).subject(attempt.terms.recipe())
+        self.holds.cx.names.get(attempt.queue.name).subject(attempt.terms.recipe())
     }
 
     /// Undoes what an attempt has, or may have, left on the server.
     pub(in crate::engine) fn undo_attempt(&mut self, now: Moment, attempt: &Attempt, cause: Cause) {
         let Attempt { queue, number, terms, lease, queues, .. } = attempt;
-        self.holds.undo(now, queue.place, *number, terms, (*lease, *queues, cause));
+        self.holds.undo(now, queue.name, *number, terms, (*lease, *queues, cause));
     }
 }
 
@@ -265,46 +266,15 @@ impl Attempt {
     }
 }
 
-/// The longest life of a place in a queue on the server, as a multiple of the interval at which its waiter shows that
-/// it is alive.
-const PLACE_INTERVALS: u32 = 4;
+/// Marks an error as not applied where that is certain. A script reads its key by a command of the key's type
+/// before it writes, so a key of another type is unchanged. A script that only reads changes nothing however it
+/// ends.
+fn mark_unapplied(subject: &Subject, error: StoreError) -> StoreError {
+    let only_reads = subject.recipe.holding.is_event();
+    if only_reads || error.kind == StoreErrorKind::WrongType { error.not_applied() } else { error }
+}
 
-impl Subject {
-    /// Returns the time by which a hold is certainly gone if nothing arrives at the server after `now`.
-    pub(in crate::engine) fn gone_by(&self, lease: Lease, now: Moment) -> Moment {
-        match self.recipe.holding {
-            Holding::Exclusive | Holding::Shared | Holding::ExpirablePermits => lease.gone_by(now),
-            Holding::Permits => Moment::NEVER,
-            Holding::Event => now,
-        }
-    }
-
-    /// Returns the time by which all effects of an acquire are gone if nothing arrives at the server after `now`. A
-    /// place in a queue there may outlive the lease.
-    pub(in crate::engine) fn left_by(&self, lease: Lease, now: Moment, queued: bool) -> Moment {
-        let place = self.recipe.waiters.seen_every().filter(|_| queued);
-        self.gone_by(lease, now).max(now + place.unwrap_or_default() * PLACE_INTERVALS)
-    }
-
-    /// Marks an error as not applied where that is certain. A script reads its key by a command of the key's type
-    /// before it writes, so a key of another type is unchanged. A script that only reads changes nothing however it
-    /// ends.
-    fn mark_unapplied(&self, error: StoreError) -> StoreError {
-        let only_reads = self.recipe.holding.is_event();
-        if only_reads || error.kind == StoreErrorKind::WrongType { error.not_applied() } else { error }
-    }
-
-    /// Reads an acquire's reply. A reply that the script cannot give leaves the script's effect unknown.
-    fn read(&self, reply: &Reply) -> Result<Answer, StoreError> {
-        (self.recipe.read_acquire)(reply).ok_or_else(|| self.malformed(Verb::Acquire))
-    }
-
-    pub(in crate::engine) fn malformed(&self, during: Verb) -> StoreError {
-        StoreError::new(StoreErrorKind::Malformed, during, self.name.as_str().into(), Applied::Unknown)
-    }
-
-    /// Returns the error of a call that was not answered in the time that its caller had.
-    pub(in crate::engine) fn timed_out(&self, during: Verb) -> StoreError {
-        StoreError::new(StoreErrorKind::Timeout, during, self.name.as_str().into(), Applied::Unknown)
-    }
+/// Reads an acquire's reply. A reply that the script cannot give leaves the script's effect unknown.
+fn read_acquired(subject: &Subject, reply: &Reply) -> Result<Answer, StoreError> {
+    (subject.recipe.read_acquire)(reply).ok_or_else(|| subject.malformed(Verb::Acquire))
 }

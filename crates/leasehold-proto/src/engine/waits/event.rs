@@ -5,10 +5,10 @@
 use std::time::Duration;
 
 use crate::engine::base::certain::Certain;
-use crate::engine::base::context::Attempt;
 use crate::engine::base::subscriptions::Listener;
 use crate::engine::waits::Waits;
 use crate::engine::waits::acquire::Acquire;
+use crate::engine::waits::calls::Attempt;
 use crate::engine::{AcquireFailure, Grant, Id};
 use crate::moment::Moment;
 use crate::recipe::{EventState, WaitEnd};
@@ -65,7 +65,7 @@ impl Waits {
             waiter.tries = None;
         }
         self.holds.cx.unlisten(Listener::Waiter(id));
-        let waiting = self.holds.cx.places.open_queue(queue);
+        let waiting = self.holds.cx.names.open_queue(queue);
         waiting.push(&mut self.holds.cx.tickets, id);
         self.sleep_unless_attempting(now, queue);
     }

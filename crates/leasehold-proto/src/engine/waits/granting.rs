@@ -7,12 +7,14 @@ use std::sync::Arc;
 use crate::engine::AcquireFailure;
 use crate::engine::Id;
 use crate::engine::base::certain::{Certain, WAITING};
-use crate::engine::base::context::Attempt;
-use crate::engine::base::keys::{Number, PlaceId, QueueId, Side};
+use crate::engine::base::keys::{NameId, Number, QueueId, Side, Sides};
 use crate::engine::base::subscriptions::Listener;
 use crate::engine::effect::Effect;
+use crate::engine::holds::begin_end::Granted;
+use crate::engine::holds::tokens::Tokens;
 use crate::engine::waits::Waits;
 use crate::engine::waits::acquire::Stage;
+use crate::engine::waits::calls::Attempt;
 use crate::moment::Moment;
 use crate::owner::Owner;
 
@@ -26,18 +28,24 @@ impl Waits {
         token: Option<u64>,
     ) {
         let Some(acquire) = self.holds.cx.acquire_of(id).certain(WAITING) else { return };
-        let (place, recipe, owner, queue) = (acquire.place, acquire.recipe(), acquire.owner, acquire.queue());
+        let (name, recipe, owner, queue) = (acquire.name, acquire.recipe(), acquire.owner, acquire.queue());
         let (terms, since) = (Arc::clone(&acquire.terms), acquire.since);
         self.note_grant(now, queue);
-        self.holds.begin(now, (id, since, owner), attempt, (&terms, token));
+        let granted = Granted {
+            number: attempt.number,
+            sent_at: attempt.sent_at,
+            lease: attempt.lease,
+            tokens: Tokens::granted(token, attempt.tokens),
+        };
+        self.holds.begin(now, (id, since, owner), (name, &terms), granted);
         let (number, sent_at) = (attempt.number, attempt.sent_at);
-        self.holds.cx.raise(Effect::Granted { place, number, sent_at });
+        self.holds.cx.raise(Effect::Granted { name, number, sent_at });
         if recipe.held_as.unwrap_or(recipe).holding.is_counted() {
             let side = recipe.held_side();
-            self.waiters.remove(&(place, side, owner, id));
-            self.holds.own(now, (place, side, owner), number);
-            self.enter_waiters(now, (place, side, owner), number);
-            self.attempt_companion(now, place, recipe, owner);
+            self.waiters.remove(&(name, side, owner, id));
+            self.holds.own(now, (name, side, owner), number);
+            self.enter_waiters(now, (name, side, owner), number);
+            self.attempt_companion(now, name, recipe, owner);
         }
     }
 
@@ -45,7 +53,7 @@ impl Waits {
     pub(in crate::engine) fn take(&mut self, id: Id) {
         self.unlink(id);
         if let Some(acquire) = self.holds.cx.acquire_of(id) {
-            let waiter = (acquire.place, acquire.recipe().held_side(), acquire.owner, id);
+            let waiter = (acquire.name, acquire.recipe().held_side(), acquire.owner, id);
             self.waiters.remove(&waiter);
         }
     }
@@ -55,7 +63,7 @@ impl Waits {
     fn note_grant(&mut self, now: Moment, id: QueueId) {
         let listens = self.holds.cx.subscriptions.is_listening(Listener::Queue(id));
         let stale_until = if listens { now + self.holds.cx.settings.poll_interval } else { now };
-        if let Some(queue) = self.holds.cx.places.queue_mut(id) {
+        if let Some(queue) = self.holds.cx.names.queue_mut(id) {
             queue.note_grant(stale_until);
         }
     }
@@ -66,10 +74,10 @@ impl Waits {
     pub(in crate::engine) fn enter_waiters(
         &mut self,
         now: Moment,
-        (place, side, owner): (PlaceId, Side, Owner),
+        (name, side, owner): (NameId, Side, Owner),
         number: Number,
     ) {
-        for id in self.waiters_of(place, side, owner) {
+        for id in self.waiters_of(name, side, owner) {
             self.deadline_is_over(now, id);
             let Some(acquire) = self.holds.cx.acquire_of(id).filter(|acquire| acquire.waiter().is_some())
             else {
@@ -79,7 +87,7 @@ impl Waits {
                 self.fail(now, id, AcquireFailure::AlreadyHeld);
                 continue;
             }
-            self.waiters.remove(&(place, side, owner, id));
+            self.waiters.remove(&(name, side, owner, id));
             let stage = Stage::Entering { hold: number, failing_since: None };
             let Some(acquire) = self.holds.cx.acquire_of_mut(id) else { continue };
             let waiting = std::mem::replace(&mut acquire.stage, stage);

@@ -1,4 +1,4 @@
-//! Signs of life: the waiters of this client in a queue that the server keeps, of a fair lock or a FIFO semaphore.
+//! Keep-alives: the waiters of this client in a queue that the server keeps, of a fair lock or a FIFO semaphore.
 //!
 //! Invariant: the server decides who is next. Each waiter has a place of its own there, which it gets by an attempt of
 //! its own. After that only a waiter that can be next makes attempts.
@@ -28,6 +28,7 @@ use crate::engine::effect::Effect;
 use crate::engine::holds::hold::{Cause, ServerHold};
 use crate::engine::waits::Waits;
 use crate::engine::waits::acquire::{Acquire, Waiter};
+use crate::engine::waits::calls::WaitCall;
 use crate::engine::waits::queue::Queue;
 use crate::engine::waits::server_queue::{KeepAlive, Shown};
 use crate::id::CallId;
@@ -37,7 +38,8 @@ use crate::owner::WireOwner;
 use crate::recipe::KeepAliveArgs;
 use crate::reply::Reply;
 
-/// The number of waiters that begin to listen together.
+/// The number of waiters that begin to listen together: one subscription for 16 hand-overs, and few channels for a long
+/// queue.
 const LISTENERS: usize = 16;
 /// The time after which the first waiter of a queue listens although this client itself holds the lock. Most locks are
 /// released before, so a hand-over inside a client costs no subscription.
@@ -46,14 +48,14 @@ const LISTEN_AFTER: Duration = Duration::from_millis(50);
 impl Waits {
     /// Makes attempts for the first waiters of a queue, unless this client itself holds the lock.
     pub(in crate::engine) fn advance_server_queue(&mut self, now: Moment, id: QueueId) {
-        let Some(queue) = self.holds.cx.places.queue(id).certain(OPEN) else { return };
+        let Some(queue) = self.holds.cx.names.queue(id).certain(OPEN) else { return };
         let mut waiters = queue.waiters(&self.holds.cx.tickets);
         let Some((first, acquire)) = waiters.next() else { return };
         let exclusive = acquire.recipe().holding.is_exclusive();
         let room = if exclusive { 0 } else { queue.room_for_extra() as usize };
         let extra = waiters.take(room).filter(|(_, acquire)| !acquire.is_attempting());
         let extra: Vec<Id> = extra.map(|(id, _)| id).collect();
-        if exclusive && self.holds.held_here(now, id.place).is_some() {
+        if exclusive && self.holds.held_here(now, id.name).is_some() {
             return;
         }
         for id in std::iter::once(first).chain(extra) {
@@ -69,7 +71,7 @@ impl Waits {
             return false;
         }
         let (queue, interval) = (acquire.queue(), self.calls_every(acquire));
-        if let Some(waiting) = self.holds.cx.places.queue_mut(queue) {
+        if let Some(waiting) = self.holds.cx.names.queue_mut(queue) {
             waiting.close(now);
             if !waiting.server.has_call() && !waiting.server.alarm.is_set() {
                 waiting.server.shows_at = now + interval;
@@ -90,8 +92,8 @@ impl Waits {
         let shared = self.channels_are_shared(acquire);
         let listener = if shared { Listener::Queue(id) } else { Listener::Waiter(first) };
         let exclusive = acquire.recipe().holding.is_exclusive();
-        let held_here = exclusive && self.holds.held_here(now, id.place).is_some();
-        let Some(queue) = self.holds.cx.places.queue(id).certain(OPEN) else { return };
+        let held_here = exclusive && self.holds.held_here(now, id.name).is_some();
+        let Some(queue) = self.holds.cx.names.queue(id).certain(OPEN) else { return };
         let listens =
             self.holds.cx.subscriptions.is_listening(listener) && (shared || !queue.server.unordered);
         if held_here || listens {
@@ -125,7 +127,7 @@ impl Waits {
         let queue = acquire.queue();
         let in_server_queue = acquire.recipe().keep_alive.is_some() && acquire.is_linked();
         let is_next = |queue: &Queue| queue.server.unordered || queue.first() == Some(id);
-        if !in_server_queue || self.holds.cx.places.queue(queue).is_some_and(is_next) {
+        if !in_server_queue || self.holds.cx.names.queue(queue).is_some_and(is_next) {
             self.attempt_alone(now, id);
         }
     }
@@ -139,7 +141,7 @@ impl Waits {
         sent_at: Moment,
         heard: bool,
     ) {
-        let Some(queue) = self.holds.cx.places.queue_mut(id) else { return };
+        let Some(queue) = self.holds.cx.names.queue_mut(id) else { return };
         queue.widen(sent_at);
         self.listen_in_server_queue(now, id);
         if heard {
@@ -161,7 +163,7 @@ impl Waits {
     /// Shows the server that the waiters of a queue are alive.
     pub(in crate::engine) fn keep_alive_due(&mut self, now: Moment, id: QueueId) {
         self.listen_behind_own_hold(now, id);
-        let Some(queue) = self.holds.cx.places.queue_mut(id).certain(OPEN) else { return };
+        let Some(queue) = self.holds.cx.names.queue_mut(id).certain(OPEN) else { return };
         queue.server.alarm.fired();
         if now < queue.server.shows_at {
             let at = queue.server.shows_at;
@@ -172,7 +174,7 @@ impl Waits {
         let Some((first, acquire)) = self.holds.cx.first_waiter(id) else { return };
         let at = now + self.calls_every(acquire);
         self.listen_in_server_queue(now, id);
-        if let Some(queue) = self.holds.cx.places.queue_mut(id) {
+        if let Some(queue) = self.holds.cx.names.queue_mut(id) {
             queue.server.alarm.set(&mut self.holds.cx.timers, Timer::KeepAlive(id), at);
         }
         if lone {
@@ -183,7 +185,7 @@ impl Waits {
     }
 
     fn keep_alive(&mut self, id: QueueId, from: u32, before: Option<KeepAlive>) {
-        let Some(queue) = self.holds.cx.places.queue(id).filter(|queue| !queue.server.has_call()) else {
+        let Some(queue) = self.holds.cx.names.queue(id).filter(|queue| !queue.server.has_call()) else {
             return;
         };
         let Some((_, first)) = queue.waiters(&self.holds.cx.tickets).next() else { return };
@@ -198,20 +200,20 @@ impl Waits {
             }
         };
         let args = KeepAliveArgs {
-            name: self.holds.cx.places.get(id.place).name(),
+            name: self.holds.cx.names.get(id.name).name(),
             client: self.holds.cx.client,
             from,
         };
         let call = keep_alive(&args).confirmed_by(first.terms.replicas);
-        let call = self.holds.cx.send(call, Purpose::KeepAlive(id));
+        let call = self.holds.cx.send(call, Purpose::Wait(WaitCall::KeepAlive(id)));
         let found = before.map_or(0, |before| before.found);
-        if let Some(queue) = self.holds.cx.places.queue_mut(id) {
+        if let Some(queue) = self.holds.cx.names.queue_mut(id) {
             let left = (before.map_or(queue.server.left, |before| before.left.0), queue.server.left);
             queue.server.call = Some(KeepAlive { call, from, expected, found, left });
         }
     }
 
-    /// Handles the answer to a sign of life.
+    /// Handles the answer to a keep-alive.
     pub(in crate::engine) fn kept_alive(
         &mut self,
         now: Moment,
@@ -219,7 +221,7 @@ impl Waits {
         id: QueueId,
         result: Result<Reply, StoreError>,
     ) {
-        let Some(queue) = self.holds.cx.places.queue_mut(id).certain(OPEN) else { return };
+        let Some(queue) = self.holds.cx.names.queue_mut(id).certain(OPEN) else { return };
         let Some(sent) = queue.server.call.take_if(|sent| sent.call == call) else { return };
         let Some((first, acquire)) = self.holds.cx.first_waiter(id) else {
             return self.close_queue_if_over(now, id);
@@ -236,7 +238,7 @@ impl Waits {
                 found = found.saturating_sub(1);
             }
         }
-        let Some(queue) = self.holds.cx.places.queue_mut(id).certain(OPEN) else { return };
+        let Some(queue) = self.holds.cx.names.queue_mut(id).certain(OPEN) else { return };
         let next = sent.next(queue.server.left);
         if next < kept.length {
             return self.keep_alive(id, next, Some(KeepAlive { found, ..sent }));
@@ -245,7 +247,7 @@ impl Waits {
             Shown::Lost => self.attempt_all(now, id),
             Shown::Unordered => {
                 queue.server.mark_unordered();
-                self.holds.cx.raise(Effect::Strays(id.place));
+                self.holds.cx.raise(Effect::Strays(id.name));
             }
             Shown::Alive => {}
         }
@@ -258,7 +260,7 @@ impl Waits {
             let wire = acquire.tries().and_then(|tries| tries.wire.as_ref());
             wire.is_some_and(|used| used.number == number)
         };
-        let queue = self.holds.cx.places.queue(id);
+        let queue = self.holds.cx.names.queue(id);
         let next =
             queue.and_then(|queue| queue.waiters(&self.holds.cx.tickets).find(|(_, acquire)| is_it(acquire)));
         match next {
@@ -268,24 +270,25 @@ impl Waits {
                 self.holds.undo_again(now, number);
                 return false;
             }
-            None if self.holds.get(number).is_some() || self.holds.cx.is_attempting(number) => {}
+            None if self.holds.get(number).is_some() || self.is_attempting(number) => {}
             None => {
-                self.holds.undo(
-                    now,
-                    id.place,
-                    number,
-                    terms,
-                    (terms.first_lease(), true, Cause::UnseenGrant),
-                );
+                self.holds.undo(now, id.name, number, terms, (terms.first_lease(), true, Cause::UnseenGrant));
                 return false;
             }
         }
         true
     }
 
+    /// Returns true if an attempt under this wire owner is on its way.
+    fn is_attempting(&self, number: Number) -> bool {
+        self.holds.cx.has_call(|purpose| {
+            matches!(purpose, Purpose::Wait(WaitCall::Attempt(attempt)) if attempt.number == number)
+        })
+    }
+
     /// Makes attempts for all waiters of a queue, after the server has lost some of their places.
     fn attempt_all(&mut self, now: Moment, id: QueueId) {
-        let Some(queue) = self.holds.cx.places.queue_mut(id).certain(OPEN) else { return };
+        let Some(queue) = self.holds.cx.names.queue_mut(id).certain(OPEN) else { return };
         queue.server.mark_unordered();
         for id in self.holds.cx.waiters_in(id) {
             self.attempt_alone(now, id);
@@ -296,7 +299,7 @@ impl Waits {
     /// attempt on its way are given up like that of the first one.
     pub(in crate::engine) fn fail_server_queue(&mut self, now: Moment, first: Id, id: QueueId) {
         let verdict = self.verdict(now, first);
-        let Some(queue) = self.holds.cx.places.queue(id).certain(OPEN) else { return };
+        let Some(queue) = self.holds.cx.names.queue(id).certain(OPEN) else { return };
         let others: Vec<(Id, Option<Moment>)> = queue
             .waiters(&self.holds.cx.tickets)
             .filter(|(id, acquire)| *id != first && !acquire.is_attempting())

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a waiter that leaves sends nothing but the undo of what its own attempts may have left.
 
-use crate::engine::base::keys::{PlaceId, QueueId};
+use crate::engine::base::keys::{NameId, QueueId, Sides};
 use crate::engine::base::subscriptions::Listener;
 use crate::engine::base::timers::Timer;
 use crate::engine::holds::hold::Cause;
@@ -67,14 +67,14 @@ impl Waits {
     pub(in crate::engine) fn leave(&mut self, now: Moment, id: Id, mut acquire: Acquire) {
         self.holds.cx.stop_deadline(id, &mut acquire);
         self.forget_waiter_of_owner(id, &acquire);
-        let place = acquire.place;
+        let name = acquire.name;
         match acquire.stage {
             Stage::Waiting(_) => self.leave_queue(now, id, acquire),
             Stage::Entering { hold, .. } => self.holds.stop_entering(now, id, hold),
             Stage::Granted(hold) => self.holds.drop_guard(now, id, hold, None),
             Stage::Expired(_) => {}
         }
-        self.holds.cx.places.end_use(place);
+        self.holds.cx.names.end_use(name);
     }
 
     /// Completes a wait without a hold.
@@ -93,7 +93,7 @@ impl Waits {
     /// Removes a waiter, granted or leaving, from the waiters that wait for a hold of their own owner.
     pub(in crate::engine) fn forget_waiter_of_owner(&mut self, id: Id, acquire: &Acquire) {
         if acquire.recipe().holding.is_counted() {
-            self.waiters.remove(&(acquire.place, acquire.recipe().held_side(), acquire.owner, id));
+            self.waiters.remove(&(acquire.name, acquire.recipe().held_side(), acquire.owner, id));
         }
     }
 
@@ -111,13 +111,13 @@ impl Waits {
         if let Some(mut tries) = tries {
             tries.alarm.clear(&mut self.holds.cx.timers, Timer::Waiter(id));
             self.holds.cx.unlisten(Listener::Waiter(id));
-            self.undo_tries(now, queue.place, &mut tries);
+            self.undo_tries(now, queue.name, &mut tries);
         }
         if let Some(links) = linked
-            && let Some(waiting) = self.holds.cx.places.queue_mut(queue)
+            && let Some(waiting) = self.holds.cx.names.queue_mut(queue)
         {
             waiting.unlink(&mut self.holds.cx.tickets, links);
-            if self.holds.cx.closing.is_none() {
+            if !self.holds.cx.closed {
                 self.listen_in_server_queue(now, queue);
             }
             self.close_queue_if_over(now, queue);
@@ -126,7 +126,7 @@ impl Waits {
 
     /// Undoes what earlier attempts may have acquired, and their place in a queue on the server. An attempt on its way
     /// does that when it is answered.
-    pub(in crate::engine) fn undo_tries(&mut self, now: Moment, place: PlaceId, tries: &mut Tries) {
+    pub(in crate::engine) fn undo_tries(&mut self, now: Moment, name: NameId, tries: &mut Tries) {
         let cause = match tries.unknown_until {
             Some(_) => Cause::UnknownAcquire,
             None if tries.queued => Cause::UnseenGrant,
@@ -135,7 +135,7 @@ impl Waits {
         if tries.call.is_none() {
             let queued = tries.queued;
             if let Some(Used { number, terms, .. }) = tries.drop_wire() {
-                self.holds.undo(now, place, number, &terms, (terms.first_lease(), queued, cause));
+                self.holds.undo(now, name, number, &terms, (terms.first_lease(), queued, cause));
             }
         }
     }
@@ -143,16 +143,16 @@ impl Waits {
     /// Closes a queue without waiters. What its attempts may have left is undone, at once or when the attempt on its
     /// way is answered.
     pub(in crate::engine) fn close_queue_if_over(&mut self, now: Moment, id: QueueId) {
-        let Some(queue) = self.holds.cx.places.queue_mut(id).filter(|queue| queue.is_empty()) else { return };
+        let Some(queue) = self.holds.cx.names.queue_mut(id).filter(|queue| queue.is_empty()) else { return };
         queue.tries.alarm.clear(&mut self.holds.cx.timers, Timer::Queue(id));
         queue.server.stop(&mut self.holds.cx.timers, id);
         let mut tries = std::mem::take(&mut queue.tries);
         self.holds.cx.unlisten(Listener::Queue(id));
-        self.undo_tries(now, id.place, &mut tries);
-        if let Some(queue) = self.holds.cx.places.queue_mut(id) {
+        self.undo_tries(now, id.name, &mut tries);
+        if let Some(queue) = self.holds.cx.names.queue_mut(id) {
             queue.tries = tries;
             if queue.is_over() {
-                self.holds.cx.places.close_queue(id);
+                self.holds.cx.names.close_queue(id);
             }
         }
     }
@@ -172,11 +172,11 @@ impl Waits {
         let doubt_until = waiter.past.doubt_until().max(of_attempt);
         let bounds = (arrives_by, doubt_until);
         let terms = (&*acquire.terms, acquire.bound());
-        let queue = self.holds.cx.places.queue(acquire.queue());
+        let queue = self.holds.cx.names.queue(acquire.queue());
         match (&waiter.tries, queue) {
             (Some(tries), _) => {
                 let verdict = tries.verdict(now, &subject, terms, bounds);
-                let reads = self.holds.has_reader_beside(acquire.place, acquire.recipe(), acquire.owner);
+                let reads = self.holds.has_reader_beside(acquire.name, acquire.recipe(), acquire.owner);
                 if reads { verdict.without_bound() } else { verdict }
             }
             (None, Some(queue)) => {
@@ -189,7 +189,7 @@ impl Waits {
     }
 
     /// Fails the whole wait queue after the store has failed for a whole timeout, so that each waiter does not have to
-    /// find that out in turn.
+    /// find that out one after the other.
     pub(in crate::engine) fn fail_queue(&mut self, now: Moment, id: QueueId) {
         let waiters = self.holds.cx.waiters_in(id);
         let verdicts: Vec<AcquireFailure> = waiters.iter().map(|id| self.verdict(now, *id)).collect();

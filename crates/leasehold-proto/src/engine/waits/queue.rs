@@ -14,7 +14,8 @@ use std::time::Duration;
 use crate::id::Id;
 use crate::moment::Moment;
 
-/// The most attempts that a queue makes at once.
+/// The most attempts that a queue makes at once. It is as many as the calls that a connection has in flight, so more of
+/// them would only wait in the client.
 const ATTEMPTS_MAX: u32 = 512;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -258,7 +259,7 @@ impl Queue {
     }
 }
 
-/// Returns the place of a waiter's links.
+/// Returns the links of a waiter.
 fn links_mut(tickets: &mut Table<Id, Ticket>, id: Id) -> Option<&mut Option<Links>> {
     let Some(Ticket::Acquire(acquire)) = tickets.get_mut(id) else { return None };
     match &mut acquire.stage {

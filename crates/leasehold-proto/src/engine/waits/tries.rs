@@ -71,7 +71,7 @@ impl Tries {
         self.refusals = self.refusals.saturating_add(1);
     }
 
-    /// Notes a failure. Returns its place in the current run of failures, and the length of that run.
+    /// Notes a failure. Returns its position in the current run of failures, and the length of that run.
     pub(in crate::engine) fn failed(&mut self, now: Moment, last: Last) -> (u32, Duration) {
         self.last = Some(last);
         self.failures += 1;
@@ -117,36 +117,6 @@ impl Tries {
         match self.unknown_until.max(in_flight_until).max(doubt_until) {
             Some(until) => AcquireFailure::Unknown { free_within: FreeWithin::until(until, now), error },
             None => AcquireFailure::Failed(error),
-        }
-    }
-}
-
-impl AcquireFailure {
-    /// Returns the same failure where only an answer of the server ends what an attempt may have left.
-    pub(in crate::engine) fn without_bound(self) -> Self {
-        match self {
-            Self::Unknown { error, .. } => Self::Unknown { free_within: FreeWithin::Unbounded, error },
-            other => other,
-        }
-    }
-
-    /// Returns the same failure of the store for another waiter, whose own attempts have left nothing, or may have left
-    /// something until then.
-    pub(in crate::engine) fn of_another(self, left_until: Option<Moment>, now: Moment) -> Self {
-        match (self, left_until) {
-            (Self::Failed(error) | Self::Unknown { error, .. }, Some(until)) => {
-                Self::Unknown { free_within: FreeWithin::until(until, now), error }
-            }
-            (failure, _) => failure.without_doubt(),
-        }
-    }
-
-    /// Returns the same failure for a waiter for which nothing was sent.
-    pub(in crate::engine) fn without_doubt(self) -> Self {
-        match self {
-            Self::Failed(error) | Self::Unknown { error, .. } => Self::Failed(error.not_applied()),
-            Self::LeaseTooShort { .. } => Self::Contended,
-            other => other,
         }
     }
 }

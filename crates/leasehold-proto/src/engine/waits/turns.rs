@@ -19,7 +19,8 @@ use crate::moment::Moment;
 /// The pause if no other client releases the name, unless the turns of the others take longer. A Java client makes its
 /// attempt about 1 to 3 ms after the message.
 pub(in crate::engine) const LONGEST: Duration = Duration::from_millis(4);
-/// The short pauses after the first pause in vain, and the most after later ones.
+/// The short pauses after the first pause in vain, and the most after later ones. A listener that never waits then costs a
+/// long pause in 64 releases.
 const SHORT: (u8, u8) = (2, 64);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -40,7 +41,7 @@ pub(in crate::engine) struct Turns {
 
 impl Turns {
     /// Returns true if other clients listened to the last release of this client.
-    pub(in crate::engine) const fn are_left(&self) -> bool {
+    pub(in crate::engine) const fn have_others(&self) -> bool {
         self.others > 0
     }
 

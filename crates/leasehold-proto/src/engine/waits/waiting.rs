@@ -19,11 +19,10 @@ use std::time::Duration;
 
 use crate::backoff;
 use crate::engine::base::certain::{Certain, OPEN};
-use crate::engine::base::keys::{Number, PlaceId, QueueId, Side};
+use crate::engine::base::keys::{NameId, Number, QueueId, Side, Sides};
 use crate::engine::base::subscriptions::Listener;
 use crate::engine::base::terms::Terms;
 use crate::engine::base::timers::{Alarm, Timer};
-use crate::engine::effect::Effect;
 use crate::engine::holds::hold::ServerHold;
 use crate::engine::tickets::ticket::Ticket;
 use crate::engine::waits::Waits;
@@ -40,14 +39,14 @@ impl Waits {
     pub(in crate::engine) fn acquire(&mut self, now: Moment, id: Id, request: Request) {
         let (subject, owner, wait, terms) = Terms::of(request);
         self.holds.cx.note_asked(id, &subject);
-        if self.holds.cx.closing.is_some() {
+        if self.holds.cx.closed {
             return self.holds.cx.complete(id, Outcome::Acquired(Err(AcquireFailure::Closed)));
         }
         let terms = self.shared_terms(terms);
-        let place = self.holds.cx.places.enter(&subject);
+        let name = self.holds.cx.names.enter(&subject);
         let stage = Stage::Waiting(Waiter::default());
-        let acquire = Acquire { place, owner, wait, terms, since: now, stage, deadline: Alarm::default() };
-        self.holds.cx.places.add_use(place);
+        let acquire = Acquire { name, owner, wait, terms, since: now, stage, deadline: Alarm::default() };
+        self.holds.cx.names.add_use(name);
         self.begin_waiting(now, id, Box::new(acquire));
     }
 
@@ -57,7 +56,7 @@ impl Waits {
         if acquire.is_once() {
             let failure = Outcome::Acquired(Err(AcquireFailure::Unclaimed));
             self.holds.cx.note(|facts| facts.completed(id, &failure));
-            self.holds.cx.places.end_use(acquire.place);
+            self.holds.cx.names.end_use(acquire.name);
             return self.holds.cx.actions.push(crate::engine::Action::Complete(id, failure));
         }
         // While the server has not confirmed that the first grant is gone, no failure may say that nothing is locked.
@@ -70,10 +69,10 @@ impl Waits {
 
     fn begin_waiting(&mut self, now: Moment, id: Id, mut acquire: Box<Acquire>) {
         acquire.set_deadline(&mut self.holds.cx.timers, id);
-        let (place, owner, recipe) = (acquire.place, acquire.owner, acquire.recipe());
+        let (name, owner, recipe) = (acquire.name, acquire.owner, acquire.recipe());
         let (reenters, once) = (acquire.terms.reenters, acquire.is_once());
-        let holder = self.holder(now, place, recipe, owner);
-        let deadlock = recipe.blocked_by.is_some() && self.holds.cx.places.reader(place, owner).is_some();
+        let holder = self.holder(now, name, recipe, owner);
+        let deadlock = recipe.blocked_by.is_some() && self.holds.cx.names.reader(name, owner).is_some();
         self.holds.cx.tickets.insert(id, Ticket::Acquire(acquire));
         match holder {
             Some(_) if !reenters => self.fail(now, id, AcquireFailure::AlreadyHeld),
@@ -81,7 +80,7 @@ impl Waits {
             None if deadlock => self.fail(now, id, AcquireFailure::Deadlock),
             None => {
                 if recipe.holding.is_counted() {
-                    self.waiters.insert((place, recipe.held_side(), owner, id));
+                    self.waiters.insert((name, recipe.held_side(), owner, id));
                 }
                 if once { self.attempt_alone(now, id) } else { self.enqueue(now, id) }
             }
@@ -100,29 +99,29 @@ impl Waits {
     pub(in crate::engine) fn holder(
         &mut self,
         now: Moment,
-        place: PlaceId,
+        name: NameId,
         recipe: &Recipe,
         owner: Owner,
     ) -> Option<Number> {
         if !recipe.holding.is_counted() {
             return None;
         }
-        let hold = self.holds.holder_of(place, recipe.held_side(), owner)?;
+        let hold = self.holds.holder_of(name, recipe.held_side(), owner)?;
         // Its timer may be late.
         self.holds.hold_due(now, hold);
-        self.holds.holder_of(place, recipe.held_side(), owner)
+        self.holds.holder_of(name, recipe.held_side(), owner)
     }
 
     /// Returns the companion hold of the same owner: the other side of a read-write lock.
     pub(in crate::engine) fn companion(&self, acquire: &Acquire) -> Option<Number> {
         let companion = acquire.recipe().companion?;
-        self.holds.holder_of(acquire.place, companion.held_side(), acquire.owner)
+        self.holds.holder_of(acquire.name, companion.held_side(), acquire.owner)
     }
 
-    /// Returns the acquires of one owner that wait to hold one side of a place.
-    pub(in crate::engine) fn waiters_of(&self, place: PlaceId, side: Side, owner: Owner) -> Vec<Id> {
-        let same = self.waiters.range((place, side, owner, Id(0))..);
-        let same = same.take_while(|(at, on, of, _)| (*at, *on, *of) == (place, side, owner));
+    /// Returns the acquires of one owner that wait to hold one side of a name.
+    pub(in crate::engine) fn waiters_of(&self, name: NameId, side: Side, owner: Owner) -> Vec<Id> {
+        let same = self.waiters.range((name, side, owner, Id(0))..);
+        let same = same.take_while(|(at, on, of, _)| (*at, *on, *of) == (name, side, owner));
         same.map(|(_, _, _, id)| *id).collect()
     }
 
@@ -136,7 +135,7 @@ impl Waits {
                 self.attempt_alone(now, id);
             }
             Waiters::Local | Waiters::Marked { .. } => {
-                let waiting = self.holds.cx.places.open_queue(queue);
+                let waiting = self.holds.cx.names.open_queue(queue);
                 waiting.push(&mut self.holds.cx.tickets, id);
                 let idle = waiting.tries.call.is_none() && !waiting.tries.alarm.is_set();
                 if idle {
@@ -145,10 +144,10 @@ impl Waits {
                     self.holds.cx.note_waiting(id);
                     self.attempt_extra(now, queue);
                 }
-                self.holds.cx.raise(Effect::Queued(queue.place));
+                self.holds.plan_probe_of(now, queue.name);
             }
             Waiters::Queued { .. } => {
-                self.holds.cx.places.open_queue(queue).push(&mut self.holds.cx.tickets, id);
+                self.holds.cx.names.open_queue(queue).push(&mut self.holds.cx.tickets, id);
                 self.attempt_alone(now, id);
             }
         }
@@ -171,10 +170,10 @@ impl Waits {
         }
         let held_for = self
             .holds
-            .held_here(now, id.place)
+            .held_here(now, id.name)
             .filter(|_| holding.is_exclusive())
             .map(|hold| hold.remaining(now));
-        let Some(queue) = self.holds.cx.places.queue_mut(id).certain("a waiter has its queue") else {
+        let Some(queue) = self.holds.cx.names.queue_mut(id).certain("a waiter has its queue") else {
             return;
         };
         let nap = held_for.map_or(Duration::ZERO, |held_for| held_for.min(queue.recheck_in(now)));
@@ -189,7 +188,7 @@ impl Waits {
     /// Handles the end of a queue's sleep. A queue whose waiter has to show that it is alive makes an attempt
     /// even if this client holds the name.
     pub(in crate::engine) fn queue_due(&mut self, now: Moment, id: QueueId) {
-        let Some(queue) = self.holds.cx.places.queue_mut(id).certain("only an open queue has a timer") else {
+        let Some(queue) = self.holds.cx.names.queue_mut(id).certain("only an open queue has a timer") else {
             return;
         };
         queue.tries.alarm.fired();
@@ -212,7 +211,7 @@ impl Waits {
 
     /// Sleeps until a wake-up, until the current hold should have ended, or for the polling interval.
     pub(in crate::engine) fn sleep(&mut self, now: Moment, id: QueueId, remaining: Duration) {
-        let Some(refusals) = self.holds.cx.places.queue(id).map(|queue| queue.tries.refusals) else { return };
+        let Some(refusals) = self.holds.cx.names.queue(id).map(|queue| queue.tries.refusals) else { return };
         let Some((first, acquire)) = self.holds.cx.first_waiter(id) else { return };
         let nap = self.nap(first, acquire, refusals, remaining);
         self.sleep_for(now, id, nap);
@@ -246,7 +245,7 @@ impl Waits {
 
     /// Sleeps for `nap` unless a wake-up comes first.
     pub(in crate::engine) fn sleep_for(&mut self, now: Moment, id: QueueId, nap: Duration) {
-        let Some(queue) = self.holds.cx.places.queue_mut(id).certain(OPEN) else { return };
+        let Some(queue) = self.holds.cx.names.queue_mut(id).certain(OPEN) else { return };
         if queue.is_empty() {
             return;
         }
@@ -280,7 +279,7 @@ impl Waits {
                 Listener::Queue(id) => Some(id),
                 Listener::Waiter(id) => self.holds.cx.acquire_of(id).map(Acquire::queue),
             };
-            if let Some(queue) = queue.and_then(|id| self.holds.cx.places.queue_mut(id)) {
+            if let Some(queue) = queue.and_then(|id| self.holds.cx.names.queue_mut(id)) {
                 queue.forget_echoes();
                 if again {
                     queue.server.mark_unordered();
@@ -292,7 +291,7 @@ impl Waits {
 
     /// Notes that a server may have lost places of a queue.
     pub(in crate::engine) fn distrust_order(&mut self, id: QueueId) {
-        if let Some(queue) = self.holds.cx.places.queue_mut(id) {
+        if let Some(queue) = self.holds.cx.names.queue_mut(id) {
             queue.server.mark_unordered();
         }
     }
@@ -300,7 +299,7 @@ impl Waits {
     pub(in crate::engine) fn wake_up(&mut self, now: Moment, listener: Listener) {
         match listener {
             Listener::Queue(id) => {
-                if let Some(queue) = self.holds.cx.places.queue_mut(id) {
+                if let Some(queue) = self.holds.cx.names.queue_mut(id) {
                     queue.reopen();
                 }
                 if !self.leaves_share(now, id) {
@@ -316,7 +315,7 @@ impl Waits {
     pub(in crate::engine) fn leaves_share(&mut self, now: Moment, id: QueueId) -> bool {
         let share =
             self.holds.cx.first_waiter(id).and_then(|(first, acquire)| Some((first, acquire.terms.share?)));
-        let queue = self.holds.cx.places.queue_mut(id).filter(|queue| queue.makes_no_attempt());
+        let queue = self.holds.cx.names.queue_mut(id).filter(|queue| queue.makes_no_attempt());
         let (Some((first, share)), Some(queue)) = (share, queue) else { return false };
         // A message during the pause does not prolong it, or those of a busy lock would do so without end.
         let refusals = u64::from(queue.tries.refusals);
@@ -342,7 +341,7 @@ impl Waits {
     /// Any other message means that the lock was taken away. An attempt on its way may be refused although the lock is
     /// free since, so another one follows it even while the client leaves releases to others.
     fn queue_message(&mut self, now: Moment, id: QueueId) {
-        let Some(queue) = self.holds.cx.places.queue_mut(id).certain("only an open queue listens") else {
+        let Some(queue) = self.holds.cx.names.queue_mut(id).certain("only an open queue listens") else {
             return;
         };
         let is_echo = queue.takes_echo(now);
@@ -353,14 +352,14 @@ impl Waits {
     pub(in crate::engine) fn queue_heard(&mut self, now: Moment, id: QueueId, is_echo: bool) {
         let rest = match is_echo {
             true => Duration::ZERO,
-            false => self.holds.cx.places.turns_mut(id).note_release(now),
+            false => self.holds.cx.names.turns_mut(id).note_release(now),
         };
-        if self.holds.held_here(now, id.place).is_some() {
-            if let Some(queue) = self.holds.cx.places.queue_mut(id) {
+        if self.holds.held_here(now, id.name).is_some() {
+            if let Some(queue) = self.holds.cx.names.queue_mut(id) {
                 queue.note_message(now, is_echo);
             }
             self.advance(now, id);
-        } else if !rest.is_zero() && self.holds.cx.places.queue(id).is_some_and(Queue::makes_no_attempt) {
+        } else if !rest.is_zero() && self.holds.cx.names.queue(id).is_some_and(Queue::makes_no_attempt) {
             self.sleep_for(now, id, rest);
         } else if !is_echo {
             self.wake_up(now, Listener::Queue(id));

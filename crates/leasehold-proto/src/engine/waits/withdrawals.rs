@@ -34,7 +34,7 @@ impl Waits {
             Stage::Waiting(waiter) => {
                 let own = waiter.tries.as_ref().and_then(|tries| tries.call);
                 let of_queue = || {
-                    let queue = self.holds.cx.places.queue(acquire.queue())?;
+                    let queue = self.holds.cx.names.queue(acquire.queue())?;
                     queue.tries.call.filter(|_| queue.first() == Some(id))
                 };
                 own.or(waiter.attempted).or_else(of_queue)

@@ -48,9 +48,9 @@ impl Waits {
         let Released { queue: id, call, sent_at, confirmed_at, listeners } = released;
         let others = self.holds.cx.others_of(id, listeners);
         let attempted = self.has_attempt_behind(id, call);
-        if let Some(queue) = self.holds.cx.places.queue_mut(id) {
+        if let Some(queue) = self.holds.cx.names.queue_mut(id) {
             let leaves_alone = queue.server.leaves_alone() && !queue.server.takes_overtaking_of(call);
-            self.holds.cx.places.turns_mut(id).note_listeners(others);
+            self.holds.cx.names.turns_mut(id).note_listeners(others);
             if others > 0 && !attempted {
                 self.stand_back(now, id, (sent_at, sent_at.since(confirmed_at)), others);
             } else if !attempted
@@ -61,13 +61,13 @@ impl Waits {
                 self.advance(now, id);
             }
         }
-        self.holds.cx.places.end_use(id.place);
+        self.holds.cx.names.end_use(id.name);
     }
 
     /// Expects no messages of a release that has sent none. One that was taken for them meanwhile was another client's, and
     /// an attempt that left before it may have been refused.
     pub(in crate::engine) fn expect_silence(&mut self, now: Moment, id: QueueId, messages: u32) {
-        if self.holds.cx.places.queue_mut(id).is_some_and(|queue| queue.unexpect_echoes(messages)) {
+        if self.holds.cx.names.queue_mut(id).is_some_and(|queue| queue.unexpect_echoes(messages)) {
             self.queue_heard(now, id, false);
         }
     }
@@ -77,7 +77,7 @@ impl Waits {
         let until = now + ECHO_WITHIN.min(self.holds.cx.settings.poll_interval);
         let messages = self.messages_of_release(id);
         if self.holds.cx.subscriptions.hears(Listener::Queue(id))
-            && let Some(queue) = self.holds.cx.places.queue_mut(id)
+            && let Some(queue) = self.holds.cx.names.queue_mut(id)
         {
             queue.expect_echoes(now, messages, until);
             self.holds.expect_echoes(number, messages);
@@ -86,27 +86,27 @@ impl Waits {
 
     /// Returns the number of messages of a release, one for each name.
     fn messages_of_release(&self, id: QueueId) -> u32 {
-        u32::try_from(self.holds.cx.places.get(id.place).names()).unwrap_or(u32::MAX)
+        u32::try_from(self.holds.cx.names.get(id.name).names()).unwrap_or(u32::MAX)
     }
 
     /// Sends the attempt of the next local waiter right behind the release, unless another client is likely to be next.
     /// Returns true if the queue does not need to hear of the release.
     fn goes_on_behind_release(&mut self, now: Moment, id: QueueId, units: u32) -> bool {
-        let held_here = self.holds.held_here(now, id.place).is_some();
+        let held_here = self.holds.held_here(now, id.name).is_some();
         let pauses =
             |(_, first): (Id, &Acquire)| first.terms.backoff.is_some() || first.terms.share.is_some();
         let polls = self.holds.cx.first_waiter(id).is_some_and(pauses);
-        if polls || self.holds.cx.places.queue(id).is_none_or(Queue::is_empty) {
+        if polls || self.holds.cx.names.queue(id).is_none_or(Queue::is_empty) {
             return false;
         }
         let leaves_turns = self.holds.cx.leaves_turns(id);
         if leaves_turns || held_here || id.side == Side::Read {
             return leaves_turns;
         }
-        let Some(queue) = self.holds.cx.places.queue_mut(id).certain(OPEN) else { return false };
+        let Some(queue) = self.holds.cx.names.queue_mut(id).certain(OPEN) else { return false };
         queue.admit(units);
         if !queue.server.goes_behind_release() {
-            // Another client is likely to be next. The server wakes this one's first waiter when its turn comes.
+            // Another client is likely to be next. The server wakes this one's first waiter when it is next.
             self.listen_in_server_queue(now, id);
             return false;
         }
@@ -116,7 +116,7 @@ impl Waits {
         }
         self.go_ahead(now, id);
         let behind = self.own_call_of_first(id);
-        if let Some(queue) = self.holds.cx.places.queue_mut(id) {
+        if let Some(queue) = self.holds.cx.names.queue_mut(id) {
             queue.server.behind = behind;
         }
         true
@@ -125,7 +125,7 @@ impl Waits {
     /// Lets a queue whose first waiter came behind the own release sleep until that release is answered, if others wait
     /// too: the attempt would reach the server before theirs. Returns false if it need not.
     pub(in crate::engine) fn waits_for_own_release(&mut self, now: Moment, id: QueueId) -> bool {
-        let leaving = self.holds.cx.places.leaving(id.place).filter(|_| id.side == Side::Main);
+        let leaving = self.holds.cx.names.leaving(id.name).filter(|_| id.side == Side::Main);
         // A release that has failed once may fail for as long as the store does, which the waiters have to find out.
         let is_first_call = |hold: &ServerHold| hold.failures == 0 && hold.call.is_some();
         let leaving = leaving.filter(|number| self.holds.get(*number).is_some_and(is_first_call));
@@ -143,7 +143,7 @@ impl Waits {
 
     /// Returns true if an attempt for the next waiter was sent after this call.
     fn has_attempt_behind(&self, id: QueueId, call: CallId) -> bool {
-        let Some(queue) = self.holds.cx.places.queue(id) else { return false };
+        let Some(queue) = self.holds.cx.names.queue(id) else { return false };
         queue.tries.call.max(self.own_call_of_first(id)) > Some(call)
     }
 
@@ -156,7 +156,7 @@ impl Waits {
     fn pause_after_release(&mut self, now: Moment, id: QueueId) -> bool {
         let first = self.holds.cx.first_waiter(id).and_then(|(id, first)| Some((id, first.terms.backoff?)));
         let Some((first, backoff)) = first else { return false };
-        let at_length = self.holds.cx.places.extend_run(id.place).is_multiple_of(RUN);
+        let at_length = self.holds.cx.names.extend_run(id.name).is_multiple_of(RUN);
         let pause =
             if at_length { backoff.longest } else { backoff.after(0, self.holds.cx.varying_seed(first)) };
         self.sleep_for(now, id, pause);
@@ -164,16 +164,17 @@ impl Waits {
     }
 
     /// Leaves the name to the others after a release that they heard. A server tells its listeners in a fixed
-    /// order, so two clients would take the lock in turns and the others never. So each other client gets a turn first,
+    /// order, so two clients would take the lock alternately and the others never. So each other client gets a turn first,
     /// for at most the time that its turn takes if its section is as long as the last one here, or a few milliseconds.
     fn stand_back(&mut self, now: Moment, id: QueueId, (sent_at, section): (Moment, Duration), others: u32) {
         let trip = now.since(sent_at);
         let seed = self.holds.cx.varying_seed(Id(0));
-        let turns = (trip * 2 + section).saturating_mul(others - 1);
-        let nap = (turns + trip * 2 + backoff::spread(trip, seed)).min(self.holds.cx.settings.poll_interval);
-        let Some(queue) = self.holds.cx.places.queue_mut(id).certain(OPEN) else { return };
+        let others_take = (trip * 2 + section).saturating_mul(others - 1);
+        let nap =
+            (others_take + trip * 2 + backoff::spread(trip, seed)).min(self.holds.cx.settings.poll_interval);
+        let Some(queue) = self.holds.cx.names.queue_mut(id).certain(OPEN) else { return };
         queue.close(now);
-        let until = self.holds.cx.places.turns_mut(id).begin(now, others - 1, now + nap);
+        let until = self.holds.cx.names.turns_mut(id).begin(now, others - 1, now + nap);
         self.sleep_for(now, id, until.since(now));
     }
 }

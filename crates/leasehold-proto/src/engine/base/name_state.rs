@@ -1,7 +1,7 @@
-//! A place: what this client does with one name, or one group of names, under one family of primitives.
+//! The state of a name: what this client does with one name, or one group of names, under one family of primitives.
 //!
-//! Invariant: a place exists while it has a wait queue, an acquire, an attempt on its way or a server hold. Both sides
-//! of a read-write lock and its upgrade are one place. At most one hold of a place that excludes others is trusted at
+//! Invariant: the state exists while it has a wait queue, an acquire, an attempt on its way or a server hold. Both sides
+//! of a read-write lock and its upgrade share one state. At most one hold of a name that excludes others is trusted at
 //! any time.
 
 use std::cmp::Ordering;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use crate::engine::base::keys::{Number, PlaceId, QueueId, Side};
+use crate::engine::base::keys::{NameId, Number, QueueId, Side};
 use crate::engine::base::table::Table;
 use crate::engine::waits::queue::Queue;
 use crate::engine::waits::turns::Turns;
@@ -20,8 +20,8 @@ use crate::recipe::format::Format;
 use crate::subject::Subject;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(in crate::engine) struct Place {
-    /// The names, with the rules of the place's exclusive side.
+pub(in crate::engine) struct NameState {
+    /// The names, with the rules of their exclusive side.
     key: Arc<Key>,
     /// The hold that excludes all others, trusted or lost, that was granted last.
     exclusive: Option<Number>,
@@ -34,7 +34,7 @@ pub(in crate::engine) struct Place {
     rare: Option<Box<Rare>>,
 }
 
-/// A subject without its group, by which the place of a name is found.
+/// A subject without its group, by which the state of a name is found.
 #[derive(Clone, Debug)]
 struct Key {
     name: Name,
@@ -75,7 +75,7 @@ impl Hash for Key {
     }
 }
 
-/// The parts of a place that a held lock without waiters does not have.
+/// The parts of a state that a held lock without waiters does not have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Rare {
     queues: [Option<Queue>; 3],
@@ -94,8 +94,8 @@ impl Rare {
     }
 }
 
-impl Place {
-    /// Returns the subject of these names under a recipe of the place's family.
+impl NameState {
+    /// Returns the subject of these names under a recipe of their family.
     pub(in crate::engine) fn subject(&self, recipe: &'static Recipe) -> Subject {
         let Key { name, others, format, .. } = &*self.key;
         Subject {
@@ -133,29 +133,29 @@ impl Place {
     }
 }
 
-/// The places of a client, and the read holds in them by their owner.
+/// The names that a client has something to do with, and their read holds by the owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(in crate::engine) struct Places {
-    index: BTreeMap<Arc<Key>, PlaceId>,
-    places: Vec<Option<Place>>,
-    free: Vec<PlaceId>,
+pub(in crate::engine) struct NameStates {
+    index: BTreeMap<Arc<Key>, NameId>,
+    states: Vec<Option<NameState>>,
+    free: Vec<NameId>,
     readers: Table<(u32, u64), Number>,
 }
 
-impl Places {
-    /// Returns the place of a subject, if it has one.
-    pub(in crate::engine) fn find(&self, subject: &Subject) -> Option<PlaceId> {
+impl NameStates {
+    /// Returns the name of a subject, if it has a state.
+    pub(in crate::engine) fn find(&self, subject: &Subject) -> Option<NameId> {
         self.index.get(&key(subject)).copied()
     }
 
-    /// Returns the place of a subject, which the caller gives a queue or a hold before it does anything else.
-    pub(in crate::engine) fn enter(&mut self, subject: &Subject) -> PlaceId {
+    /// Returns the name of a subject, whose state the caller gives a queue or a hold before it does anything else.
+    pub(in crate::engine) fn enter(&mut self, subject: &Subject) -> NameId {
         let key = key(subject);
         if let Some(id) = self.index.get(&key) {
             return *id;
         }
         let key = Arc::new(key);
-        let place = Some(Place {
+        let state = Some(NameState {
             key: Arc::clone(&key),
             exclusive: None,
             uses: 0,
@@ -164,129 +164,129 @@ impl Places {
             rare: None,
         });
         let id = if let Some(id) = self.free.pop() {
-            self.places[id.index()] = place;
+            self.states[id.index()] = state;
             id
         } else {
-            if self.places.len() == self.places.capacity() {
-                // A quarter more, since doubling would leave up to half of the places unused.
-                self.places.reserve_exact(self.places.len() / 4 + 8);
+            if self.states.len() == self.states.capacity() {
+                // A quarter more, since doubling would leave up to half of the room unused.
+                self.states.reserve_exact(self.states.len() / 4 + 8);
             }
-            self.places.push(place);
-            PlaceId::new(
-                u32::try_from(self.places.len() - 1).expect("a client has fewer than 2^32 names at once"),
+            self.states.push(state);
+            NameId::new(
+                u32::try_from(self.states.len() - 1).expect("a client has fewer than 2^32 names at once"),
             )
         };
         self.index.insert(key, id);
         id
     }
 
-    pub(in crate::engine) fn get(&self, id: PlaceId) -> &Place {
-        self.places[id.index()].as_ref().expect("a place exists while it is in use")
+    pub(in crate::engine) fn get(&self, id: NameId) -> &NameState {
+        self.states[id.index()].as_ref().expect("a name has its state while it is in use")
     }
 
-    fn get_mut(&mut self, id: PlaceId) -> &mut Place {
-        self.places[id.index()].as_mut().expect("a place exists while it is in use")
+    fn get_mut(&mut self, id: NameId) -> &mut NameState {
+        self.states[id.index()].as_mut().expect("a name has its state while it is in use")
     }
 
-    /// Removes a place that is not in use any more.
-    fn tidy(&mut self, id: PlaceId) {
-        let slot = &mut self.places[id.index()];
-        if let Some(place) = slot.take_if(|place| place.is_idle()) {
-            self.index.remove(&place.key);
+    /// Removes the state of a name that is not in use any more.
+    fn tidy(&mut self, id: NameId) {
+        let slot = &mut self.states[id.index()];
+        if let Some(state) = slot.take_if(|state| state.is_idle()) {
+            self.index.remove(&state.key);
             self.free.push(id);
         }
     }
 
     pub(in crate::engine) fn queue(&self, id: QueueId) -> Option<&Queue> {
-        let place = self.places.get(id.place.index())?.as_ref()?;
-        place.rare.as_ref()?.queues[id.side as usize].as_ref()
+        let state = self.states.get(id.name.index())?.as_ref()?;
+        state.rare.as_ref()?.queues[id.side as usize].as_ref()
     }
 
     pub(in crate::engine) fn queue_mut(&mut self, id: QueueId) -> Option<&mut Queue> {
-        let place = self.places.get_mut(id.place.index())?.as_mut()?;
-        place.rare.as_mut()?.queues[id.side as usize].as_mut()
+        let state = self.states.get_mut(id.name.index())?.as_mut()?;
+        state.rare.as_mut()?.queues[id.side as usize].as_mut()
     }
 
-    /// Returns the wait queues of all places.
+    /// Returns the wait queues of all names.
     pub(in crate::engine) fn queues(&self) -> impl Iterator<Item = QueueId> {
-        let queued = self.places.iter().zip(0..).filter_map(|(place, at)| {
-            let queues = &place.as_ref()?.rare.as_ref()?.queues;
-            Some((PlaceId::new(at), queues))
+        let queued = self.states.iter().zip(0..).filter_map(|(state, at)| {
+            let queues = &state.as_ref()?.rare.as_ref()?.queues;
+            Some((NameId::new(at), queues))
         });
-        queued.flat_map(|(place, queues)| {
+        queued.flat_map(|(name, queues)| {
             let open = Side::ALL.into_iter().filter(|side| queues[*side as usize].is_some());
-            open.map(move |side| QueueId { place, side })
+            open.map(move |side| QueueId { name, side })
         })
     }
 
     /// Returns the wait queue, which is made if it is not there.
     pub(in crate::engine) fn open_queue(&mut self, id: QueueId) -> &mut Queue {
-        let rare = self.get_mut(id.place).rare.get_or_insert_default();
+        let rare = self.get_mut(id.name).rare.get_or_insert_default();
         rare.queues[id.side as usize].get_or_insert_default()
     }
 
     /// Returns the turns of other clients at what a queue waits for, if there were any.
     pub(in crate::engine) fn turns(&self, id: QueueId) -> Option<&Turns> {
-        Some(&self.get(id.place).rare.as_ref()?.turns[id.side as usize])
+        Some(&self.get(id.name).rare.as_ref()?.turns[id.side as usize])
     }
 
     /// Returns the turns of other clients at what a queue waits for.
     pub(in crate::engine) fn turns_mut(&mut self, id: QueueId) -> &mut Turns {
-        &mut self.get_mut(id.place).rare.get_or_insert_default().turns[id.side as usize]
+        &mut self.get_mut(id.name).rare.get_or_insert_default().turns[id.side as usize]
     }
 
     pub(in crate::engine) fn close_queue(&mut self, id: QueueId) {
-        let place = self.get_mut(id.place);
-        if let Some(rare) = &mut place.rare {
+        let state = self.get_mut(id.name);
+        if let Some(rare) = &mut state.rare {
             rare.queues[id.side as usize] = None;
         }
-        place.rare.take_if(|rare| rare.is_empty());
-        self.tidy(id.place);
+        state.rare.take_if(|rare| rare.is_empty());
+        self.tidy(id.name);
     }
 
-    /// Notes an acquire, an attempt or a server hold that needs the place.
-    pub(in crate::engine) fn add_use(&mut self, id: PlaceId) {
+    /// Notes an acquire, an attempt or a server hold that needs the state.
+    pub(in crate::engine) fn add_use(&mut self, id: NameId) {
         self.get_mut(id).uses += 1;
     }
 
-    /// Notes the end of such a use. The last one ends the place, unless it has a queue.
-    pub(in crate::engine) fn end_use(&mut self, id: PlaceId) {
+    /// Notes the end of such a use. The last one ends the state, unless it has a queue.
+    pub(in crate::engine) fn end_use(&mut self, id: NameId) {
         self.get_mut(id).uses -= 1;
         self.tidy(id);
     }
 
     /// Notes that the next attempt follows a release of this client. Returns the number of such attempts since the last
     /// refusal.
-    pub(in crate::engine) fn extend_run(&mut self, id: PlaceId) -> u32 {
+    pub(in crate::engine) fn extend_run(&mut self, id: NameId) -> u32 {
         let run = &mut self.get_mut(id).run;
         *run = run.wrapping_add(1);
         *run
     }
 
     /// Notes a refusal: another client has the name.
-    pub(in crate::engine) fn end_run(&mut self, id: PlaceId) {
+    pub(in crate::engine) fn end_run(&mut self, id: NameId) {
         self.get_mut(id).run = 0;
     }
 
-    /// Returns the exclusive hold of a place whose release is on its way, if the place is still in use.
-    pub(in crate::engine) fn leaving(&self, id: PlaceId) -> Option<Number> {
-        self.places.get(id.index())?.as_ref()?.leaving
+    /// Returns the exclusive hold of a name whose release is on its way, if the name is still in use.
+    pub(in crate::engine) fn leaving(&self, id: NameId) -> Option<Number> {
+        self.states.get(id.index())?.as_ref()?.leaving
     }
 
     /// Notes that the release of a hold that excludes others is on its way.
-    pub(in crate::engine) fn begin_leaving(&mut self, id: PlaceId, number: Number) {
+    pub(in crate::engine) fn begin_leaving(&mut self, id: NameId, number: Number) {
         self.get_mut(id).leaving = Some(number);
     }
 
     /// Notes that a release is over.
-    pub(in crate::engine) fn end_leaving(&mut self, id: PlaceId, number: Number) {
+    pub(in crate::engine) fn end_leaving(&mut self, id: NameId, number: Number) {
         self.get_mut(id).leaving.take_if(|leaving| *leaving == number);
     }
 
     /// Notes the hold of an owner. Returns the exclusive hold that it displaces.
     pub(in crate::engine) fn hold(
         &mut self,
-        id: PlaceId,
+        id: NameId,
         side: Side,
         owner: Owner,
         number: Number,
@@ -296,30 +296,30 @@ impl Places {
             debug_assert!(displaced.is_none(), "an owner reads under one wire owner");
             return None;
         }
-        let place = self.get_mut(id);
-        let displaced = place.exclusive.replace(number)?;
-        place.rare.get_or_insert_default().displaced.push(displaced);
+        let state = self.get_mut(id);
+        let displaced = state.exclusive.replace(number)?;
+        state.rare.get_or_insert_default().displaced.push(displaced);
         Some(displaced)
     }
 
     /// Notes that the hold of an owner has no guards any more.
-    pub(in crate::engine) fn unhold(&mut self, id: PlaceId, side: Side, owner: Owner, number: Number) {
+    pub(in crate::engine) fn unhold(&mut self, id: NameId, side: Side, owner: Owner, number: Number) {
         if side == Side::Read {
             if self.readers.get((id.number(), owner.number())) == Some(&number) {
                 self.readers.remove((id.number(), owner.number()));
             }
             return;
         }
-        let place = self.get_mut(id);
-        place.exclusive.take_if(|held| *held == number);
-        if let Some(rare) = &mut place.rare {
+        let state = self.get_mut(id);
+        state.exclusive.take_if(|held| *held == number);
+        if let Some(rare) = &mut state.rare {
             rare.displaced.retain(|displaced| *displaced != number);
         }
-        place.rare.take_if(|rare| rare.is_empty());
+        state.rare.take_if(|rare| rare.is_empty());
     }
 
     /// Returns the read hold of an owner, trusted or lost.
-    pub(in crate::engine) fn reader(&self, id: PlaceId, owner: Owner) -> Option<Number> {
+    pub(in crate::engine) fn reader(&self, id: NameId, owner: Owner) -> Option<Number> {
         self.readers.get((id.number(), owner.number())).copied()
     }
 }
@@ -327,24 +327,11 @@ impl Places {
 /// Returns the key that stands for all sides of a subject.
 fn key(subject: &Subject) -> Key {
     let Subject { name, others, recipe, format, .. } = subject;
-    Key { name: name.clone(), others: Arc::clone(others), recipe: recipe.main(), format: format.clone() }
+    Key { name: name.clone(), others: Arc::clone(others), recipe: main_of(recipe), format: format.clone() }
 }
 
-impl Recipe {
-    /// Returns the rules of the exclusive side, or of a primitive without sides.
-    fn main(&'static self) -> &'static Self {
-        let held_as = self.held_as.unwrap_or(self);
-        if held_as.holding.is_exclusive() { held_as } else { held_as.companion.unwrap_or(held_as) }
-    }
-
-    /// Returns the wait queue of a waiter under this recipe.
-    pub(in crate::engine) fn side(&self) -> Side {
-        if self.held_as.is_some() { Side::Upgrade } else { self.held_side() }
-    }
-
-    /// Returns the side on which a grant under this recipe is held.
-    pub(in crate::engine) fn held_side(&self) -> Side {
-        let held_as = self.held_as.unwrap_or(self);
-        if held_as.companion.is_some() && !held_as.holding.is_exclusive() { Side::Read } else { Side::Main }
-    }
+/// Returns the rules of the exclusive side, or of a primitive without sides.
+fn main_of(recipe: &'static Recipe) -> &'static Recipe {
+    let held_as = recipe.held_as.unwrap_or(recipe);
+    if held_as.holding.is_exclusive() { held_as } else { held_as.companion.unwrap_or(held_as) }
 }

@@ -6,10 +6,8 @@ use leasehold::error::{AcquireErrorKind, FreeWithin, OperationErrorKind};
 use leasehold::{AcquireError, Client, OperationError, ReleaseOutcome};
 
 use crate::support::{
-    TestServer, connect, connect_through, eventually, ms, pttl, scripts_run, server_and_proxy, soon,
+    NEVER, TestServer, connect, connect_through, eventually, ms, pttl, scripts_run, server_and_proxy, soon,
 };
-
-const NEVER: Duration = Duration::from_secs(3600);
 
 /// Sets the number of permits of the semaphore `seats` and of the expirable semaphore `places`.
 async fn set(client: &Client, permits: u32) {

@@ -8,7 +8,7 @@ use leasehold_testkit::servers::RedisServer;
 use tokio::task::JoinHandle;
 
 use crate::support::{
-    Fixture, Monitor, Subscriber, TestServer, connect, connect_through, connect_with,
+    Fixture, Monitor, Subscriber, TestServer, assert_failed, connect, connect_through, connect_with,
     connect_without_polling, eventually, is_free, listening, ms, on_both, pttl, run_command, scripts_run,
     server_and_proxy, soon,
 };
@@ -397,7 +397,7 @@ async fn a_wait_fails_when_the_server_is_unreachable_for_a_timeout() {
     server.kill();
     for waiter in waiters {
         let outcome = soon("its failure", waiter).await.unwrap();
-        assert!(matches!(outcome, Err(WaitError { kind: WaitErrorKind::Store(_), .. })), "{outcome:?}");
+        assert_failed!(outcome, WaitErrorKind::Store(_));
     }
 }
 
@@ -419,7 +419,7 @@ async fn a_reconnected_waiter_gets_a_missed_deletion() {
     proxy.drop_requests(false);
     proxy.cut();
     let told = soon("the end of the wait", waiting).await.unwrap();
-    assert!(matches!(told, Err(WaitError { kind: WaitErrorKind::Deleted, .. })), "{told:?}");
+    assert_failed!(told, WaitErrorKind::Deleted);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -10,9 +10,9 @@ use leasehold_testkit::servers::RedisServer;
 use tokio::task::JoinHandle;
 
 use crate::support::{
-    Fixture, Monitor, NEVER, channel, connect, connect_through, connect_with, connect_without_polling, count,
-    eventually, hold_as_redisson, is_free, listeners, ms, on_both, run_command, scripts_run, sent,
-    server_and_proxy, sleeps, soon, times_sent,
+    Fixture, Monitor, NEVER, assert_failed, channel, connect, connect_through, connect_with,
+    connect_without_polling, count, eventually, hold_as_redisson, is_free, listeners, ms, on_both,
+    run_command, scripts_run, sent, server_and_proxy, sleeps, soon, times_sent,
 };
 
 /// The default polling interval, and two round trips: the release's and the waiter's.
@@ -315,13 +315,7 @@ async fn an_endless_wait_fails_for_the_whole_queue_after_a_server_timeout() {
     server.kill();
     for waiter in waiters {
         let outcome = soon("its failure", waiter).await.unwrap().map(drop);
-        assert!(
-            matches!(
-                outcome,
-                Err(AcquireError { kind: AcquireErrorKind::Store(_) | AcquireErrorKind::Unknown { .. }, .. })
-            ),
-            "{outcome:?}"
-        );
+        assert_failed!(outcome, AcquireErrorKind::Store(_) | AcquireErrorKind::Unknown { .. });
     }
     // The head notices at its next attempt, which takes a timeout. One waiter after the other would take 20 timeouts.
     machine.assert_within("the failure of the whole line", POLL + 2 * TIMEOUT, killed.elapsed());

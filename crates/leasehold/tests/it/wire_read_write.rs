@@ -17,8 +17,8 @@ use leasehold_proto::recipe::reentrant::REENTRANT;
 use leasehold_proto::{Call, CallArgs, ClientId, Lease, Recipe};
 
 use crate::support::{
-    Fixture, Subscriber, TestServer, connect, eventually, fields, is_free, keys, on_both, pttl, run_call,
-    run_command, soon,
+    Fixture, Subscriber, TestServer, assert_failed, connect, eventually, fields, is_free, keys, on_both,
+    pttl, run_call, run_command, soon,
 };
 
 const CHANNEL: &str = "redisson_rwlock:{rw}";
@@ -316,10 +316,7 @@ async fn a_plain_lock_and_a_read_write_lock_of_one_name_refuse_each_other(server
     let plain = client.lock("rw").lock().await.unwrap();
     let lock = client.rw_lock("rw");
     for refused in [lock.try_read().await, lock.try_write().await] {
-        assert!(
-            matches!(refused, Err(AcquireError { kind: AcquireErrorKind::OtherKind(_), .. })),
-            "{refused:?}"
-        );
+        assert_failed!(refused, AcquireErrorKind::OtherKind(_));
     }
     assert!(
         matches!(lock.read().await, Err(AcquireError { kind: AcquireErrorKind::OtherKind(_), .. })),
@@ -329,10 +326,7 @@ async fn a_plain_lock_and_a_read_write_lock_of_one_name_refuse_each_other(server
     for writes in [false, true] {
         let guard = if writes { lock.write().await.unwrap() } else { lock.read().await.unwrap() };
         let refused = client.lock("rw").lock().await;
-        assert!(
-            matches!(refused, Err(AcquireError { kind: AcquireErrorKind::OtherKind(_), .. })),
-            "{refused:?}"
-        );
+        assert_failed!(refused, AcquireErrorKind::OtherKind(_));
         guard.release().await.unwrap();
     }
 }

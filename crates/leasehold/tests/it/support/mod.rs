@@ -124,6 +124,22 @@ pub(crate) fn server_and_proxy() -> (RedisServer, Proxy) {
     (server, proxy)
 }
 
+/// A server, a proxy in front of it, and a client that reaches the server through it, with this timeout.
+pub(crate) async fn proxied(timeout: Duration) -> (RedisServer, Proxy, Client) {
+    let (server, proxy) = server_and_proxy();
+    let client = connect_through(&proxy, timeout).await;
+    (server, proxy, client)
+}
+
+/// Asserts that an outcome is an error of this kind.
+macro_rules! assert_failed {
+    ($outcome:expr, $kind:pat) => {{
+        let outcome = &$outcome;
+        assert!(matches!(outcome, Err(error) if matches!(&error.kind, $kind)), "{outcome:?}");
+    }};
+}
+pub(crate) use assert_failed;
+
 /// The hash of a lock: its holders and their hold counts.
 pub(crate) fn fields(server: &impl TestServer, name: &str) -> BTreeMap<String, String> {
     let printed = server.cli(&["HGETALL", name]);

@@ -37,12 +37,13 @@ pub mod reentrant;
 pub mod semaphore;
 pub mod store;
 
+use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use leasehold_proto::recipe::reentrant::SCRIPTS;
 use leasehold_proto::{Call, Channel, Reply, Script, StoreError, Verb};
 use leasehold_store::{Heard, Store, Subscription};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// A limit that only a broken store exceeds.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -61,14 +62,34 @@ impl Admin for crate::servers::RedisServer {
 }
 
 /// A store with an admin, and the names that one behavior uses.
-struct Harness<'a, S, A> {
-    store: &'a S,
-    admin: &'a A,
+struct Harness<'a> {
+    store: &'a dyn AnyStore,
+    admin: &'a dyn Admin,
     lock: String,
 }
 
-impl<'a, S: Store, A: Admin> Harness<'a, S, A> {
-    fn new(behavior: &str, store: &'a S, admin: &'a A) -> Self {
+/// The answer to a call.
+type Answer = Pin<Box<dyn Future<Output = Result<Reply, StoreError>> + Send>>;
+
+/// A store of any type, so the behaviors are compiled once.
+trait AnyStore {
+    fn run(&self, call: Call) -> Answer;
+
+    fn subscribe(&self, channel: Channel, heard: UnboundedSender<Heard>) -> Subscription;
+}
+
+impl<S: Store> AnyStore for S {
+    fn run(&self, call: Call) -> Answer {
+        Box::pin(Store::run(self, call, LIMIT))
+    }
+
+    fn subscribe(&self, channel: Channel, heard: UnboundedSender<Heard>) -> Subscription {
+        Store::subscribe(self, channel, heard)
+    }
+}
+
+impl<'a> Harness<'a> {
+    fn new(behavior: &str, store: &'a dyn AnyStore, admin: &'a dyn Admin) -> Self {
         Self { store, admin, lock: format!("{{contract:{behavior}}}") }
     }
 
@@ -81,7 +102,7 @@ impl<'a, S: Store, A: Admin> Harness<'a, S, A> {
     }
 
     async fn run(&self, call: Call) -> Result<Reply, StoreError> {
-        self.store.run(call, LIMIT).await
+        self.store.run(call).await
     }
 
     /// Runs a call that must not fail.
@@ -140,7 +161,7 @@ impl<'a, S: Store, A: Admin> Harness<'a, S, A> {
 
 /// Runs a call behind these lines of Lua, which find the server's time in `now_ms`. Returns that time, or `None` if
 /// the clock moved on before the call had ended.
-async fn timed<S: Store, A: Admin>(harness: &Harness<'_, S, A>, call: &Call, first: &str) -> Option<i64> {
+async fn timed(harness: &Harness<'_>, call: &Call, first: &str) -> Option<i64> {
     let source = format!(
         "local function clock_ms()
   local time = redis.call('time')

@@ -4,9 +4,9 @@
 
 use std::fmt;
 
-use crate::error::message::debug;
 #[cfg(feature = "config")]
-use crate::error::message::none_of_them;
+use crate::error::answers::{answers, none_of_them};
+use crate::error::message::debug;
 use crate::error::{
     AcquireError, AlreadyInstalled, ConnectError, EnsureError, FencedWriteError, InspectError, NotInstalled,
     OperationError, PermitsError, QuorumError, ReleaseError, RunError, UpgradeError, WaitError,
@@ -23,30 +23,17 @@ impl crate::config::ConfigConnectError {
             Self::IsQuorum | Self::IsNotQuorum => None,
         }
     }
+}
 
+answers! { self: crate::config::ConfigConnectError =>
     /// Always returns false, as [`ConnectError::is_busy`] does.
-    #[must_use]
-    pub const fn is_busy(&self) -> bool {
-        false
-    }
-
+    const is_busy = false;
     /// Returns true if the server or the operating system failed. See [`ConnectError::is_unavailable`].
-    #[must_use]
-    pub fn is_unavailable(&self) -> bool {
-        self.connect().is_some_and(ConnectError::is_unavailable)
-    }
-
+    fn is_unavailable = self.connect().is_some_and(ConnectError::is_unavailable);
     /// Returns true if the same call may succeed a little later. See [`ConnectError::is_retryable`].
-    #[must_use]
-    pub fn is_retryable(&self) -> bool {
-        self.connect().is_some_and(ConnectError::is_retryable)
-    }
-
+    fn is_retryable = self.connect().is_some_and(ConnectError::is_retryable);
     /// Always returns false, since nothing is held.
-    #[must_use]
-    pub const fn is_lost(&self) -> bool {
-        false
-    }
+    const is_lost = false;
 }
 
 /// Declares [`Error`], with a variant for each error, and the four methods that delegate to it.

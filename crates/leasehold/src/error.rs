@@ -65,6 +65,7 @@
 //! ```
 
 mod acquire;
+pub(crate) mod answers;
 mod connect;
 mod hold;
 mod installed;

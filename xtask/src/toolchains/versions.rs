@@ -9,6 +9,9 @@ use serde_json::Value;
 
 use super::{Language, Workshop};
 
+/// The workspace of all peers in Rust, from the root.
+const RUST: &str = "bench/peers/rust";
+
 /// Returns the version of a package, which its lock file has under this name.
 pub(crate) fn of(language: Language, package: &str, workshop: &Workshop) -> Result<String> {
     let (file, find): (_, fn(&str, &str) -> Option<String>) = match language {
@@ -18,7 +21,11 @@ pub(crate) fn of(language: Language, package: &str, workshop: &Workshop) -> Resu
         Language::Node => ("package-lock.json", in_package_lock),
         Language::Python => ("requirements.txt", in_requirements),
     };
-    let path = workshop.sources(language).join(file);
+    let folder = match language {
+        Language::Rust => workshop.root.join(RUST),
+        _ => workshop.sources(language),
+    };
+    let path = folder.join(file);
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     find(&text, package).with_context(|| format!("{file} does not pin {package}"))
 }

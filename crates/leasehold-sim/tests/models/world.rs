@@ -97,6 +97,32 @@ pub(crate) struct Scene {
     pub(crate) has_native: bool,
 }
 
+impl Scene {
+    /// A scene in which every client must be served, and which nothing but the budget disturbs.
+    pub(crate) fn new(
+        plans: &'static [&'static [Step]],
+        budget: Budget,
+        tick_ms: u64,
+        request: fn(u8) -> Request,
+    ) -> Self {
+        Self {
+            plans,
+            budget,
+            repeats: Repeats::All,
+            tick_ms,
+            request,
+            operation: |_, _, _| unreachable!("nothing is done without a hold"),
+            within: |_| None,
+            before: &[],
+            ticks_to_end: 10,
+            wanted: |clients| count(clients, End::Granted) >= clients.len(),
+            variant: None,
+            hearing: Hearing::Deaf,
+            has_native: false,
+        }
+    }
+}
+
 /// The memory of a model about a run, with its rules.
 pub(crate) trait Ledger: Clone + Debug + Default + PartialEq + Hash + Send + Sync + 'static {
     /// Checks after every script.

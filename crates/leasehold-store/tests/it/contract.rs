@@ -81,57 +81,30 @@ async fn on_both(
     on_embedded(name, &embedded, &EmbeddedAdmin(embedded.clone())).await;
 }
 
+/// Runs these parts of the contract on both stores.
+macro_rules! on_both_stores {
+    ($($part:ident),+) => {
+        $(for name in $part::NAMES {
+            on_both(name, $part::run, $part::run).await;
+        })+
+    };
+}
+
 /// Runs the whole contract on the servers of a URL.
 async fn whole_contract(url: &str, options: ConnectOptions, admin: &impl Admin) {
     let redis = &Redis::connect(&url.parse().unwrap(), options).await.unwrap();
-    for name in store::NAMES {
-        println!("{name}");
-        store::run(name, redis, admin).await;
+    macro_rules! run {
+        ($($part:ident),+) => {
+            $(for name in $part::NAMES {
+                println!("{name}");
+                $part::run(name, redis, admin).await;
+            })+
+        };
     }
-    for name in reentrant::NAMES {
-        println!("{name}");
-        reentrant::run(name, redis, admin).await;
-    }
-    for name in fair::NAMES {
-        println!("{name}");
-        fair::run(name, redis, admin).await;
-    }
-    for name in keep_alive::NAMES {
-        println!("{name}");
-        keep_alive::run(name, redis, admin).await;
-    }
-    for name in fleet::NAMES {
-        println!("{name}");
-        fleet::run(name, redis, admin).await;
-    }
-    for name in locks::NAMES {
-        println!("{name}");
-        locks::run(name, redis, admin).await;
-    }
-    for name in plain::NAMES {
-        println!("{name}");
-        plain::run(name, redis, admin).await;
-    }
-    for name in read_write::NAMES {
-        println!("{name}");
-        read_write::run(name, redis, admin).await;
-    }
-    for name in marks::NAMES {
-        println!("{name}");
-        marks::run(name, redis, admin).await;
-    }
-    for name in semaphore::NAMES {
-        println!("{name}");
-        semaphore::run(name, redis, admin).await;
-    }
-    for name in expirable::NAMES {
-        println!("{name}");
-        expirable::run(name, redis, admin).await;
-    }
-    for name in latch::NAMES {
-        println!("{name}");
-        latch::run(name, redis, admin).await;
-    }
+    run!(
+        store, reentrant, fair, keep_alive, fleet, locks, plain, read_write, marks, semaphore, expirable,
+        latch
+    );
 }
 
 #[tokio::test]
@@ -155,9 +128,7 @@ async fn a_fleet_behind_sentinels_passes_the_whole_contract() {
 
 #[tokio::test]
 async fn both_stores_pass_the_store_contract() {
-    for name in store::NAMES {
-        on_both(name, store::run, store::run).await;
-    }
+    on_both_stores!(store);
 }
 
 #[tokio::test]
@@ -170,69 +141,45 @@ async fn a_store_of_resp2_passes_the_whole_contract() {
 
 #[tokio::test]
 async fn both_stores_run_the_reentrant_lock() {
-    for name in reentrant::NAMES {
-        on_both(name, reentrant::run, reentrant::run).await;
-    }
+    on_both_stores!(reentrant);
 }
 
 #[tokio::test]
 async fn both_stores_run_the_fair_lock() {
-    for name in fair::NAMES {
-        on_both(name, fair::run, fair::run).await;
-    }
+    on_both_stores!(fair);
 }
 
 #[tokio::test]
 async fn both_stores_keep_queued_waiters_alive() {
-    for name in keep_alive::NAMES {
-        on_both(name, keep_alive::run, keep_alive::run).await;
-    }
+    on_both_stores!(keep_alive);
 }
 
 #[tokio::test]
 async fn both_stores_run_the_scripts_shared_with_redisson() {
-    for name in fleet::NAMES {
-        on_both(name, fleet::run, fleet::run).await;
-    }
+    on_both_stores!(fleet);
 }
 
 #[tokio::test]
 async fn both_stores_run_the_scripts_of_the_other_locks() {
-    for name in locks::NAMES {
-        on_both(name, locks::run, locks::run).await;
-    }
+    on_both_stores!(locks);
 }
 
 #[tokio::test]
 async fn both_stores_run_the_plain_lock() {
-    for name in plain::NAMES {
-        on_both(name, plain::run, plain::run).await;
-    }
+    on_both_stores!(plain);
 }
 
 #[tokio::test]
 async fn both_stores_run_the_read_write_lock() {
-    for name in read_write::NAMES {
-        on_both(name, read_write::run, read_write::run).await;
-    }
-    for name in marks::NAMES {
-        on_both(name, marks::run, marks::run).await;
-    }
+    on_both_stores!(read_write, marks);
 }
 
 #[tokio::test]
 async fn both_stores_run_the_semaphores() {
-    for name in semaphore::NAMES {
-        on_both(name, semaphore::run, semaphore::run).await;
-    }
-    for name in expirable::NAMES {
-        on_both(name, expirable::run, expirable::run).await;
-    }
+    on_both_stores!(semaphore, expirable);
 }
 
 #[tokio::test]
 async fn both_stores_run_the_latch() {
-    for name in latch::NAMES {
-        on_both(name, latch::run, latch::run).await;
-    }
+    on_both_stores!(latch);
 }

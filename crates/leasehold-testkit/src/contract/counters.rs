@@ -11,10 +11,10 @@ use leasehold_proto::{
     Applied, Call, CallArgs, Channel, ClientId, Lease, Name, PermitId, Recipe, Reply, StoreErrorKind,
     WireOwner,
 };
-use leasehold_store::{Heard, Store, Subscription};
+use leasehold_store::{Heard, Subscription};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::{Admin, Harness, next};
+use super::{Harness, next};
 
 /// The first attempt of a caller that waits.
 pub(super) const FRESH: CallContext =
@@ -27,8 +27,8 @@ pub(super) const EXPIRED: CallContext = CallContext { expired: true, ..FRESH };
 pub(super) const UNCERTAIN: CallContext = CallContext { uncertain: true, ..FRESH };
 
 /// A bench, and the name of its counter.
-pub(super) struct Counter<'a, S, A> {
-    pub(super) harness: &'a Harness<'a, S, A>,
+pub(super) struct Counter<'a> {
+    pub(super) harness: &'a Harness<'a>,
     pub(super) name: Name,
 }
 
@@ -46,9 +46,9 @@ pub(super) fn id(number: u64) -> PermitId {
     PermitId::of(WireOwner::new(client(), number), 1).next().expect("there is one")
 }
 
-impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
+impl<'a> Counter<'a> {
     /// Creates a counter whose name has a hash tag, except for the latch, which cannot have a hash tag.
-    pub(super) fn new(harness: &'a Harness<'a, S, A>, kind: &str) -> Self {
+    pub(super) fn new(harness: &'a Harness<'a>, kind: &str) -> Self {
         let tag = harness.lock.trim_matches(['{', '}']);
         let name = match kind {
             "latch" => Name::new(&format!("{tag}:latch")),
@@ -148,7 +148,7 @@ impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
         self.name.prefixed(prefix).to_string()
     }
 
-    pub(super) async fn listen(&self, channel: Channel) -> Listener<'a, S, A> {
+    pub(super) async fn listen(&self, channel: Channel) -> Listener<'a> {
         let (sender, mut heard) = unbounded_channel();
         let subscription = self.harness.store.subscribe(channel.clone(), sender);
         assert_eq!(next(&mut heard).await, Heard::Listening(channel.clone()));
@@ -190,14 +190,14 @@ impl<'a, S: Store, A: Admin> Counter<'a, S, A> {
 }
 
 /// A subscriber of the counter's channel.
-pub(super) struct Listener<'a, S, A> {
-    harness: &'a Harness<'a, S, A>,
+pub(super) struct Listener<'a> {
+    harness: &'a Harness<'a>,
     channel: Channel,
     heard: UnboundedReceiver<Heard>,
     _subscription: Subscription,
 }
 
-impl<S: Store, A: Admin> Listener<'_, S, A> {
+impl Listener<'_> {
     /// Checks that the next message is this message.
     pub(super) async fn receives(&mut self, message: &str) {
         assert_eq!(next(&mut self.heard).await, Heard::Message(self.channel.clone(), message.into()));

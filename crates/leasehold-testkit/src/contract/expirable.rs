@@ -8,10 +8,9 @@ use std::time::Duration;
 use leasehold_proto::recipe::expirable::{self, Census, EXPIRABLE_SEMAPHORE};
 use leasehold_proto::recipe::{Remaining, semaphore};
 use leasehold_proto::{Lease, PermitId, Recipe, Reply};
-use leasehold_store::Store;
 
 use super::counters::{Counter, FRESH, id, operation};
-use super::{Admin, Harness, until};
+use super::{Harness, until};
 
 behaviors! {
     permits_are_acquired_under_their_ids,
@@ -31,20 +30,20 @@ behaviors! {
 
 const EXPIRABLE: &Recipe = &EXPIRABLE_SEMAPHORE;
 
-fn pe<'a, S: Store, A: Admin>(harness: &'a Harness<'a, S, A>, permits: &str) -> Counter<'a, S, A> {
+fn pe<'a>(harness: &'a Harness<'a>, permits: &str) -> Counter<'a> {
     let pe = Counter::new(harness, "pe");
     pe.set(permits);
     pe
 }
 
-async fn census<S: Store, A: Admin>(pe: &Counter<'_, S, A>) -> (i64, u64) {
+async fn census(pe: &Counter<'_>) -> (i64, u64) {
     let reply = pe.harness.execute(expirable::inspect(&pe.name)).await;
     let Census { available, acquired, is_set } = expirable::read_inspect(&reply).expect("it is a census");
     assert!(is_set);
     (available, acquired)
 }
 
-async fn permits_are_acquired_under_their_ids<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn permits_are_acquired_under_their_ids(harness: &Harness<'_>) {
     let pe = pe(harness, "3");
     assert_eq!(pe.acquire(EXPIRABLE, (1, 2), FRESH).await, Reply::Nil);
     assert_eq!((pe.value(), census(&pe).await), ("1".into(), (1, 2)));
@@ -64,7 +63,7 @@ async fn permits_are_acquired_under_their_ids<S: Store, A: Admin>(harness: &Harn
     assert_eq!((pe.value(), census(&pe).await), ("0".into(), (0, 3)));
 }
 
-async fn a_duplicate_acquire_takes_permits_once<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_duplicate_acquire_takes_permits_once(harness: &Harness<'_>) {
     let pe = pe(harness, "3");
     for _ in 0..3 {
         assert_eq!(pe.acquire(EXPIRABLE, (1, 3), FRESH).await, Reply::Nil);
@@ -72,7 +71,7 @@ async fn a_duplicate_acquire_takes_permits_once<S: Store, A: Admin>(harness: &Ha
     }
 }
 
-async fn a_duplicate_acquire_does_not_shorten_a_lease<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_duplicate_acquire_does_not_shorten_a_lease(harness: &Harness<'_>) {
     let pe = pe(harness, "2");
     assert_eq!(pe.acquire_for(EXPIRABLE, (1, 2), 500_000, FRESH).await, Reply::Nil);
     let ends = || harness.run_command(&["ZRANGE", &pe.ids(), "0", "-1", "WITHSCORES"]);
@@ -81,9 +80,7 @@ async fn a_duplicate_acquire_does_not_shorten_a_lease<S: Store, A: Admin>(harnes
     assert_eq!(ends(), before);
 }
 
-async fn a_refusal_returns_the_time_until_the_next_permit_expires<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_refusal_returns_the_time_until_the_next_permit_expires(harness: &Harness<'_>) {
     let pe = pe(harness, "0");
     assert_eq!(pe.acquire(EXPIRABLE, (1, 1), FRESH).await, Reply::Int(-1), "none is taken");
     harness.run_command(&["ZADD", &pe.ids(), "922337203685477", "sixteen-bytes-id"]);
@@ -97,7 +94,7 @@ async fn a_refusal_returns_the_time_until_the_next_permit_expires<S: Store, A: A
     assert_eq!(harness.run_command(&["EXISTS", pe.name.as_str(), &pe.ids()]), "0");
 }
 
-async fn an_expired_permit_is_reclaimed_and_published_once<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn an_expired_permit_is_reclaimed_and_published_once(harness: &Harness<'_>) {
     let pe = pe(harness, "2");
     let mut listener = pe.listen(pe.channel()).await;
     pe.acquire_for(EXPIRABLE, (1, 2), 10, FRESH).await;
@@ -111,7 +108,7 @@ async fn an_expired_permit_is_reclaimed_and_published_once<S: Store, A: Admin>(h
     listener.receives_nothing().await;
 }
 
-async fn a_permit_renewal_needs_all_ids_and_never_shortens<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_permit_renewal_needs_all_ids_and_never_shortens(harness: &Harness<'_>) {
     let pe = pe(harness, "3");
     pe.acquire(EXPIRABLE, (1, 3), FRESH).await;
     assert_eq!(pe.renew(EXPIRABLE, (1, 3), 90_000).await, Reply::Int(1));
@@ -129,7 +126,7 @@ async fn a_permit_renewal_needs_all_ids_and_never_shortens<S: Store, A: Admin>(h
     assert_eq!(pe.value(), "1", "what had ended is taken back");
 }
 
-async fn a_release_returns_each_once<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_release_returns_each_once(harness: &Harness<'_>) {
     let pe = pe(harness, "5");
     let mut listener = pe.listen(pe.channel()).await;
     pe.acquire(EXPIRABLE, (1, 3), FRESH).await;
@@ -153,7 +150,7 @@ async fn a_release_returns_each_once<S: Store, A: Admin>(harness: &Harness<'_, S
     assert_eq!((pe.value(), harness.run_command(&["EXISTS", &pe.ids()])), ("5".into(), "0".into()));
 }
 
-async fn ids_are_returned_all_or_none<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn ids_are_returned_all_or_none(harness: &Harness<'_>) {
     let pe = pe(harness, "5");
     pe.acquire(EXPIRABLE, (1, 3), FRESH).await;
     let mut listener = pe.listen(pe.channel()).await;
@@ -178,9 +175,7 @@ async fn ids_are_returned_all_or_none<S: Store, A: Admin>(harness: &Harness<'_, 
     assert_eq!((pe.value(), census(&pe).await), ("5".into(), (5, 0)));
 }
 
-async fn changing_the_permit_count_includes_acquired_permits<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn changing_the_permit_count_includes_acquired_permits(harness: &Harness<'_>) {
     let pe = Counter::new(harness, "pe");
     let mut listener = pe.listen(pe.channel()).await;
     let set =
@@ -207,7 +202,7 @@ async fn changing_the_permit_count_includes_acquired_permits<S: Store, A: Admin>
     assert_eq!((pe.value(), census(&pe).await), ("-2".into(), (-2, 4)));
 }
 
-async fn a_permit_lease_is_set_and_read<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_permit_lease_is_set_and_read(harness: &Harness<'_>) {
     let pe = pe(harness, "2");
     pe.acquire(EXPIRABLE, (1, 1), FRESH).await;
     let lease_of = async |permit| {
@@ -236,7 +231,7 @@ async fn a_permit_lease_is_set_and_read<S: Store, A: Admin>(harness: &Harness<'_
     assert_eq!(update(5, id(1), 5_000).await, Reply::Int(0));
 }
 
-async fn the_ids_expire_with_their_counter<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn the_ids_expire_with_their_counter(harness: &Harness<'_>) {
     let pe = Counter::new(harness, "pe");
     let minute = Some(Duration::from_secs(60));
     harness.execute(semaphore::try_set(&pe.name, &operation(1), 3, minute)).await;
@@ -248,7 +243,7 @@ async fn the_ids_expire_with_their_counter<S: Store, A: Admin>(harness: &Harness
     assert_eq!(pe.pttl(&pe.ids()), -1);
 }
 
-async fn arguments_are_checked_before_the_first_write<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn arguments_are_checked_before_the_first_write(harness: &Harness<'_>) {
     const NO_LEASE: [&str; 6] = ["0", "-1", "1.5", "abc", "", "922337203685478"];
     let pe = pe(harness, "3");
     let (acquire, release) = pe.acquire_and_release(EXPIRABLE, (1, 1));
@@ -265,7 +260,7 @@ async fn arguments_are_checked_before_the_first_write<S: Store, A: Admin>(harnes
     assert_eq!(pe.value(), "3");
 }
 
-async fn keys_of_other_types_are_rejected_unchanged<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn keys_of_other_types_are_rejected_unchanged(harness: &Harness<'_>) {
     let pe = Counter::new(harness, "pe");
     pe.rejects_other_types(|pe| {
         let (acquire, release) = pe.acquire_and_release(EXPIRABLE, (1, 1));

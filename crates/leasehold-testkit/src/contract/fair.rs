@@ -5,11 +5,11 @@
 
 use leasehold_proto::recipe::fair::{self, FAIR};
 use leasehold_proto::{Channel, Reply, StoreErrorKind};
-use leasehold_store::{Heard, Store};
+use leasehold_store::Heard;
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::lock_harness::{LONG, LockHarness, owner};
-use super::{Admin, Harness, next, until};
+use super::{Harness, next, until};
 
 behaviors! {
     a_free_lock_is_granted_without_a_queue,
@@ -33,12 +33,12 @@ behaviors! {
     keys_of_other_types_are_rejected_unchanged,
 }
 
-pub(super) struct Queue<'a, S, A> {
-    pub(super) lock_harness: LockHarness<'a, S, A>,
+pub(super) struct Queue<'a> {
+    pub(super) lock_harness: LockHarness<'a>,
 }
 
-impl<'a, S: Store, A: Admin> Queue<'a, S, A> {
-    pub(super) fn new(harness: &'a Harness<'a, S, A>) -> Self {
+impl<'a> Queue<'a> {
+    pub(super) fn new(harness: &'a Harness<'a>) -> Self {
         Self { lock_harness: LockHarness::new(harness, &FAIR) }
     }
 
@@ -94,7 +94,7 @@ impl<'a, S: Store, A: Admin> Queue<'a, S, A> {
     }
 }
 
-async fn a_free_lock_is_granted_without_a_queue<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_free_lock_is_granted_without_a_queue(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     assert_eq!(queue.lock_harness.acquire(1, LONG).await, Reply::Nil);
     assert_eq!(queue.lock_harness.fields(queue.lock_harness.key()), "1 1");
@@ -106,9 +106,7 @@ async fn a_free_lock_is_granted_without_a_queue<S: Store, A: Admin>(harness: &Ha
     assert_eq!(queue.lock_harness.release(1, 0).await, Reply::Nil);
 }
 
-async fn refused_waiters_queue_in_the_order_of_their_requests<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn refused_waiters_queue_in_the_order_of_their_requests(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     queue.lock_harness.acquire(1, LONG).await;
     for waiter in [4, 2, 3] {
@@ -122,7 +120,7 @@ async fn refused_waiters_queue_in_the_order_of_their_requests<S: Store, A: Admin
     assert_eq!(seen, ["2", "3", "4"]);
 }
 
-async fn a_retry_keeps_the_queue_position<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_retry_keeps_the_queue_position(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     for asker in [1, 2, 3, 2, 3, 2] {
         queue.lock_harness.acquire(asker, LONG).await;
@@ -130,7 +128,7 @@ async fn a_retry_keeps_the_queue_position<S: Store, A: Admin>(harness: &Harness<
     assert_eq!((queue.list().as_str(), queue.members("redisson_lock_timeout").as_str()), ("2 3", "2 3"));
 }
 
-async fn only_the_head_is_granted_a_free_lock<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn only_the_head_is_granted_a_free_lock(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     for asker in [1, 2, 3] {
         queue.lock_harness.acquire(asker, LONG).await;
@@ -144,9 +142,7 @@ async fn only_the_head_is_granted_a_free_lock<S: Store, A: Admin>(harness: &Harn
     );
 }
 
-async fn a_single_attempt_is_neither_queued_nor_granted_past_a_queue<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_single_attempt_is_neither_queued_nor_granted_past_a_queue(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     queue.lock_harness.acquire(1, LONG).await;
     assert!(matches!(queue.lock_harness.once(2).await, Reply::Int(_)));
@@ -160,7 +156,7 @@ async fn a_single_attempt_is_neither_queued_nor_granted_past_a_queue<S: Store, A
     );
 }
 
-async fn a_duplicate_acquire_finds_its_own_hold<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_duplicate_acquire_finds_its_own_hold(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     for _ in 0..2 {
         assert_eq!(queue.lock_harness.acquire(1, LONG).await, Reply::Nil);
@@ -169,7 +165,7 @@ async fn a_duplicate_acquire_finds_its_own_hold<S: Store, A: Admin>(harness: &Ha
     assert_eq!(queue.list(), "");
 }
 
-async fn a_leaving_waiter_is_in_none_of_the_keys<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_leaving_waiter_is_in_none_of_the_keys(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     for asker in [1, 2, 3] {
         queue.lock_harness.acquire(asker, LONG).await;
@@ -183,7 +179,7 @@ async fn a_leaving_waiter_is_in_none_of_the_keys<S: Store, A: Admin>(harness: &H
     assert_eq!(queue.lock_harness.fields(queue.lock_harness.key()), "1 1");
 }
 
-async fn a_release_wakes_only_the_head<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_release_wakes_only_the_head(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     for asker in [1, 2, 3] {
         queue.lock_harness.acquire(asker, LONG).await;
@@ -200,7 +196,7 @@ async fn a_release_wakes_only_the_head<S: Store, A: Admin>(harness: &Harness<'_,
     assert_eq!(next(&mut heard).await, Heard::Message(channels[1].clone(), b"7".to_vec()));
 }
 
-async fn a_release_of_a_missing_hold_wakes_the_head_too<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_release_of_a_missing_hold_wakes_the_head_too(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     queue.lock_harness.acquire(1, LONG).await;
     queue.lock_harness.acquire(2, LONG).await;
@@ -213,7 +209,7 @@ async fn a_release_of_a_missing_hold_wakes_the_head_too<S: Store, A: Admin>(harn
     assert_eq!(next(&mut heard).await, Heard::Message(channel, b"0".to_vec()));
 }
 
-async fn a_partial_release_wakes_no_waiter<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_partial_release_wakes_no_waiter(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     queue.lock_harness.acquire(1, LONG).await;
     assert_eq!(queue.lock_harness.renew(1, LONG, 2).await, Reply::Int(1));
@@ -227,9 +223,7 @@ async fn a_partial_release_wakes_no_waiter<S: Store, A: Admin>(harness: &Harness
     assert_eq!(next(&mut heard).await, Heard::Message(channel, b"7".to_vec()));
 }
 
-async fn an_unseen_waiter_of_leasehold_is_removed_at_any_position<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn an_unseen_waiter_of_leasehold_is_removed_at_any_position(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     for asker in [1, 2, 3, 4, 5] {
         queue.lock_harness.acquire(asker, LONG).await;
@@ -240,7 +234,7 @@ async fn an_unseen_waiter_of_leasehold_is_removed_at_any_position<S: Store, A: A
     assert_eq!((queue.list().as_str(), queue.members("redisson_lock_timeout").as_str()), ("3 5", "3 5"));
 }
 
-async fn a_head_seen_in_the_future_counts_as_seen_now<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_head_seen_in_the_future_counts_as_seen_now(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     queue.lock_harness.acquire(1, LONG).await;
     queue.lock_harness.acquire(2, LONG).await;
@@ -252,9 +246,7 @@ async fn a_head_seen_in_the_future_counts_as_seen_now<S: Store, A: Admin>(harnes
     assert_eq!(queue.lock_harness.once(3).await, Reply::Nil, "and is passed by like any other");
 }
 
-async fn the_deadline_of_a_redisson_waiter_counts_until_it_passes<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn the_deadline_of_a_redisson_waiter_counts_until_it_passes(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     queue.add_redisson_waiter("late", -2_000);
     queue.add_redisson_waiter("alive", 300_000);
@@ -262,9 +254,7 @@ async fn the_deadline_of_a_redisson_waiter_counts_until_it_passes<S: Store, A: A
     assert_eq!(queue.list(), "alive 1");
 }
 
-async fn a_redisson_waiter_that_ignores_a_free_lock_gets_a_shorter_deadline<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_redisson_waiter_that_ignores_a_free_lock_gets_a_shorter_deadline(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     queue.add_redisson_waiter("slow", 300_000);
     let (sender, mut heard) = unbounded_channel();
@@ -280,7 +270,7 @@ async fn a_redisson_waiter_that_ignores_a_free_lock_gets_a_shorter_deadline<S: S
     assert_eq!(queue.list(), "");
 }
 
-async fn dead_redisson_waiters_are_passed_together<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn dead_redisson_waiters_are_passed_together(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     for waiter in ["dead", "dead too", "dead as well", "alive"] {
         queue.add_redisson_waiter(waiter, 300_000);
@@ -301,9 +291,7 @@ async fn dead_redisson_waiters_are_passed_together<S: Store, A: Admin>(harness: 
     assert_eq!(next(&mut heard).await, Heard::Message(queue.channel("alive"), b"0".to_vec()));
 }
 
-async fn a_leasehold_deadline_includes_the_time_of_redisson_waiters_ahead<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_leasehold_deadline_includes_the_time_of_redisson_waiters_ahead(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     queue.lock_harness.acquire(1, LONG).await;
     queue.add_redisson_waiter("first", 300_000);
@@ -313,9 +301,7 @@ async fn a_leasehold_deadline_includes_the_time_of_redisson_waiters_ahead<S: Sto
     assert!((605_000..=620_000).contains(&due_in), "300 s for each of them, and its own: {due_in}");
 }
 
-async fn the_queue_expires_unless_it_contains_a_redisson_waiter<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn the_queue_expires_unless_it_contains_a_redisson_waiter(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     queue.lock_harness.acquire(1, LONG).await;
     queue.lock_harness.acquire(2, LONG).await;
@@ -327,7 +313,7 @@ async fn the_queue_expires_unless_it_contains_a_redisson_waiter<S: Store, A: Adm
     assert!((1..=15_000).contains(&queue.lock_harness.pttl(&queue.key("leasehold_lock_seen"))));
 }
 
-async fn a_forced_release_wakes_the_queue_head<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_forced_release_wakes_the_queue_head(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     assert_eq!(queue.lock_harness.force(&fair::LOCK_CALLS).await, Reply::Int(0));
     queue.lock_harness.acquire(1, LONG).await;
@@ -340,7 +326,7 @@ async fn a_forced_release_wakes_the_queue_head<S: Store, A: Admin>(harness: &Har
     assert_eq!(next(&mut heard).await, Heard::Message(channel, b"0".to_vec()));
 }
 
-async fn keys_of_other_types_are_rejected_unchanged<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn keys_of_other_types_are_rejected_unchanged(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     let kind = async || queue.lock_harness.try_acquire(1, LONG).await.expect_err("it is refused").kind;
     harness.run_command(&["SET", queue.lock_harness.key(), "text"]);

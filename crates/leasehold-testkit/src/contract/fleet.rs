@@ -11,13 +11,13 @@ use leasehold_proto::recipe::redlock::REDLOCK;
 use leasehold_proto::recipe::reentrant::{self, REENTRANT};
 use leasehold_proto::recipe::spin::{self, SPIN};
 use leasehold_proto::{Answer, LockCalls, Recipe, Reply, StoreErrorKind};
-use leasehold_store::{Heard, Store};
+use leasehold_store::Heard;
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::counters::{Counter, FRESH, id};
 use super::fair::Queue;
 use super::lock_harness::{LONG, LockHarness, owner};
-use super::{Admin, Harness, next, timed, until};
+use super::{Harness, next, timed, until};
 
 behaviors! {
     a_queue_with_a_redisson_waiter_survives_a_grant,
@@ -39,7 +39,7 @@ behaviors! {
 /// The keys of a fair queue that Redisson uses too.
 const SHARED: [&str; 2] = ["redisson_lock_queue", "redisson_lock_timeout"];
 
-impl<S: Store, A: Admin> Queue<'_, S, A> {
+impl Queue<'_> {
     /// Returns true if both keys that Redisson shares exist and do not expire.
     fn has_no_expiry(&self) -> bool {
         SHARED.iter().all(|key| self.lock_harness.pttl(&self.key(key)) == -1)
@@ -56,7 +56,7 @@ impl<S: Store, A: Admin> Queue<'_, S, A> {
     }
 }
 
-async fn a_queue_with_a_redisson_waiter_survives_a_grant<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_queue_with_a_redisson_waiter_survives_a_grant(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     queue.lock_harness.acquire(1, LONG).await;
     queue.lock_harness.acquire(2, LONG).await;
@@ -71,9 +71,7 @@ async fn a_queue_with_a_redisson_waiter_survives_a_grant<S: Store, A: Admin>(har
     assert!(queue.has_no_expiry());
 }
 
-async fn a_queue_with_a_redisson_waiter_survives_a_leaving_waiter<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_queue_with_a_redisson_waiter_survives_a_leaving_waiter(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     queue.lock_harness.acquire(1, LONG).await;
     queue.lock_harness.acquire(2, LONG).await;
@@ -83,7 +81,7 @@ async fn a_queue_with_a_redisson_waiter_survives_a_leaving_waiter<S: Store, A: A
     assert!(queue.has_no_expiry());
 }
 
-async fn a_queue_with_a_redisson_waiter_survives_a_purge<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_queue_with_a_redisson_waiter_survives_a_purge(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     queue.lock_harness.acquire(1, LONG).await;
     queue.lock_harness.acquire(2, LONG).await;
@@ -94,9 +92,7 @@ async fn a_queue_with_a_redisson_waiter_survives_a_purge<S: Store, A: Admin>(har
     assert!(queue.has_no_expiry());
 }
 
-async fn a_queue_survives_after_redisson_removed_the_leasehold_waiter<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_queue_survives_after_redisson_removed_the_leasehold_waiter(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     queue.lock_harness.acquire(1, LONG).await;
     queue.lock_harness.acquire(2, LONG).await;
@@ -107,9 +103,7 @@ async fn a_queue_survives_after_redisson_removed_the_leasehold_waiter<S: Store, 
     assert!(queue.has_no_expiry());
 }
 
-async fn a_leasehold_deadline_outlasts_a_redisson_wait_of_any_length<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_leasehold_deadline_outlasts_a_redisson_wait_of_any_length(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     queue.lock_harness.acquire(1, LONG).await;
     queue.add_redisson_waiter("ten-minutes", 630_000);
@@ -124,9 +118,7 @@ async fn a_leasehold_deadline_outlasts_a_redisson_wait_of_any_length<S: Store, A
     assert!((1..=6_000).contains(&queue.due_in(&owner(2).to_string())), "it is the head now");
 }
 
-async fn a_leasehold_deadline_outlasts_a_redisson_wait_that_is_almost_over<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_leasehold_deadline_outlasts_a_redisson_wait_that_is_almost_over(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     queue.lock_harness.acquire(1, LONG).await;
     queue.add_redisson_waiter("ten-minutes", 630_000);
@@ -139,9 +131,7 @@ async fn a_leasehold_deadline_outlasts_a_redisson_wait_that_is_almost_over<S: St
     assert!(queue.due_in(&owner(2).to_string()) > 5_000);
 }
 
-async fn any_acquire_removes_dead_waiters_and_wakes_the_next<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn any_acquire_removes_dead_waiters_and_wakes_the_next(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     queue.lock_harness.acquire(1, LONG).await;
     queue.add_redisson_waiter("short", 50_000);
@@ -161,7 +151,7 @@ async fn any_acquire_removes_dead_waiters_and_wakes_the_next<S: Store, A: Admin>
     assert!(queue.has_no_expiry());
 }
 
-async fn a_refusal_returns_the_remaining_time_of_the_head<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_refusal_returns_the_remaining_time_of_the_head(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     queue.add_redisson_waiter("java", 300_000);
     assert_eq!(queue.lock_harness.acquire(1, LONG).await, Reply::Int(5_000), "what its deadline is cut to");
@@ -169,9 +159,7 @@ async fn a_refusal_returns_the_remaining_time_of_the_head<S: Store, A: Admin>(ha
     assert!(matches!(queue.lock_harness.acquire(1, LONG).await, Reply::Int(1..=3_000)));
 }
 
-async fn a_deadline_is_exactly_five_seconds_per_queue_position<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_deadline_is_exactly_five_seconds_per_queue_position(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     queue.lock_harness.acquire(1, LONG).await;
     let mut exact = 0;
@@ -188,7 +176,7 @@ async fn a_deadline_is_exactly_five_seconds_per_queue_position<S: Store, A: Admi
     }
 }
 
-async fn a_permit_expires_exactly_after_its_lease<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_permit_expires_exactly_after_its_lease(harness: &Harness<'_>) {
     let pe = Counter::new(harness, "pe");
     pe.set("100000");
     for number in 1.. {
@@ -207,7 +195,7 @@ async fn a_permit_expires_exactly_after_its_lease<S: Store, A: Admin>(harness: &
     }
 }
 
-async fn a_permit_is_expired_in_the_millisecond_of_its_end<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_permit_is_expired_in_the_millisecond_of_its_end(harness: &Harness<'_>) {
     let pe = Counter::new(harness, "pe");
     let (acquire, _) = pe.acquire_and_release(&EXPIRABLE_SEMAPHORE, (1, 1));
     for (later, left) in [(0, Reply::Nil), (1, Reply::Int(1))] {
@@ -224,9 +212,7 @@ async fn a_permit_is_expired_in_the_millisecond_of_its_end<S: Store, A: Admin>(h
     }
 }
 
-async fn a_shortened_permit_has_expired_at_the_first_renewal_after_its_end<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_shortened_permit_has_expired_at_the_first_renewal_after_its_end(harness: &Harness<'_>) {
     let pe = Counter::new(harness, "pe");
     pe.set("1");
     pe.acquire(&EXPIRABLE_SEMAPHORE, (1, 1), FRESH).await;
@@ -255,14 +241,14 @@ const GROUP: [(&str, &str); 3] = [
     ("yj0ZmZ5sJzvFwYmZ7i1uIQ:java:1:lock_count", "1"),
 ];
 
-fn lock_group<A: Admin, S>(harness: &Harness<'_, S, A>, key: &str) {
+fn lock_group(harness: &Harness<'_>, key: &str) {
     for (field, value) in GROUP {
         harness.admin.run_command(&["HSET", key, field, value]);
     }
     harness.admin.run_command(&["PEXPIRE", key, "30000"]);
 }
 
-async fn a_group_of_values_is_another_kind<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_group_of_values_is_another_kind(harness: &Harness<'_>) {
     let kinds: [&'static Recipe; 6] =
         [&REENTRANT, &FAIR, &SPIN, &REDLOCK, &MULTI, fenced::with_tokens(Tokens::Counter)];
     for kind in kinds {
@@ -286,7 +272,7 @@ async fn a_group_of_values_is_another_kind<S: Store, A: Admin>(harness: &Harness
     assert_eq!(harness.run_command(&["HLEN", lock_harness.key()]), "3");
 }
 
-async fn a_release_does_not_change_a_group_of_values<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_release_does_not_change_a_group_of_values(harness: &Harness<'_>) {
     let kinds: [&'static Recipe; 6] =
         [&REENTRANT, &FAIR, &SPIN, &REDLOCK, &MULTI, fenced::with_tokens(Tokens::Counter)];
     for kind in kinds {

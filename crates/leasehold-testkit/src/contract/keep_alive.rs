@@ -8,13 +8,13 @@ use leasehold_proto::recipe::semaphore::FIFO_SEMAPHORE;
 use leasehold_proto::{
     Call, ClientId, KEEP_ALIVE_WINDOW, KeepAliveArgs, KeptAlive, Name, Recipe, Reply, StoreErrorKind,
 };
-use leasehold_store::{Heard, Store};
+use leasehold_store::Heard;
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::counters::{Counter, FRESH};
 use super::fair::Queue;
 use super::lock_harness::{LONG, owner};
-use super::{Admin, Harness, next};
+use super::{Harness, next};
 
 behaviors! {
     one_call_refreshes_all_fair_waiters_of_the_client_and_no_other,
@@ -54,7 +54,7 @@ const fn state(found: u32, length: u32, next: Option<u64>) -> KeptAlive {
     KeptAlive { found, length, next }
 }
 
-impl<S: Store, A: Admin> Queue<'_, S, A> {
+impl Queue<'_> {
     async fn keep_alive(&self, from: u32) -> KeptAlive {
         let call = call(&FAIR, &self.lock_harness.subject.name, from);
         read(&FAIR, &self.lock_harness.harness.execute(call).await)
@@ -100,9 +100,7 @@ impl<S: Store, A: Admin> Queue<'_, S, A> {
     }
 }
 
-async fn one_call_refreshes_all_fair_waiters_of_the_client_and_no_other<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn one_call_refreshes_all_fair_waiters_of_the_client_and_no_other(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     for number in [1, 2, 3] {
         queue.lock_harness.acquire(number, LONG).await;
@@ -126,7 +124,7 @@ async fn one_call_refreshes_all_fair_waiters_of_the_client_and_no_other<S: Store
     assert!((seen.parse::<f64>().expect("a time") as i64) < began, "{seen}");
 }
 
-async fn a_call_covers_one_window_of_the_fair_queue<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_call_covers_one_window_of_the_fair_queue(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     queue.lock_harness.acquire(1, LONG).await;
     queue.add_many(2..1_205, 1_000);
@@ -141,9 +139,7 @@ async fn a_call_covers_one_window_of_the_fair_queue<S: Store, A: Admin>(harness:
     assert_eq!(queue.keep_alive(5_000).await, state(0, 1_203, None));
 }
 
-async fn a_refreshed_deadline_includes_the_time_of_redisson_waiters_ahead<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_refreshed_deadline_includes_the_time_of_redisson_waiters_ahead(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     queue.lock_harness.acquire(1, LONG).await;
     queue.lock_harness.acquire(2, LONG).await;
@@ -170,7 +166,7 @@ async fn a_refreshed_deadline_includes_the_time_of_redisson_waiters_ahead<S: Sto
     }
 }
 
-async fn a_refreshed_deadline_keeps_the_margin_of_the_entry<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_refreshed_deadline_keeps_the_margin_of_the_entry(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     queue.lock_harness.acquire(1, LONG).await;
     queue.add_redisson_waiter("java", 900_000);
@@ -183,9 +179,7 @@ async fn a_refreshed_deadline_keeps_the_margin_of_the_entry<S: Store, A: Admin>(
     assert!((900_000..916_000).contains(&due), "{due}");
 }
 
-async fn the_head_of_a_free_lock_is_named_and_is_not_refreshed<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn the_head_of_a_free_lock_is_named_and_is_not_refreshed(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     for number in [1, 2, 3] {
         queue.lock_harness.acquire(number, LONG).await;
@@ -210,9 +204,7 @@ async fn the_head_of_a_free_lock_is_named_and_is_not_refreshed<S: Store, A: Admi
     assert_eq!(queue.keep_alive(0).await, state(1, 1, Some(last)));
 }
 
-async fn a_call_removes_dead_waiters_and_wakes_the_head_of_another_client<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_call_removes_dead_waiters_and_wakes_the_head_of_another_client(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     queue.lock_harness.acquire(1, LONG).await;
     queue.add_stranger("dead:1", 6_000);
@@ -235,9 +227,7 @@ async fn a_call_removes_dead_waiters_and_wakes_the_head_of_another_client<S: Sto
     assert_eq!(next(&mut heard).await, unchanged, "a queue without a change wakes no waiter again");
 }
 
-async fn a_call_shortens_the_time_of_a_redisson_head_of_a_free_lock<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_call_shortens_the_time_of_a_redisson_head_of_a_free_lock(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     queue.lock_harness.acquire(1, LONG).await;
     queue.add_redisson_waiter("slow", 300_000);
@@ -257,7 +247,7 @@ async fn a_call_shortens_the_time_of_a_redisson_head_of_a_free_lock<S: Store, A:
     assert_eq!(queue.keep_alive(0).await, state(1, 1, Some(2)));
 }
 
-async fn a_call_renews_the_expiry_of_the_fair_queue<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_call_renews_the_expiry_of_the_fair_queue(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     queue.lock_harness.acquire(1, LONG).await;
     queue.lock_harness.acquire(2, LONG).await;
@@ -285,7 +275,7 @@ async fn a_call_renews_the_expiry_of_the_fair_queue<S: Store, A: Admin>(harness:
     assert!((7_000..=15_000).contains(&seen), "{seen}");
 }
 
-async fn a_call_adds_no_waiter<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_call_adds_no_waiter(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     assert_eq!(queue.keep_alive(0).await, state(0, 0, None));
     queue.lock_harness.acquire(1, LONG).await;
@@ -300,13 +290,11 @@ async fn a_call_adds_no_waiter<S: Store, A: Admin>(harness: &Harness<'_, S, A>) 
     assert_eq!(harness.run_command(&["EXISTS", &keys[0], &keys[1]]), "0");
 }
 
-fn queue_keys<S: Store, A: Admin>(queue: &Queue<'_, S, A>) -> [String; 3] {
+fn queue_keys(queue: &Queue<'_>) -> [String; 3] {
     FAIR_KEYS.map(|prefix| queue.key(prefix))
 }
 
-async fn one_call_removes_all_dead_heads_and_a_few_dead_waiters_behind<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn one_call_removes_all_dead_heads_and_a_few_dead_waiters_behind(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     queue.lock_harness.acquire(1, LONG).await;
     queue.add_many(1_000..1_300, 6_000);
@@ -321,7 +309,7 @@ async fn one_call_removes_all_dead_heads_and_a_few_dead_waiters_behind<S: Store,
     }
 }
 
-async fn a_waiter_whose_call_times_are_lost_keeps_its_place<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_waiter_whose_call_times_are_lost_keeps_its_place(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     for number in [1, 2, 3] {
         queue.lock_harness.acquire(number, LONG).await;
@@ -334,7 +322,7 @@ async fn a_waiter_whose_call_times_are_lost_keeps_its_place<S: Store, A: Admin>(
     assert!(queue.is_fresh(2, began) && queue.is_fresh(3, began));
 }
 
-async fn fair_keys_of_other_types_are_rejected_unchanged<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn fair_keys_of_other_types_are_rejected_unchanged(harness: &Harness<'_>) {
     let queue = Queue::new(harness);
     let keys = queue_keys(&queue);
     let all = [&[queue.lock_harness.key().to_owned()][..], &keys].concat();
@@ -366,14 +354,14 @@ async fn fair_keys_of_other_types_are_rejected_unchanged<S: Store, A: Admin>(har
 }
 
 /// A FIFO semaphore with these waiters.
-struct Fifo<'a, S, A> {
-    counter: Counter<'a, S, A>,
+struct Fifo<'a> {
+    counter: Counter<'a>,
     queue: String,
     seen: String,
 }
 
-impl<'a, S: Store, A: Admin> Fifo<'a, S, A> {
-    async fn new(harness: &'a Harness<'a, S, A>, waiters: &[u64]) -> Self {
+impl<'a> Fifo<'a> {
+    async fn new(harness: &'a Harness<'a>, waiters: &[u64]) -> Self {
         let counter = Counter::new(harness, "fifo");
         counter.set("0");
         for number in waiters {
@@ -416,9 +404,7 @@ impl<'a, S: Store, A: Admin> Fifo<'a, S, A> {
     }
 }
 
-async fn one_call_refreshes_all_fifo_waiters_of_the_client_and_no_other<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn one_call_refreshes_all_fifo_waiters_of_the_client_and_no_other(harness: &Harness<'_>) {
     let fifo = Fifo::new(harness, &[1, 2]).await;
     fifo.add(STRANGER, 1_000);
     let own = [1, 2].map(|number| owner(number).to_string());
@@ -438,7 +424,7 @@ async fn one_call_refreshes_all_fifo_waiters_of_the_client_and_no_other<S: Store
     }
 }
 
-async fn a_call_covers_one_window_of_the_fifo_queue<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_call_covers_one_window_of_the_fifo_queue(harness: &Harness<'_>) {
     let fifo = Fifo::new(harness, &[]).await;
     let members: Vec<String> = (1..1_101).map(|number| owner(number).to_string()).collect();
     let seen = (fifo.now_ms() - 1_000).to_string();
@@ -453,9 +439,7 @@ async fn a_call_covers_one_window_of_the_fifo_queue<S: Store, A: Admin>(harness:
     assert!(fifo.is_fresh(&members[1_000], began) && fifo.is_fresh(&members[1_099], began));
 }
 
-async fn the_head_of_a_fifo_queue_with_permits_is_named_and_is_not_refreshed<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn the_head_of_a_fifo_queue_with_permits_is_named_and_is_not_refreshed(harness: &Harness<'_>) {
     let fifo = Fifo::new(harness, &[1, 2]).await;
     let own = [1, 2].map(|number| owner(number).to_string());
     own.iter().for_each(|member| fifo.set_unseen_for(member, 1_000));
@@ -475,7 +459,7 @@ async fn the_head_of_a_fifo_queue_with_permits_is_named_and_is_not_refreshed<S: 
     assert_eq!(fifo.keep_alive(0).await, state(1, 1, None));
 }
 
-async fn a_call_drops_silent_fifo_heads_and_wakes_the_next<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_call_drops_silent_fifo_heads_and_wakes_the_next(harness: &Harness<'_>) {
     let fifo = Fifo::new(harness, &[]).await;
     for _ in 0..2 {
         fifo.add("dead:1", 6_000);
@@ -496,7 +480,7 @@ async fn a_call_drops_silent_fifo_heads_and_wakes_the_next<S: Store, A: Admin>(h
     listener.receives_nothing().await;
 }
 
-async fn fifo_keys_of_other_types_are_rejected_unchanged<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn fifo_keys_of_other_types_are_rejected_unchanged(harness: &Harness<'_>) {
     let fifo = Fifo::new(harness, &[1]).await;
     fifo.counter.rejects_other_types(|counter| vec![call(&FIFO_SEMAPHORE, &counter.name, 0)]).await;
     fifo.counter.set("0");
@@ -518,7 +502,7 @@ async fn fifo_keys_of_other_types_are_rejected_unchanged<S: Store, A: Admin>(har
     assert_eq!(refused.expect_err("its permits have ids").kind, StoreErrorKind::WrongType);
 }
 
-async fn a_first_place_that_is_no_place_is_rejected<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_first_place_that_is_no_place_is_rejected(harness: &Harness<'_>) {
     let counter = Counter::new(harness, "fifo");
     for recipe in [&FAIR, &FIFO_SEMAPHORE] {
         counter.refuses(&call(recipe, &counter.name, 0), "from", &["-1", "1.5", "abc", "", "nan"]).await;

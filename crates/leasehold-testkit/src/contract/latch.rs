@@ -6,10 +6,9 @@
 use leasehold_proto::engine::Subject;
 use leasehold_proto::recipe::latch::{self, LATCH};
 use leasehold_proto::{Channel, Reply, WireOwner};
-use leasehold_store::Store;
 
+use super::Harness;
 use super::counters::{Counter, FRESH, operation};
-use super::{Admin, Harness};
 
 behaviors! {
     a_latch_is_open_at_zero_and_when_it_is_not_set,
@@ -28,7 +27,7 @@ behaviors! {
 const NOTE: &str = "leasehold_latch_ended";
 
 /// Returns the count, and the numbers of the last opening and the last deletion.
-async fn look<S: Store, A: Admin>(latch: &Counter<'_, S, A>) -> [i64; 3] {
+async fn look(latch: &Counter<'_>) -> [i64; 3] {
     let reply = latch.acquire(&LATCH, (1, 1), FRESH).await;
     let Reply::Array(items) = &reply else { panic!("{reply:?}") };
     let numbers: Vec<i64> =
@@ -37,22 +36,22 @@ async fn look<S: Store, A: Admin>(latch: &Counter<'_, S, A>) -> [i64; 3] {
 }
 
 /// Counts down by one as the operation with this number.
-async fn count_down<S: Store, A: Admin>(latch: &Counter<'_, S, A>, number: u64) -> Reply {
+async fn count_down(latch: &Counter<'_>, number: u64) -> Reply {
     latch.harness.execute(latch::count_down(&latch.name, &operation(number))).await
 }
 
 /// Deletes as the operation with this number.
-async fn delete<S: Store, A: Admin>(latch: &Counter<'_, S, A>, number: u64) -> Reply {
+async fn delete(latch: &Counter<'_>, number: u64) -> Reply {
     latch.harness.execute(latch::delete(&latch.name, &operation(number))).await
 }
 
-fn channel<S: Store, A: Admin>(latch: &Counter<'_, S, A>) -> Channel {
+fn channel(latch: &Counter<'_>) -> Channel {
     let subject = Subject::new(&latch.name, &LATCH);
     let owner = WireOwner::new(leasehold_proto::ClientId::from_random([7; 16]), 1);
     subject.channels(owner).remove(0)
 }
 
-async fn a_latch_is_open_at_zero_and_when_it_is_not_set<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_latch_is_open_at_zero_and_when_it_is_not_set(harness: &Harness<'_>) {
     let counter = Counter::new(harness, "latch");
     assert_eq!(look(&counter).await, [0, 0, 0]);
     for value in [2, 0, -3] {
@@ -62,7 +61,7 @@ async fn a_latch_is_open_at_zero_and_when_it_is_not_set<S: Store, A: Admin>(harn
     assert_eq!(counter.value(), "-3", "waiting changes nothing");
 }
 
-async fn a_count_down_counts_once_and_publishes_only_zero<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_count_down_counts_once_and_publishes_only_zero(harness: &Harness<'_>) {
     let counter = Counter::new(harness, "latch");
     let mut listener = counter.listen(channel(&counter)).await;
     counter.set("2");
@@ -84,7 +83,7 @@ async fn a_count_down_counts_once_and_publishes_only_zero<S: Store, A: Admin>(ha
     assert_eq!(harness.execute(latch::inspect(&counter.name)).await, Reply::Int(5));
 }
 
-async fn an_unset_latch_is_not_counted_below_zero<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn an_unset_latch_is_not_counted_below_zero(harness: &Harness<'_>) {
     let counter = Counter::new(harness, "latch");
     let mut listener = counter.listen(channel(&counter)).await;
     assert_eq!(count_down(&counter, 1).await, Reply::Int(0));
@@ -100,7 +99,7 @@ async fn an_unset_latch_is_not_counted_below_zero<S: Store, A: Admin>(harness: &
     listener.receives_nothing().await;
 }
 
-async fn the_count_is_set_only_when_it_is_absent<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn the_count_is_set_only_when_it_is_absent(harness: &Harness<'_>) {
     let counter = Counter::new(harness, "latch");
     let mut listener = counter.listen(channel(&counter)).await;
     for _ in 0..2 {
@@ -112,7 +111,7 @@ async fn the_count_is_set_only_when_it_is_absent<S: Store, A: Admin>(harness: &H
     assert_eq!((counter.value(), counter.pttl(counter.name.as_str())), ("3".into(), -1));
 }
 
-async fn a_deletion_is_noted_for_earlier_waiters<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_deletion_is_noted_for_earlier_waiters(harness: &Harness<'_>) {
     let counter = Counter::new(harness, "latch");
     let mut listener = counter.listen(channel(&counter)).await;
     assert_eq!(delete(&counter, 1).await, Reply::Int(0));
@@ -130,9 +129,7 @@ async fn a_deletion_is_noted_for_earlier_waiters<S: Store, A: Admin>(harness: &H
     assert!((count, opened) == (0, 0) && deleted > 0, "{deleted}");
 }
 
-async fn each_round_that_ends_is_noted_once_and_a_new_count_keeps_the_note<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn each_round_that_ends_is_noted_once_and_a_new_count_keeps_the_note(harness: &Harness<'_>) {
     let counter = Counter::new(harness, "latch");
     let set = async |number| {
         let set = latch::try_set(&counter.name, &operation(number), 1);
@@ -167,7 +164,7 @@ async fn each_round_that_ends_is_noted_once_and_a_new_count_keeps_the_note<S: St
     assert_eq!(look(&counter).await, [0, ahead + 1, ahead]);
 }
 
-async fn a_round_of_redisson_leaves_the_note_unchanged<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_round_of_redisson_leaves_the_note_unchanged(harness: &Harness<'_>) {
     let counter = Counter::new(harness, "latch");
     counter.set("1");
     assert_eq!(count_down(&counter, 1).await, Reply::Int(0));
@@ -185,7 +182,7 @@ async fn a_round_of_redisson_leaves_the_note_unchanged<S: Store, A: Admin>(harne
     }
 }
 
-async fn a_text_that_is_no_note_counts_as_none<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_text_that_is_no_note_counts_as_none(harness: &Harness<'_>) {
     let counter = Counter::new(harness, "latch");
     // The note of the former layout has another key, and is read by nobody.
     harness.run_command(&["SET", &counter.key("leasehold_latch_deleted"), "1", "PX", "60000"]);
@@ -200,7 +197,7 @@ async fn a_text_that_is_no_note_counts_as_none<S: Store, A: Admin>(harness: &Har
     }
 }
 
-async fn arguments_are_checked_before_the_first_write<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn arguments_are_checked_before_the_first_write(harness: &Harness<'_>) {
     let counter = Counter::new(harness, "latch");
     let (set, delete) =
         (latch::try_set(&counter.name, &operation(1), 1), latch::delete(&counter.name, &operation(2)));
@@ -214,7 +211,7 @@ async fn arguments_are_checked_before_the_first_write<S: Store, A: Admin>(harnes
     }
 }
 
-async fn keys_of_other_types_are_rejected_unchanged<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn keys_of_other_types_are_rejected_unchanged(harness: &Harness<'_>) {
     let counter = Counter::new(harness, "latch");
     counter
         .rejects_other_types(|counter| {

@@ -8,16 +8,15 @@ use std::time::Duration;
 use leasehold_proto::engine::Subject;
 use leasehold_proto::recipe::{CallContext, LockCalls};
 use leasehold_proto::{Call, CallArgs, ClientId, Lease, Name, Recipe, Reply, StoreError, WireOwner};
-use leasehold_store::Store;
 
-use super::{Admin, Harness};
+use super::Harness;
 
 /// The lease of a hold whose lease does not matter, in milliseconds.
 pub(super) const LONG: u64 = 30_000;
 
 /// A lock's bench, and its recipe.
-pub(super) struct LockHarness<'a, S, A> {
-    pub(super) harness: &'a Harness<'a, S, A>,
+pub(super) struct LockHarness<'a> {
+    pub(super) harness: &'a Harness<'a>,
     pub(super) subject: Subject,
 }
 
@@ -26,13 +25,13 @@ pub(super) fn owner(number: u64) -> WireOwner {
     WireOwner::new(ClientId::from_random([7; 16]), number)
 }
 
-impl<'a, S: Store, A: Admin> LockHarness<'a, S, A> {
-    pub(super) fn new(harness: &'a Harness<'a, S, A>, recipe: &'static Recipe) -> Self {
+impl<'a> LockHarness<'a> {
+    pub(super) fn new(harness: &'a Harness<'a>, recipe: &'static Recipe) -> Self {
         Self { harness, subject: Subject::new(&name(harness, ":1"), recipe) }
     }
 
     /// Returns a lock of several names.
-    pub(super) fn many(harness: &'a Harness<'a, S, A>, recipe: &'static Recipe) -> Self {
+    pub(super) fn many(harness: &'a Harness<'a>, recipe: &'static Recipe) -> Self {
         let others = Arc::from([name(harness, ":2"), name(harness, ":3")]);
         Self { harness, subject: Subject { others, ..Subject::new(&name(harness, ":1"), recipe) } }
     }
@@ -110,6 +109,6 @@ impl<'a, S: Store, A: Admin> LockHarness<'a, S, A> {
 }
 
 /// Returns a name of the behavior.
-pub(super) fn name<S: Store, A: Admin>(harness: &Harness<'_, S, A>, rest: &str) -> Name {
+pub(super) fn name(harness: &Harness<'_>, rest: &str) -> Name {
     Name::with_hash_tag(harness.lock.trim_matches(['{', '}']), rest).expect("a behavior's name is a tag")
 }

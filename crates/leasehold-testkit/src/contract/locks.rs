@@ -11,11 +11,11 @@ use leasehold_proto::recipe::multi::MULTI;
 use leasehold_proto::recipe::redlock::REDLOCK;
 use leasehold_proto::recipe::spin::{self, SPIN};
 use leasehold_proto::{Reply, StoreErrorKind};
-use leasehold_store::{Heard, Store};
+use leasehold_store::Heard;
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::lock_harness::{LONG, LockHarness};
-use super::{Admin, Harness, next};
+use super::{Harness, next};
 
 behaviors! {
     each_grant_has_a_token_above_the_last,
@@ -33,10 +33,7 @@ behaviors! {
     a_server_with_enough_uptime_grants_as_a_plain_lock,
 }
 
-fn fenced<'a, S: Store, A: Admin>(
-    harness: &'a Harness<'a, S, A>,
-    tokens: Tokens,
-) -> (LockHarness<'a, S, A>, String) {
+fn fenced<'a>(harness: &'a Harness<'a>, tokens: Tokens) -> (LockHarness<'a>, String) {
     let lock_harness = LockHarness::new(harness, fenced::with_tokens(tokens));
     let token = lock_harness.subject.name.prefixed("redisson_lock_token").to_string();
     (lock_harness, token)
@@ -46,7 +43,7 @@ fn granted(token: &str) -> Reply {
     Reply::Array(vec![Reply::Int(-2), Reply::Text(token.into())])
 }
 
-async fn each_grant_has_a_token_above_the_last<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn each_grant_has_a_token_above_the_last(harness: &Harness<'_>) {
     let (lock_harness, token) = fenced(harness, Tokens::Counter);
     for number in 1..=3 {
         assert_eq!(lock_harness.acquire(number, LONG).await, granted(&number.to_string()));
@@ -56,7 +53,7 @@ async fn each_grant_has_a_token_above_the_last<S: Store, A: Admin>(harness: &Har
     assert_eq!(lock_harness.pttl(&token), -1);
 }
 
-async fn a_duplicate_fenced_acquire_returns_the_same_token<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_duplicate_fenced_acquire_returns_the_same_token(harness: &Harness<'_>) {
     let (lock_harness, token) = fenced(harness, Tokens::Counter);
     for _ in 0..3 {
         assert_eq!(lock_harness.acquire(1, LONG).await, granted("1"));
@@ -69,7 +66,7 @@ async fn a_duplicate_fenced_acquire_returns_the_same_token<S: Store, A: Admin>(h
     assert_eq!(harness.run_command(&["GET", &token]), "1", "taking it once more keeps the token");
 }
 
-async fn a_grant_reserves_tokens_in_a_row<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_grant_reserves_tokens_in_a_row(harness: &Harness<'_>) {
     let (lock_harness, token) = fenced(harness, Tokens::Counter);
     for (number, first, last) in [(1, "1", "16"), (2, "17", "32")] {
         for _ in 0..2 {
@@ -96,7 +93,7 @@ async fn a_grant_reserves_tokens_in_a_row<S: Store, A: Admin>(harness: &Harness<
     assert_eq!(hybrid.acquire_with_tokens(5, 16).await, reply);
 }
 
-async fn a_refused_fenced_acquire_uses_up_no_token<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_refused_fenced_acquire_uses_up_no_token(harness: &Harness<'_>) {
     let (lock_harness, token) = fenced(harness, Tokens::Counter);
     lock_harness.acquire(1, LONG).await;
     let refused = lock_harness.acquire(2, LONG).await;
@@ -107,7 +104,7 @@ async fn a_refused_fenced_acquire_uses_up_no_token<S: Store, A: Admin>(harness: 
     assert_eq!(harness.run_command(&["GET", &token]), "1");
 }
 
-async fn a_hybrid_token_is_at_least_the_servers_time<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_hybrid_token_is_at_least_the_servers_time(harness: &Harness<'_>) {
     let (lock_harness, token) = fenced(harness, Tokens::Hybrid);
     let seconds: u64 =
         harness.run_command(&["TIME"]).lines().next().unwrap_or_default().parse().expect("a time");
@@ -121,9 +118,7 @@ async fn a_hybrid_token_is_at_least_the_servers_time<S: Store, A: Admin>(harness
     assert!(collected.pttl(&token) > 86_000_000);
 }
 
-async fn an_invalid_token_key_is_rejected_and_nothing_is_acquired<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn an_invalid_token_key_is_rejected_and_nothing_is_acquired(harness: &Harness<'_>) {
     let (lock_harness, token) = fenced(harness, Tokens::Counter);
     for value in ["many", "-3", "9007199254740991"] {
         harness.run_command(&["SET", &token, value]);
@@ -133,7 +128,7 @@ async fn an_invalid_token_key_is_rejected_and_nothing_is_acquired<S: Store, A: A
     }
 }
 
-async fn a_spin_lock_is_released_without_a_message<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_spin_lock_is_released_without_a_message(harness: &Harness<'_>) {
     let lock_harness = LockHarness::new(harness, &SPIN);
     let (sender, mut heard) = unbounded_channel();
     let channel = leasehold_proto::Channel::new(&format!("redisson_lock__channel:{}", lock_harness.key()));
@@ -151,16 +146,16 @@ async fn a_spin_lock_is_released_without_a_message<S: Store, A: Admin>(harness: 
     assert_eq!(next(&mut heard).await, Heard::Message(channel, b"7".to_vec()), "the first that is heard");
 }
 
-fn keys<S: Store, A: Admin>(lock_harness: &LockHarness<'_, S, A>) -> Vec<String> {
+fn keys(lock_harness: &LockHarness<'_>) -> Vec<String> {
     let names = std::iter::once(&lock_harness.subject.name).chain(&*lock_harness.subject.others);
     names.map(|name| name.as_str().to_owned()).collect()
 }
 
-fn held<S: Store, A: Admin>(lock_harness: &LockHarness<'_, S, A>) -> Vec<String> {
+fn held(lock_harness: &LockHarness<'_>) -> Vec<String> {
     keys(lock_harness).iter().map(|key| lock_harness.fields(key)).collect()
 }
 
-async fn several_locks_are_acquired_all_or_none<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn several_locks_are_acquired_all_or_none(harness: &Harness<'_>) {
     let lock_harness = LockHarness::many(harness, &MULTI);
     harness.run_command(&["HSET", &keys(&lock_harness)[2], "java:1", "1"]);
     assert_eq!(lock_harness.acquire(1, LONG).await, Reply::Int(-1), "a key without expiry");
@@ -175,9 +170,7 @@ async fn several_locks_are_acquired_all_or_none<S: Store, A: Admin>(harness: &Ha
     assert_eq!(lock_harness.try_acquire(2, LONG).await.expect_err("refused").kind, StoreErrorKind::WrongType);
 }
 
-async fn a_duplicate_acquire_of_several_locks_finds_its_own_hold<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_duplicate_acquire_of_several_locks_finds_its_own_hold(harness: &Harness<'_>) {
     let lock_harness = LockHarness::many(harness, &MULTI);
     for _ in 0..2 {
         assert_eq!(lock_harness.acquire(1, LONG).await, Reply::Nil);
@@ -185,7 +178,7 @@ async fn a_duplicate_acquire_of_several_locks_finds_its_own_hold<S: Store, A: Ad
     }
 }
 
-async fn several_locks_are_renewed_all_or_none<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn several_locks_are_renewed_all_or_none(harness: &Harness<'_>) {
     let lock_harness = LockHarness::many(harness, &MULTI);
     assert_eq!(lock_harness.renew(1, LONG, 0).await, Reply::Int(0));
     lock_harness.acquire(1, LONG).await;
@@ -205,9 +198,7 @@ async fn several_locks_are_renewed_all_or_none<S: Store, A: Admin>(harness: &Har
     assert_eq!(held(&lock_harness), ["", "java:1 1", ""]);
 }
 
-async fn several_locks_are_released_together_and_each_wakes_its_waiters<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn several_locks_are_released_together_and_each_wakes_its_waiters(harness: &Harness<'_>) {
     let lock_harness = LockHarness::many(harness, &MULTI);
     lock_harness.acquire(1, LONG).await;
     let (sender, mut heard) = unbounded_channel();
@@ -231,14 +222,14 @@ async fn several_locks_are_released_together_and_each_wakes_its_waiters<S: Store
     assert_eq!(held(&lock_harness), ["", "", ""]);
 }
 
-async fn a_recently_restarted_server_grants_nothing<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_recently_restarted_server_grants_nothing(harness: &Harness<'_>) {
     let lock_harness = LockHarness::new(harness, &REDLOCK);
     let young = lock_harness.acquire_with_uptime(1, Duration::from_secs(1_000_000_000)).await;
     assert!(matches!(&young, Reply::Array(items) if matches!(items[..], [Reply::Int(1..)])), "{young:?}");
     assert_eq!(harness.run_command(&["EXISTS", lock_harness.key()]), "0");
 }
 
-async fn a_server_with_enough_uptime_grants_as_a_plain_lock<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_server_with_enough_uptime_grants_as_a_plain_lock(harness: &Harness<'_>) {
     let lock_harness = LockHarness::new(harness, &REDLOCK);
     assert_eq!(lock_harness.acquire(1, LONG).await, Reply::Nil);
     assert_eq!(lock_harness.acquire(1, LONG).await, Reply::Nil);

@@ -10,12 +10,12 @@ use std::time::Duration;
 use leasehold_proto::recipe::format::Format;
 use leasehold_proto::recipe::plain::{self, FENCED, PLAIN, REDLOCK};
 use leasehold_proto::{Name, Reply, StoreErrorKind};
-use leasehold_store::{Heard, Store};
+use leasehold_store::Heard;
 
 use self::harness::{LISTENS, Plain, QUIET, UNCERTAIN};
 use super::counters::{FRESH, ONCE};
 use super::lock_harness::{LONG, name, owner};
-use super::{Admin, Harness, next, until};
+use super::{Harness, next, until};
 
 behaviors! {
     a_free_plain_lock_is_granted_and_a_held_one_tells_its_value,
@@ -48,11 +48,9 @@ behaviors! {
     arguments_of_a_plain_lock_are_checked_before_the_first_write,
 }
 
-async fn a_free_plain_lock_is_granted_and_a_held_one_tells_its_value<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_free_plain_lock_is_granted_and_a_held_one_tells_its_value(harness: &Harness<'_>) {
     let plain = Plain::new(harness);
-    let value = Plain::<S, A>::value(1, false);
+    let value = Plain::value(1, false);
     assert_eq!((value.len(), value.starts_with("lh1-"), value.ends_with("-0")), (28, true, true));
     assert_eq!(plain.acquire(1, FRESH).await, Reply::Nil);
     assert_eq!(plain.held(), value);
@@ -66,18 +64,18 @@ async fn a_free_plain_lock_is_granted_and_a_held_one_tells_its_value<S: Store, A
     }
 }
 
-async fn an_expired_plain_lock_is_free<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn an_expired_plain_lock_is_free(harness: &Harness<'_>) {
     for context in [FRESH, LISTENS] {
         let plain = Plain::new(harness);
         plain.run_command(&["SET", plain.key(), "another", "PX", "3"]);
         until("the lease to pass", async || (plain.acquire(1, context).await == Reply::Nil).then_some(()))
             .await;
-        assert_eq!(plain.held(), Plain::<S, A>::value(1, false));
+        assert_eq!(plain.held(), Plain::value(1, false));
         plain.run_command(&["DEL", plain.key()]);
     }
 }
 
-async fn a_repeat_finds_its_own_value_and_extends_its_lease<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_repeat_finds_its_own_value_and_extends_its_lease(harness: &Harness<'_>) {
     let plain = Plain::new(harness);
     plain.acquire_for_longer(1, FRESH).await;
     assert_eq!(plain.acquire(1, UNCERTAIN).await, Reply::Nil);
@@ -86,31 +84,31 @@ async fn a_repeat_finds_its_own_value_and_extends_its_lease<S: Store, A: Admin>(
     plain.run_command(&["PEXPIRE", plain.key(), "20000"]);
     assert_eq!(plain.acquire(1, UNCERTAIN).await, Reply::Nil, "a marked hold is its own too");
     assert!(plain.pttl() > 20_000);
-    assert_eq!(plain.held(), Plain::<S, A>::value(1, true));
+    assert_eq!(plain.held(), Plain::value(1, true));
 }
 
-async fn a_waiter_marks_the_holder_and_keeps_its_lease<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_waiter_marks_the_holder_and_keeps_its_lease(harness: &Harness<'_>) {
     let plain = Plain::new(harness);
     plain.acquire_for_longer(1, FRESH).await;
     for _ in 0..2 {
         assert!(matches!(plain.acquire(2, LISTENS).await, Reply::Int(30_001..=60_000)));
-        assert_eq!(plain.held(), Plain::<S, A>::value(1, true));
+        assert_eq!(plain.held(), Plain::value(1, true));
         assert!(plain.pttl() > 30_000);
     }
 }
 
-async fn a_caller_that_does_not_listen_marks_nothing<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_caller_that_does_not_listen_marks_nothing(harness: &Harness<'_>) {
     let plain = Plain::new(harness);
     plain.acquire(1, FRESH).await;
     for context in [FRESH, ONCE, UNCERTAIN] {
         assert_ne!(plain.acquire(2, context).await, Reply::Nil);
-        assert_eq!(plain.held(), Plain::<S, A>::value(1, false));
+        assert_eq!(plain.held(), Plain::value(1, false));
     }
 }
 
-async fn another_librarys_value_is_never_changed<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn another_librarys_value_is_never_changed(harness: &Harness<'_>) {
     let plain = Plain::new(harness);
-    let own = Plain::<S, A>::value(1, false);
+    let own = Plain::value(1, false);
     let near = [format!("{own}0"), format!("x{own}"), own.replace("-0", "-2"), own.replace("lh1", "lh2")];
     for value in ["another", "1", "", "lh1-", "lh1--0"].map(str::to_owned).iter().chain(&near) {
         plain.run_command(&["SET", plain.key(), value, "PX", "30000"]);
@@ -124,7 +122,7 @@ async fn another_librarys_value_is_never_changed<S: Store, A: Admin>(harness: &H
     }
 }
 
-async fn a_release_without_a_mark_sends_no_message<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_release_without_a_mark_sends_no_message(harness: &Harness<'_>) {
     let plain = Plain::new(harness);
     let (_listening, mut heard) = plain.listen().await;
     for context in [QUIET, FRESH] {
@@ -135,7 +133,7 @@ async fn a_release_without_a_mark_sends_no_message<S: Store, A: Admin>(harness: 
     plain.hears_nothing(&mut heard).await;
 }
 
-async fn a_release_of_a_marked_hold_sends_a_message<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_release_of_a_marked_hold_sends_a_message(harness: &Harness<'_>) {
     let plain = Plain::new(harness);
     let (_listening, mut heard) = plain.listen().await;
     let channel = plain.subject().channels(owner(1))[0].clone();
@@ -148,29 +146,29 @@ async fn a_release_of_a_marked_hold_sends_a_message<S: Store, A: Admin>(harness:
     }
 }
 
-async fn a_release_of_another_value_changes_nothing<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_release_of_another_value_changes_nothing(harness: &Harness<'_>) {
     let plain = Plain::new(harness);
     plain.acquire(1, FRESH).await;
     for context in [QUIET, FRESH] {
         assert_eq!(plain.release(2, context).await, Reply::Nil);
-        assert_eq!(plain.held(), Plain::<S, A>::value(1, false));
+        assert_eq!(plain.held(), Plain::value(1, false));
     }
     plain.acquire(2, LISTENS).await;
     assert_eq!(plain.release(2, QUIET).await, Reply::Nil);
-    assert_eq!(plain.held(), Plain::<S, A>::value(1, true));
+    assert_eq!(plain.held(), Plain::value(1, true));
 }
 
-async fn an_undo_that_runs_twice_changes_nothing<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn an_undo_that_runs_twice_changes_nothing(harness: &Harness<'_>) {
     let plain = Plain::new(harness);
     plain.acquire(1, FRESH).await;
     assert_eq!(plain.release(1, FRESH).await, Reply::Int(0));
     assert_eq!(plain.release(1, FRESH).await, Reply::Nil);
     plain.acquire(2, FRESH).await;
     assert_eq!(plain.release(1, FRESH).await, Reply::Nil);
-    assert_eq!(plain.held(), Plain::<S, A>::value(2, false));
+    assert_eq!(plain.held(), Plain::value(2, false));
 }
 
-async fn a_partial_release_keeps_the_lock<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_partial_release_keeps_the_lock(harness: &Harness<'_>) {
     let plain = Plain::new(harness);
     assert_eq!(plain.lock.release(1, 1).await, Reply::Nil);
     plain.acquire(1, FRESH).await;
@@ -178,12 +176,10 @@ async fn a_partial_release_keeps_the_lock<S: Store, A: Admin>(harness: &Harness<
     plain.acquire(2, LISTENS).await;
     assert_eq!(plain.lock.release(1, 1).await, Reply::Int(0), "a marked hold is its own too");
     assert_eq!(plain.lock.release(2, 1).await, Reply::Nil);
-    assert_eq!(plain.held(), Plain::<S, A>::value(1, true));
+    assert_eq!(plain.held(), Plain::value(1, true));
 }
 
-async fn a_renewal_keeps_the_mark_and_never_shortens_the_lease<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_renewal_keeps_the_mark_and_never_shortens_the_lease(harness: &Harness<'_>) {
     let plain = Plain::new(harness);
     let ask = plain.subject().recipe.hand_off.expect("its holds pass on");
     let hand_off = async |number| plain.execute(ask(&plain.args(number, FRESH))).await;
@@ -201,15 +197,13 @@ async fn a_renewal_keeps_the_mark_and_never_shortens_the_lease<S: Store, A: Admi
     assert!(plain.pttl() > 60_000);
     assert_eq!(plain.lock.renew(1, 120_000, 0).await, Reply::Int(4));
     assert!(plain.pttl() > 90_000);
-    assert_eq!(plain.held(), Plain::<S, A>::value(1, true));
+    assert_eq!(plain.held(), Plain::value(1, true));
     assert_eq!(plain.lock.renew(2, 200_000, 0).await, Reply::Int(-1));
     assert_eq!(hand_off(2).await, Reply::Int(-1));
     assert!(plain.pttl() <= 120_000);
 }
 
-async fn an_exact_lease_may_be_shorter_and_wakes_those_who_marked_the_hold<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn an_exact_lease_may_be_shorter_and_wakes_those_who_marked_the_hold(harness: &Harness<'_>) {
     let plain = Plain::new(harness);
     let (_listening, mut heard) = plain.listen().await;
     let expire = plain.subject().recipe.expire.expect("its lease can be set");
@@ -226,18 +220,16 @@ async fn an_exact_lease_may_be_shorter_and_wakes_those_who_marked_the_hold<S: St
     plain.acquire(2, LISTENS).await;
     assert_eq!(expire(1).await, Reply::Int(4));
     assert!((1..=30_000).contains(&plain.pttl()));
-    assert_eq!(plain.held(), Plain::<S, A>::value(1, true));
+    assert_eq!(plain.held(), Plain::value(1, true));
     let channel = plain.subject().channels(owner(1))[0].clone();
     assert_eq!(next(&mut heard).await, Heard::Message(channel, b"0".to_vec()));
 }
 
-async fn a_forced_release_frees_any_holder_and_wakes_waiters<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_forced_release_frees_any_holder_and_wakes_waiters(harness: &Harness<'_>) {
     let plain = Plain::new(harness);
     let (_listening, mut heard) = plain.listen().await;
     let channel = plain.subject().channels(owner(1))[0].clone();
-    for value in [Plain::<S, A>::value(1, false), "another".to_owned()] {
+    for value in [Plain::value(1, false), "another".to_owned()] {
         plain.run_command(&["SET", plain.key(), &value]);
         assert_eq!(plain.force_release().await, Reply::Int(1));
         assert_eq!(plain.run_command(&["EXISTS", plain.key()]), "0");
@@ -246,9 +238,7 @@ async fn a_forced_release_frees_any_holder_and_wakes_waiters<S: Store, A: Admin>
     assert_eq!(plain.force_release().await, Reply::Int(0));
 }
 
-async fn an_inspection_tells_the_remaining_time_and_the_owner<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn an_inspection_tells_the_remaining_time_and_the_owner(harness: &Harness<'_>) {
     let plain = Plain::new(harness);
     let is = |reply: Reply, owns: i64| matches!(&reply, Reply::Array(items) if matches!(items[..], [Reply::Int(1..=30_000), Reply::Int(own)] if own == owns));
     let read = async || plain::read_holder(&plain.execute(plain::holder(&plain.subject().name)).await);
@@ -257,7 +247,7 @@ async fn an_inspection_tells_the_remaining_time_and_the_owner<S: Store, A: Admin
     plain.acquire(1, FRESH).await;
     for _ in 0..2 {
         assert!(is(plain.inspect(1).await, 1) && is(plain.inspect(2).await, 0));
-        assert_eq!(read().await, Some(Some(Plain::<S, A>::value(1, false).into())), "shown without its mark");
+        assert_eq!(read().await, Some(Some(Plain::value(1, false).into())), "shown without its mark");
         plain.acquire(2, LISTENS).await;
     }
     plain.run_command(&["SET", plain.key(), "another"]);
@@ -265,7 +255,7 @@ async fn an_inspection_tells_the_remaining_time_and_the_owner<S: Store, A: Admin
     assert_eq!(read().await, Some(Some(b"another".to_vec())));
 }
 
-fn fenced<'a, S: Store, A: Admin>(harness: &'a Harness<'a, S, A>) -> (Plain<'a, S, A>, Name) {
+fn fenced<'a>(harness: &'a Harness<'a>) -> (Plain<'a>, Name) {
     let fence = name(harness, ":fence");
     let mut format = Format::default();
     format.fence = Some(fence.clone());
@@ -276,7 +266,7 @@ fn granted(token: &str) -> Reply {
     Reply::Array(vec![Reply::Int(-2), Reply::Text(token.into())])
 }
 
-async fn a_repeated_fenced_grant_has_the_same_token<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_repeated_fenced_grant_has_the_same_token(harness: &Harness<'_>) {
     let (plain, fence) = fenced(harness);
     assert_eq!(plain.acquire(1, FRESH).await, granted("1"));
     assert_eq!(plain.acquire(1, UNCERTAIN).await, granted("1"));
@@ -294,16 +284,14 @@ async fn a_repeated_fenced_grant_has_the_same_token<S: Store, A: Admin>(harness:
     assert_eq!(plain.run_command(&["EXISTS", plain.key()]), "0", "no grant lacks a token");
 }
 
-async fn a_refused_fenced_acquire_marks_and_uses_up_no_token<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_refused_fenced_acquire_marks_and_uses_up_no_token(harness: &Harness<'_>) {
     let (plain, fence) = fenced(harness);
     plain.acquire(1, FRESH).await;
     for (context, is_marked) in [(FRESH, false), (LISTENS, true)] {
         let refused = plain.acquire(2, context).await;
         let is_refused = matches!(&refused, Reply::Array(items) if matches!(items[..], [Reply::Int(1..), _]));
         assert!(is_refused, "{refused:?}");
-        assert_eq!(plain.held(), Plain::<S, A>::value(1, is_marked));
+        assert_eq!(plain.held(), Plain::value(1, is_marked));
     }
     assert!(plain.pttl() > 1_000);
     plain.run_command(&["SET", plain.key(), "another", "PX", "30000"]);
@@ -313,7 +301,7 @@ async fn a_refused_fenced_acquire_marks_and_uses_up_no_token<S: Store, A: Admin>
     assert_eq!(plain.run_command(&["GET", fence.as_str()]), "1");
 }
 
-async fn a_young_server_grants_no_part_of_a_redlock<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_young_server_grants_no_part_of_a_redlock(harness: &Harness<'_>) {
     let plain = Plain::of(harness, &REDLOCK, Format::default());
     let long = Duration::from_secs(1_000_000_000);
     let young = plain.lock.acquire_with_uptime(1, long).await;
@@ -324,23 +312,23 @@ async fn a_young_server_grants_no_part_of_a_redlock<S: Store, A: Admin>(harness:
     }
     assert_eq!(plain.lock.acquire_with_uptime(1, long).await, Reply::Nil, "what it holds it holds");
     assert!(matches!(plain.acquire(2, FRESH).await, Reply::Int(1..=30_000)));
-    assert_eq!(plain.held(), Plain::<S, A>::value(1, false));
+    assert_eq!(plain.held(), Plain::value(1, false));
     assert!(matches!(plain.acquire(2, LISTENS).await, Reply::Int(1..=30_000)));
-    assert_eq!(plain.held(), Plain::<S, A>::value(1, true));
+    assert_eq!(plain.held(), Plain::value(1, true));
     plain.run_command(&["SET", plain.key(), "another", "PX", "30000"]);
     assert!(matches!(plain.acquire(2, LISTENS).await, Reply::Int(1..=200)), "it is asked for again soon");
     assert_eq!(plain.held(), "another");
 }
 
-async fn several_plain_locks_are_acquired_all_or_none<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn several_plain_locks_are_acquired_all_or_none(harness: &Harness<'_>) {
     let plain = Plain::several(harness);
     let keys = plain.keys();
-    let [own, other] = [1, 2].map(|number| Plain::<S, A>::value(number, false));
+    let [own, other] = [1, 2].map(|number| Plain::value(number, false));
     plain.run_command(&["SET", &keys[1], &other, "PX", "30000"]);
     assert!(matches!(plain.acquire(1, FRESH).await, Reply::Int(1..=30_000)));
     assert_eq!(plain.all_held(), ["", &other, ""]);
     assert!(matches!(plain.acquire(1, LISTENS).await, Reply::Int(1..=30_000)));
-    assert_eq!(plain.all_held(), ["", &Plain::<S, A>::value(2, true), ""]);
+    assert_eq!(plain.all_held(), ["", &Plain::value(2, true), ""]);
     assert!(plain.lock.pttl(&keys[1]) > 1_000);
     plain.run_command(&["SET", &keys[2], "another", "PX", "30000"]);
     let polled = plain.acquire(1, LISTENS).await;
@@ -356,13 +344,11 @@ async fn several_plain_locks_are_acquired_all_or_none<S: Store, A: Admin>(harnes
     }
 }
 
-async fn several_plain_locks_of_which_any_is_foreign_are_polled<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn several_plain_locks_of_which_any_is_foreign_are_polled(harness: &Harness<'_>) {
     let plain = Plain::several(harness);
     let keys = plain.keys();
     for foreign in 0..2 {
-        let own = Plain::<S, A>::value(2, false);
+        let own = Plain::value(2, false);
         keys.iter().for_each(|key| drop(plain.run_command(&["SET", key, &own, "PX", "30000"])));
         plain.run_command(&["SET", &keys[foreign], "another", "PX", "30000"]);
         let polled = plain.acquire(1, LISTENS).await;
@@ -370,12 +356,12 @@ async fn several_plain_locks_of_which_any_is_foreign_are_polled<S: Store, A: Adm
     }
 }
 
-async fn several_plain_locks_are_renewed_all_or_none<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn several_plain_locks_are_renewed_all_or_none(harness: &Harness<'_>) {
     let plain = Plain::several(harness);
     assert_eq!(plain.lock.renew(1, LONG, 0).await, Reply::Int(0));
     plain.acquire(1, FRESH).await;
     plain.acquire(2, LISTENS).await;
-    assert_eq!(plain.all_held(), [&*Plain::<S, A>::value(1, true); 3]);
+    assert_eq!(plain.all_held(), [&*Plain::value(1, true); 3]);
     assert_eq!(plain.lock.renew(1, 90_000, 0).await, Reply::Int(2));
     assert!(plain.keys().iter().all(|key| plain.lock.pttl(key) > 60_000));
     plain.run_command(&["SET", &plain.keys()[1], "another", "PX", "30000"]);
@@ -383,7 +369,7 @@ async fn several_plain_locks_are_renewed_all_or_none<S: Store, A: Admin>(harness
     assert_eq!(plain.all_held(), ["", "another", ""], "what is left is given back");
 }
 
-async fn several_plain_locks_are_released_together<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn several_plain_locks_are_released_together(harness: &Harness<'_>) {
     let plain = Plain::several(harness);
     let (_listening, mut heard) = plain.listen().await;
     plain.acquire(1, FRESH).await;
@@ -402,7 +388,7 @@ async fn several_plain_locks_are_released_together<S: Store, A: Admin>(harness: 
     assert_eq!(plain.release(1, FRESH).await, Reply::Nil);
 }
 
-async fn a_release_fills_the_list_of_another_library<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_release_fills_the_list_of_another_library(harness: &Harness<'_>) {
     let list = name(harness, ":signal");
     let mut format = Format::default();
     format.list = Some(list.clone());
@@ -422,7 +408,7 @@ async fn a_release_fills_the_list_of_another_library<S: Store, A: Admin>(harness
     assert_eq!(plain.run_command(&["LLEN", list.as_str()]), "1");
 }
 
-async fn a_release_tells_the_channel_of_another_library<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_release_tells_the_channel_of_another_library(harness: &Harness<'_>) {
     // A channel of another library is a plain one everywhere, so the test listens only where the store's are plain.
     let mut format = Format::default();
     format.channel = Some(format!("{}:told", Plain::new(harness).key()).into());
@@ -432,7 +418,7 @@ async fn a_release_tells_the_channel_of_another_library<S: Store, A: Admin>(harn
     assert_eq!(plain.run_command(&["EXISTS", plain.key()]), "0");
 }
 
-async fn a_chosen_value_takes_no_mark_and_its_release_tells<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_chosen_value_takes_no_mark_and_its_release_tells(harness: &Harness<'_>) {
     let mut format = Format::default();
     format.token = Some("order-7".into());
     let plain = Plain::of(harness, &PLAIN, format);
@@ -446,7 +432,7 @@ async fn a_chosen_value_takes_no_mark_and_its_release_tells<S: Store, A: Admin>(
     assert!(matches!(next(&mut heard).await, Heard::Message(..)));
 }
 
-async fn a_key_of_another_type_is_refused_or_counts_as_held<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_key_of_another_type_is_refused_or_counts_as_held(harness: &Harness<'_>) {
     let mut format = Format::default();
     format.holds_others = true;
     let (plain, beside) = (Plain::new(harness), Plain::of(harness, &PLAIN, format));
@@ -474,9 +460,7 @@ async fn a_key_of_another_type_is_refused_or_counts_as_held<S: Store, A: Admin>(
     assert_eq!(plain.run_command(&["ZRANGE", plain.key(), "0", "-1"]), "symfony");
 }
 
-async fn a_plain_lock_without_an_expiry_is_waited_for_or_reported<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_plain_lock_without_an_expiry_is_waited_for_or_reported(harness: &Harness<'_>) {
     let mut format = Format::default();
     format.fails_endless = true;
     let (plain, failing) = (Plain::new(harness), Plain::of(harness, &PLAIN, format));
@@ -486,14 +470,12 @@ async fn a_plain_lock_without_an_expiry_is_waited_for_or_reported<S: Store, A: A
         assert_eq!(failing.acquire(1, context).await, Reply::Int(-1));
     }
     assert_eq!((plain.held(), plain.pttl()), ("another".to_owned(), -1));
-    plain.run_command(&["SET", plain.key(), &Plain::<S, A>::value(2, false)]);
+    plain.run_command(&["SET", plain.key(), &Plain::value(2, false)]);
     assert_eq!(plain.acquire(1, LISTENS).await, Reply::Int(86_400_000));
-    assert_eq!((plain.held(), plain.pttl()), (Plain::<S, A>::value(2, true), -1));
+    assert_eq!((plain.held(), plain.pttl()), (Plain::value(2, true), -1));
 }
 
-async fn arguments_of_a_plain_lock_are_checked_before_the_first_write<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn arguments_of_a_plain_lock_are_checked_before_the_first_write(harness: &Harness<'_>) {
     let plain = Plain::new(harness);
     let calls = || {
         let acquires = [FRESH, LISTENS].map(|context| (PLAIN.acquire)(&plain.args(1, context)));

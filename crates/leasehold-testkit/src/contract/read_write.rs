@@ -11,9 +11,8 @@ use leasehold_proto::recipe::read_write::{PREFERRED, READ_LOCK, WRITE_LOCK, YIEL
 use leasehold_proto::recipe::upgrade::UPGRADE;
 use leasehold_proto::recipe::{self, read, reentrant, write};
 use leasehold_proto::{Applied, Call, CallArgs, LockCalls, Recipe, Reply, StoreErrorKind, Verb};
-use leasehold_store::Store;
 
-use super::{Admin, Harness};
+use super::Harness;
 use harness::{LONG, Rw, owner, refused};
 
 behaviors! {
@@ -41,7 +40,7 @@ behaviors! {
     a_plain_lock_rejects_a_read_write_lock,
 }
 
-async fn readers_are_granted_together_with_separate_leases<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn readers_are_granted_together_with_separate_leases(harness: &Harness<'_>) {
     let rw = Rw::new(harness);
     assert_eq!(rw.acquire(&READ_LOCK, 1, 60_000).await, Reply::Nil);
     assert_eq!(rw.acquire(&READ_LOCK, 2, LONG).await, Reply::Nil);
@@ -52,7 +51,7 @@ async fn readers_are_granted_together_with_separate_leases<S: Store, A: Admin>(h
     assert!((20_001..=30_000).contains(&rw.pttl(&rw.timeout(2, 1))));
 }
 
-async fn readers_are_refused_while_a_writer_holds_the_lock<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn readers_are_refused_while_a_writer_holds_the_lock(harness: &Harness<'_>) {
     let rw = Rw::new(harness);
     assert_eq!(rw.acquire(&WRITE_LOCK, 1, LONG).await, Reply::Nil);
     assert!(rw.is(&[("mode", "write"), ("1:write", "1")]), "{:?}", rw.fields());
@@ -63,9 +62,7 @@ async fn readers_are_refused_while_a_writer_holds_the_lock<S: Store, A: Admin>(h
     assert!(rw.remaining() <= 30_000);
 }
 
-async fn writers_are_refused_while_a_reader_or_writer_holds_the_lock<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn writers_are_refused_while_a_reader_or_writer_holds_the_lock(harness: &Harness<'_>) {
     let rw = Rw::new(harness);
     rw.acquire(&READ_LOCK, 1, LONG).await;
     assert!(refused(&rw.acquire(&WRITE_LOCK, 2, 60_000).await, LONG));
@@ -76,7 +73,7 @@ async fn writers_are_refused_while_a_reader_or_writer_holds_the_lock<S: Store, A
     assert!(rw.is(&[("mode", "write"), ("3:write", "1")]));
 }
 
-async fn a_duplicate_acquire_finds_its_own_hold<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_duplicate_acquire_finds_its_own_hold(harness: &Harness<'_>) {
     let rw = Rw::new(harness);
     for _ in 0..2 {
         assert_eq!(rw.acquire(&READ_LOCK, 1, LONG).await, Reply::Nil);
@@ -106,7 +103,7 @@ async fn a_duplicate_acquire_finds_its_own_hold<S: Store, A: Admin>(harness: &Ha
     assert!(rw.remaining() > 60_000 && rw.pttl(&rw.timeout(4, 1)) > 60_000);
 }
 
-async fn only_the_writer_may_read<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn only_the_writer_may_read(harness: &Harness<'_>) {
     let rw = Rw::new(harness);
     rw.acquire(&WRITE_LOCK, 1, LONG).await;
     assert!(refused(&rw.acquire_beside(&READ_LOCK, 3, 2).await, LONG));
@@ -118,9 +115,7 @@ async fn only_the_writer_may_read<S: Store, A: Admin>(harness: &Harness<'_, S, A
     assert!(rw.is(&[("mode", "write"), ("1:write", "1"), ("2", "1")]));
 }
 
-async fn a_reader_that_requests_the_write_lock_gets_the_deadlock_reply<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_reader_that_requests_the_write_lock_gets_the_deadlock_reply(harness: &Harness<'_>) {
     let rw = Rw::new(harness);
     rw.acquire(&READ_LOCK, 1, LONG).await;
     assert_eq!(rw.acquire_beside(&WRITE_LOCK, 2, 1).await, Reply::Int(-3));
@@ -129,9 +124,7 @@ async fn a_reader_that_requests_the_write_lock_gets_the_deadlock_reply<S: Store,
     assert!(refused(&rw.acquire_beside(&WRITE_LOCK, 2, 9).await, LONG), "its own hold is gone");
 }
 
-async fn a_reader_renewal_never_shortens_and_restores_missing_leases<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_reader_renewal_never_shortens_and_restores_missing_leases(harness: &Harness<'_>) {
     let rw = Rw::new(harness);
     rw.acquire(&READ_LOCK, 1, LONG).await;
     rw.acquire(&READ_LOCK, 2, 10_000).await;
@@ -147,9 +140,7 @@ async fn a_reader_renewal_never_shortens_and_restores_missing_leases<S: Store, A
     }
 }
 
-async fn a_reader_re_entry_adds_a_lease_and_a_partial_release_removes_it<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_reader_re_entry_adds_a_lease_and_a_partial_release_removes_it(harness: &Harness<'_>) {
     let rw = Rw::new(harness);
     let leases = || (1..=4).filter(|hold| rw.has(&rw.timeout(1, *hold))).count();
     rw.acquire(&READ_LOCK, 1, LONG).await;
@@ -174,7 +165,7 @@ async fn a_reader_re_entry_adds_a_lease_and_a_partial_release_removes_it<S: Stor
     assert_eq!(rw.messages(&mut heard).await, "0");
 }
 
-async fn writer_renewals_do_not_add_up<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn writer_renewals_do_not_add_up(harness: &Harness<'_>) {
     let rw = Rw::new(harness);
     rw.acquire(&WRITE_LOCK, 1, LONG).await;
     for _ in 0..2 {
@@ -189,7 +180,7 @@ async fn writer_renewals_do_not_add_up<S: Store, A: Admin>(harness: &Harness<'_,
     assert!(rw.remaining() > 20_000);
 }
 
-async fn a_renewal_without_a_hold_changes_nothing<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_renewal_without_a_hold_changes_nothing(harness: &Harness<'_>) {
     let rw = Rw::new(harness);
     let recipes: [&Recipe; 2] = [&READ_LOCK, &WRITE_LOCK];
     for recipe in recipes {
@@ -206,7 +197,7 @@ async fn a_renewal_without_a_hold_changes_nothing<S: Store, A: Admin>(harness: &
     assert!(rw.is(&[("mode", "read"), ("2", "1")]) && rw.remaining() <= 10_000);
 }
 
-async fn the_lock_lives_as_long_as_its_longest_reader<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn the_lock_lives_as_long_as_its_longest_reader(harness: &Harness<'_>) {
     let rw = Rw::new(harness);
     let (_listening, mut heard) = rw.listen().await;
     rw.acquire(&READ_LOCK, 1, 5_000).await;
@@ -227,7 +218,7 @@ async fn the_lock_lives_as_long_as_its_longest_reader<S: Store, A: Admin>(harnes
     assert_eq!(rw.messages(&mut heard).await, "now", "no waiter is told while a reader holds");
 }
 
-async fn a_dead_reader_is_removed_while_others_read<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_dead_reader_is_removed_while_others_read(harness: &Harness<'_>) {
     let rw = Rw::new(harness);
     for reader in [1, 2, 3] {
         rw.acquire(&READ_LOCK, reader, LONG).await;
@@ -250,7 +241,7 @@ async fn a_dead_reader_is_removed_while_others_read<S: Store, A: Admin>(harness:
     assert!(rw.is(&[("mode", "read"), ("3", "1")]), "{:?}", rw.fields());
 }
 
-async fn a_dead_reader_is_removed_with_the_last_live_one<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_dead_reader_is_removed_with_the_last_live_one(harness: &Harness<'_>) {
     let rw = Rw::new(harness);
     rw.acquire(&READ_LOCK, 1, LONG).await;
     rw.acquire(&READ_LOCK, 2, LONG).await;
@@ -267,9 +258,7 @@ async fn a_dead_reader_is_removed_with_the_last_live_one<S: Store, A: Admin>(har
     harness.run_command(&["DEL", &rw.timeout(3, 1)]);
 }
 
-async fn a_readers_release_does_not_change_the_writers_lease<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_readers_release_does_not_change_the_writers_lease(harness: &Harness<'_>) {
     let rw = Rw::new(harness);
     rw.acquire(&WRITE_LOCK, 1, 60_000).await;
     rw.acquire_beside(&READ_LOCK, 2, 1).await;
@@ -284,7 +273,7 @@ async fn a_readers_release_does_not_change_the_writers_lease<S: Store, A: Admin>
     assert_eq!(rw.messages(&mut heard).await, "now", "no waiter may acquire yet");
 }
 
-async fn a_writer_that_downgrades_admits_and_wakes_readers<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_writer_that_downgrades_admits_and_wakes_readers(harness: &Harness<'_>) {
     let rw = Rw::new(harness);
     rw.acquire(&WRITE_LOCK, 1, 60_000).await;
     rw.acquire_beside(&READ_LOCK, 2, 1).await;
@@ -297,9 +286,7 @@ async fn a_writer_that_downgrades_admits_and_wakes_readers<S: Store, A: Admin>(h
     assert_eq!(rw.acquire(&READ_LOCK, 4, LONG).await, Reply::Nil);
 }
 
-async fn a_writer_frees_the_lock_when_only_a_dead_reader_is_left<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_writer_frees_the_lock_when_only_a_dead_reader_is_left(harness: &Harness<'_>) {
     let rw = Rw::new(harness);
     rw.acquire(&WRITE_LOCK, 1, LONG).await;
     rw.acquire_beside(&READ_LOCK, 2, 1).await;
@@ -310,7 +297,7 @@ async fn a_writer_frees_the_lock_when_only_a_dead_reader_is_left<S: Store, A: Ad
     assert_eq!(rw.messages(&mut heard).await, "1");
 }
 
-async fn a_foreign_or_duplicate_release_changes_nothing<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_foreign_or_duplicate_release_changes_nothing(harness: &Harness<'_>) {
     let rw = Rw::new(harness);
     rw.acquire(&READ_LOCK, 1, LONG).await;
     let (_listening, mut heard) = rw.listen().await;
@@ -328,9 +315,7 @@ async fn a_foreign_or_duplicate_release_changes_nothing<S: Store, A: Admin>(harn
     assert_eq!(rw.messages(&mut heard).await, "0", "once");
 }
 
-async fn a_forced_release_affects_only_the_side_that_holds_the_lock<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_forced_release_affects_only_the_side_that_holds_the_lock(harness: &Harness<'_>) {
     let rw = Rw::new(harness);
     let (_listening, mut heard) = rw.listen().await;
     let force = async |calls: &LockCalls| rw.harness.execute((calls.force_release)(&rw.name)).await;
@@ -354,7 +339,7 @@ async fn a_forced_release_affects_only_the_side_that_holds_the_lock<S: Store, A:
     assert_eq!(rw.messages(&mut heard).await, "1");
 }
 
-async fn each_side_is_inspected_separately<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn each_side_is_inspected_separately(harness: &Harness<'_>) {
     let rw = Rw::new(harness);
     let look = async |calls: &LockCalls, number: Option<u64>| {
         let reply = rw.harness.execute((calls.inspect)(&rw.name, number.map(owner))).await;
@@ -384,7 +369,7 @@ async fn each_side_is_inspected_separately<S: Store, A: Admin>(harness: &Harness
     assert_eq!(look(&read::LOCK_CALLS, Some(2)).await, (-1, 2));
 }
 
-async fn arguments_are_checked_before_the_first_write<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn arguments_are_checked_before_the_first_write(harness: &Harness<'_>) {
     let rw = Rw::new(harness);
     rw.acquire(&READ_LOCK, 1, LONG).await;
     let before = rw.fields();
@@ -421,7 +406,7 @@ async fn arguments_are_checked_before_the_first_write<S: Store, A: Admin>(harnes
     assert_eq!(rw.fields(), before);
 }
 
-async fn keys_of_other_types_are_rejected_unchanged<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn keys_of_other_types_are_rejected_unchanged(harness: &Harness<'_>) {
     let rw = Rw::new(harness);
     let recipes: [(&Recipe, &LockCalls); 3] =
         [(&READ_LOCK, &read::LOCK_CALLS), (&WRITE_LOCK, &write::LOCK_CALLS), (&UPGRADE, &write::LOCK_CALLS)];
@@ -451,7 +436,7 @@ async fn keys_of_other_types_are_rejected_unchanged<S: Store, A: Admin>(harness:
     }
 }
 
-async fn a_plain_lock_rejects_a_read_write_lock<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_plain_lock_rejects_a_read_write_lock(harness: &Harness<'_>) {
     let rw = Rw::new(harness);
     let known = |script: &&leasehold_proto::Script| {
         script.verb == Verb::Acquire && reentrant::SCRIPTS.iter().any(|one| one.source() == script.source())

@@ -4,9 +4,9 @@
 #![deny(dead_code)]
 
 use leasehold_proto::{Applied, Reply, StoreErrorKind};
-use leasehold_store::{Heard, Store};
+use leasehold_store::Heard;
 
-use super::{Admin, Harness, next, until};
+use super::{Harness, next, until};
 
 behaviors! {
     a_free_lock_is_granted,
@@ -29,21 +29,21 @@ behaviors! {
     a_key_of_another_type_stays_untouched,
 }
 
-async fn a_free_lock_is_granted<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_free_lock_is_granted(harness: &Harness<'_>) {
     assert_eq!(harness.execute(harness.acquire("u:1", "30000")).await, Reply::Nil);
     assert_eq!(harness.run_command(&["HGETALL", &harness.lock]), "u:1\n1");
     let remaining: u64 = harness.run_command(&["PTTL", &harness.lock]).parse().expect("it is a number");
     assert!((1..=30_000).contains(&remaining), "{remaining}");
 }
 
-async fn a_held_lock_is_refused_with_its_remaining_time<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_held_lock_is_refused_with_its_remaining_time(harness: &Harness<'_>) {
     harness.execute(harness.acquire("u:1", "30000")).await;
     let refused = harness.execute(harness.acquire("u:2", "60000")).await;
     assert!(matches!(refused, Reply::Int(1..=30_000)), "{refused:?}");
     assert_eq!(harness.run_command(&["HKEYS", &harness.lock]), "u:1");
 }
 
-async fn a_duplicate_acquire_finds_its_own_hold<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_duplicate_acquire_finds_its_own_hold(harness: &Harness<'_>) {
     harness.execute(harness.acquire("u:1", "30000")).await;
     assert_eq!(harness.execute(harness.acquire("u:1", "60000")).await, Reply::Nil);
     assert_eq!(harness.run_command(&["HGETALL", &harness.lock]), "u:1\n1");
@@ -51,7 +51,7 @@ async fn a_duplicate_acquire_finds_its_own_hold<S: Store, A: Admin>(harness: &Ha
     assert!(remaining > 30_000, "{remaining}");
 }
 
-async fn an_expired_lock_is_free<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn an_expired_lock_is_free(harness: &Harness<'_>) {
     harness.execute(harness.acquire("u:1", "3")).await;
     until("the lease to pass", async || {
         (harness.execute(harness.acquire("u:2", "30000")).await == Reply::Nil).then_some(())
@@ -60,7 +60,7 @@ async fn an_expired_lock_is_free<S: Store, A: Admin>(harness: &Harness<'_, S, A>
     assert_eq!(harness.run_command(&["HKEYS", &harness.lock]), "u:2");
 }
 
-async fn a_hold_without_expiry_is_reported<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_hold_without_expiry_is_reported(harness: &Harness<'_>) {
     harness.run_command(&["HSET", &harness.lock, "u:9", "1"]);
     assert_eq!(harness.execute(harness.acquire("u:1", "30000")).await, Reply::Int(-1));
     assert_eq!(
@@ -69,7 +69,7 @@ async fn a_hold_without_expiry_is_reported<S: Store, A: Admin>(harness: &Harness
     );
 }
 
-async fn a_renewal_sets_the_lease_and_never_shortens_it<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_renewal_sets_the_lease_and_never_shortens_it(harness: &Harness<'_>) {
     harness.execute(harness.acquire("u:1", "30000")).await;
     let remaining = || harness.run_command(&["PTTL", &harness.lock]).parse::<u64>().expect("it is a number");
     assert_eq!(harness.execute(harness.renew("u:1", "90000", "0")).await, Reply::Int(1));
@@ -78,7 +78,7 @@ async fn a_renewal_sets_the_lease_and_never_shortens_it<S: Store, A: Admin>(harn
     assert!(remaining() > 60_000);
 }
 
-async fn a_renewal_sets_the_count<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_renewal_sets_the_count(harness: &Harness<'_>) {
     harness.execute(harness.acquire("u:1", "30000")).await;
     for _ in 0..2 {
         assert_eq!(harness.execute(harness.renew("u:1", "30000", "3")).await, Reply::Int(1));
@@ -86,9 +86,7 @@ async fn a_renewal_sets_the_count<S: Store, A: Admin>(harness: &Harness<'_, S, A
     }
 }
 
-async fn a_renewal_of_a_missing_or_foreign_hold_changes_nothing<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_renewal_of_a_missing_or_foreign_hold_changes_nothing(harness: &Harness<'_>) {
     assert_eq!(harness.execute(harness.renew("u:1", "30000", "1")).await, Reply::Int(0));
     assert_eq!(harness.run_command(&["EXISTS", &harness.lock]), "0");
     harness.execute(harness.acquire("u:2", "30000")).await;
@@ -96,9 +94,7 @@ async fn a_renewal_of_a_missing_or_foreign_hold_changes_nothing<S: Store, A: Adm
     assert_eq!(harness.run_command(&["HKEYS", &harness.lock]), "u:2");
 }
 
-async fn a_hold_that_passes_on_is_renewed_and_its_listeners_are_counted<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_hold_that_passes_on_is_renewed_and_its_listeners_are_counted(harness: &Harness<'_>) {
     harness.execute(harness.acquire("u:1", "30000")).await;
     harness.execute(harness.renew("u:1", "30000", "2")).await;
     let remaining = || harness.run_command(&["PTTL", &harness.lock]).parse::<u64>().expect("it is a number");
@@ -111,7 +107,7 @@ async fn a_hold_that_passes_on_is_renewed_and_its_listeners_are_counted<S: Store
     assert_eq!(harness.run_command(&["HGETALL", &harness.lock]), "u:1\n2", "the count stays");
 }
 
-async fn a_hold_that_passes_on_and_is_gone_is_not_renewed<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_hold_that_passes_on_and_is_gone_is_not_renewed(harness: &Harness<'_>) {
     let ask = async || harness.execute(harness.hand_off("u:1", "90000", "NUMSUB")).await;
     assert_eq!(ask().await, Reply::Int(0));
     assert_eq!(harness.run_command(&["EXISTS", &harness.lock]), "0");
@@ -121,7 +117,7 @@ async fn a_hold_that_passes_on_and_is_gone_is_not_renewed<S: Store, A: Admin>(ha
     assert!(remaining <= 30_000, "{remaining}");
 }
 
-async fn a_release_frees_the_lock_and_wakes_waiters<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_release_frees_the_lock_and_wakes_waiters(harness: &Harness<'_>) {
     let (_listening, mut heard) = harness.listen().await;
     harness.execute(harness.acquire("u:1", "30000")).await;
     assert_eq!(harness.execute(harness.release("u:1", "0")).await, Reply::Int(2), "one connection listens");
@@ -129,9 +125,7 @@ async fn a_release_frees_the_lock_and_wakes_waiters<S: Store, A: Admin>(harness:
     assert_eq!(next(&mut heard).await, Heard::Message(harness.channel(), b"0".to_vec()));
 }
 
-async fn a_partial_release_keeps_the_lease_and_wakes_no_waiter<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_partial_release_keeps_the_lease_and_wakes_no_waiter(harness: &Harness<'_>) {
     let (_listening, mut heard) = harness.listen().await;
     harness.execute(harness.acquire("u:1", "30000")).await;
     harness.execute(harness.renew("u:1", "30000", "2")).await;
@@ -144,19 +138,19 @@ async fn a_partial_release_keeps_the_lease_and_wakes_no_waiter<S: Store, A: Admi
     assert_eq!(next(&mut heard).await, Heard::Message(harness.channel(), b"now".to_vec()));
 }
 
-async fn a_foreign_release_changes_nothing<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_foreign_release_changes_nothing(harness: &Harness<'_>) {
     harness.execute(harness.acquire("u:1", "30000")).await;
     assert_eq!(harness.execute(harness.release("u:2", "0")).await, Reply::Nil);
     assert_eq!(harness.run_command(&["HGETALL", &harness.lock]), "u:1\n1");
 }
 
-async fn a_duplicate_release_reports_no_hold<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_duplicate_release_reports_no_hold(harness: &Harness<'_>) {
     harness.execute(harness.acquire("u:1", "30000")).await;
     assert_eq!(harness.execute(harness.release("u:1", "0")).await, Reply::Int(1));
     assert_eq!(harness.execute(harness.release("u:1", "0")).await, Reply::Nil);
 }
 
-async fn a_forced_release_frees_the_lock_of_any_holder<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_forced_release_frees_the_lock_of_any_holder(harness: &Harness<'_>) {
     assert_eq!(harness.execute(harness.force_release()).await, Reply::Int(0));
     let (_listening, mut heard) = harness.listen().await;
     harness.execute(harness.acquire("u:1", "30000")).await;
@@ -165,9 +159,7 @@ async fn a_forced_release_frees_the_lock_of_any_holder<S: Store, A: Admin>(harne
     assert_eq!(next(&mut heard).await, Heard::Message(harness.channel(), b"0".to_vec()));
 }
 
-async fn an_inspection_returns_the_remaining_time_and_the_count<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn an_inspection_returns_the_remaining_time_and_the_count(harness: &Harness<'_>) {
     assert_eq!(harness.execute(harness.inspect("")).await, Reply::Array(vec![Reply::Int(-2), Reply::Int(0)]));
     harness.execute(harness.acquire("u:1", "30000")).await;
     harness.execute(harness.renew("u:1", "30000", "2")).await;
@@ -182,7 +174,7 @@ async fn an_inspection_returns_the_remaining_time_and_the_count<S: Store, A: Adm
     }
 }
 
-async fn arguments_are_checked_before_the_first_write<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn arguments_are_checked_before_the_first_write(harness: &Harness<'_>) {
     for lease in ["0", "-1", "1.5", "abc", "", "9007199254740992"] {
         let refused = harness.run(harness.acquire("u:1", lease)).await.expect_err("the lease is wrong");
         assert_eq!((refused.kind, refused.applied), (StoreErrorKind::Server, Applied::No), "{lease}");
@@ -201,7 +193,7 @@ async fn arguments_are_checked_before_the_first_write<S: Store, A: Admin>(harnes
     assert_eq!(harness.run_command(&["HGETALL", &harness.lock]), "u:1\n1");
 }
 
-async fn a_key_of_another_type_stays_untouched<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_key_of_another_type_stays_untouched(harness: &Harness<'_>) {
     harness.run_command(&["SET", &harness.lock, "mine"]);
     let calls = [
         harness.acquire("u:1", "30000"),

@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use leasehold_proto::recipe::semaphore::{self, FIFO_SEMAPHORE, SEMAPHORE};
 use leasehold_proto::{Recipe, Reply};
-use leasehold_store::Store;
 
 use super::counters::{Counter, EXPIRED, FRESH, ONCE, UNCERTAIN, operation};
-use super::{Admin, Harness, until};
+use super::{Harness, until};
 
 behaviors! {
     permits_are_acquired_when_enough_are_available,
@@ -36,14 +35,14 @@ behaviors! {
 }
 
 /// Returns both kinds of semaphore, each with a counter of its own.
-fn both<'a, S: Store, A: Admin>(harness: &'a Harness<'a, S, A>) -> [(Counter<'a, S, A>, &'static Recipe); 2] {
+fn both<'a>(harness: &'a Harness<'a>) -> [(Counter<'a>, &'static Recipe); 2] {
     [(Counter::new(harness, "sc"), &SEMAPHORE), (Counter::new(harness, "fifo"), &FIFO_SEMAPHORE)]
 }
 
 const TAKEN: Reply = Reply::Int(1);
 const REFUSED: Reply = Reply::Int(0);
 
-async fn permits_are_acquired_when_enough_are_available<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn permits_are_acquired_when_enough_are_available(harness: &Harness<'_>) {
     for (sc, recipe) in both(harness) {
         assert_eq!(sc.acquire(recipe, (1, 1), ONCE).await, REFUSED, "their number was never set");
         assert_eq!(harness.run_command(&["EXISTS", sc.name.as_str()]), "0");
@@ -61,7 +60,7 @@ async fn permits_are_acquired_when_enough_are_available<S: Store, A: Admin>(harn
     }
 }
 
-async fn a_duplicate_acquire_takes_permits_once<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_duplicate_acquire_takes_permits_once(harness: &Harness<'_>) {
     for (sc, recipe) in both(harness) {
         sc.set("3");
         for context in [FRESH, FRESH, UNCERTAIN, UNCERTAIN, FRESH] {
@@ -71,7 +70,7 @@ async fn a_duplicate_acquire_takes_permits_once<S: Store, A: Admin>(harness: &Ha
     }
 }
 
-async fn a_release_returns_acquired_permits_once<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_release_returns_acquired_permits_once(harness: &Harness<'_>) {
     for (sc, recipe) in both(harness) {
         let mut listener = sc.listen(sc.channel()).await;
         sc.set("3");
@@ -92,9 +91,7 @@ async fn a_release_returns_acquired_permits_once<S: Store, A: Admin>(harness: &H
     }
 }
 
-async fn a_release_without_a_marker_counts_only_if_the_marker_can_have_expired<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_release_without_a_marker_counts_only_if_the_marker_can_have_expired(harness: &Harness<'_>) {
     for (sc, recipe) in both(harness) {
         sc.set("1");
         assert_eq!(sc.release(recipe, (1, 2), FRESH).await, REFUSED, "there was no grant");
@@ -107,7 +104,7 @@ async fn a_release_without_a_marker_counts_only_if_the_marker_can_have_expired<S
     }
 }
 
-async fn a_semaphore_whose_lifetime_is_over_stays_gone<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_semaphore_whose_lifetime_is_over_stays_gone(harness: &Harness<'_>) {
     for (sc, recipe) in both(harness) {
         let limited =
             |number, ms| semaphore::try_set(&sc.name, &operation(number), 2, Some(Duration::from_millis(ms)));
@@ -137,7 +134,7 @@ async fn a_semaphore_whose_lifetime_is_over_stays_gone<S: Store, A: Admin>(harne
     }
 }
 
-async fn permits_do_not_bring_a_deleted_semaphore_back<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn permits_do_not_bring_a_deleted_semaphore_back(harness: &Harness<'_>) {
     for (sc, recipe) in both(harness) {
         sc.set("3");
         assert_eq!(sc.acquire(recipe, (1, 2), FRESH).await, TAKEN);
@@ -147,7 +144,7 @@ async fn permits_do_not_bring_a_deleted_semaphore_back<S: Store, A: Admin>(harne
     }
 }
 
-async fn late_calls_find_that_their_acquisition_has_ended<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn late_calls_find_that_their_acquisition_has_ended(harness: &Harness<'_>) {
     for (sc, recipe) in both(harness) {
         sc.set("9");
         // The undo arrives before the acquire.
@@ -173,9 +170,7 @@ async fn late_calls_find_that_their_acquisition_has_ended<S: Store, A: Admin>(ha
     }
 }
 
-async fn a_duplicate_operation_has_one_effect_and_the_same_reply<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_duplicate_operation_has_one_effect_and_the_same_reply(harness: &Harness<'_>) {
     let sc = Counter::new(harness, "sc");
     let mut listener = sc.listen(sc.channel()).await;
     let calls = [
@@ -200,9 +195,7 @@ async fn a_duplicate_operation_has_one_effect_and_the_same_reply<S: Store, A: Ad
     assert_eq!(harness.execute(semaphore::inspect(&sc.name)).await, Reply::Int(0));
 }
 
-async fn the_permit_count_is_set_once_with_or_without_an_expiry<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn the_permit_count_is_set_once_with_or_without_an_expiry(harness: &Harness<'_>) {
     let sc = Counter::new(harness, "sc");
     let minute = Some(Duration::from_secs(60));
     assert_eq!(harness.execute(semaphore::try_set(&sc.name, &operation(1), 3, minute)).await, Reply::Int(1));
@@ -214,9 +207,7 @@ async fn the_permit_count_is_set_once_with_or_without_an_expiry<S: Store, A: Adm
     assert_eq!((sc.value(), sc.pttl(sc.name.as_str())), ("7".into(), -1));
 }
 
-async fn adding_permits_removes_an_expiry_and_acquiring_keeps_it<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn adding_permits_removes_an_expiry_and_acquiring_keeps_it(harness: &Harness<'_>) {
     let sc = Counter::new(harness, "sc");
     let minute = Some(Duration::from_secs(60));
     harness.execute(semaphore::try_set(&sc.name, &operation(1), 3, minute)).await;
@@ -228,7 +219,7 @@ async fn adding_permits_removes_an_expiry_and_acquiring_keeps_it<S: Store, A: Ad
     assert_eq!((sc.value(), sc.pttl(sc.name.as_str())), ("5".into(), -1));
 }
 
-async fn a_queue_is_served_from_its_head<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_queue_is_served_from_its_head(harness: &Harness<'_>) {
     let sc = Counter::new(harness, "fifo");
     sc.set("0");
     for number in [1, 2, 3, 2] {
@@ -250,9 +241,7 @@ async fn a_queue_is_served_from_its_head<S: Store, A: Admin>(harness: &Harness<'
     assert_eq!(harness.run_command(&["ZCARD", &sc.key("leasehold_sc_seen")]), "2");
 }
 
-async fn a_grant_with_permits_left_wakes_the_next_in_the_queue<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_grant_with_permits_left_wakes_the_next_in_the_queue(harness: &Harness<'_>) {
     let sc = Counter::new(harness, "fifo");
     sc.set("0");
     for number in [1, 2] {
@@ -266,7 +255,7 @@ async fn a_grant_with_permits_left_wakes_the_next_in_the_queue<S: Store, A: Admi
     listener.receives_nothing().await;
 }
 
-async fn a_leaving_waiter_wakes_the_next<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_leaving_waiter_wakes_the_next(harness: &Harness<'_>) {
     let sc = Counter::new(harness, "fifo");
     sc.set("1");
     sc.acquire(&FIFO_SEMAPHORE, (1, 2), FRESH).await;
@@ -284,7 +273,7 @@ async fn a_leaving_waiter_wakes_the_next<S: Store, A: Admin>(harness: &Harness<'
     );
 }
 
-async fn an_unseen_waiter_is_passed_over<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn an_unseen_waiter_is_passed_over(harness: &Harness<'_>) {
     let sc = Counter::new(harness, "fifo");
     let seconds: u64 =
         harness.run_command(&["TIME"]).lines().next().expect("it has two").parse().expect("a number");
@@ -304,9 +293,7 @@ async fn an_unseen_waiter_is_passed_over<S: Store, A: Admin>(harness: &Harness<'
     assert_eq!(harness.run_command(&["EXISTS", &queue, &seen]), "0");
 }
 
-async fn an_attempt_that_drops_an_unseen_waiter_wakes_the_next<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn an_attempt_that_drops_an_unseen_waiter_wakes_the_next(harness: &Harness<'_>) {
     let sc = Counter::new(harness, "fifo");
     sc.set("1");
     sc.acquire(&FIFO_SEMAPHORE, (1, 2), FRESH).await;
@@ -318,9 +305,7 @@ async fn an_attempt_that_drops_an_unseen_waiter_wakes_the_next<S: Store, A: Admi
     listener.receives_nothing().await;
 }
 
-async fn a_head_seen_in_the_future_is_skipped_within_seconds<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn a_head_seen_in_the_future_is_skipped_within_seconds(harness: &Harness<'_>) {
     let sc = Counter::new(harness, "fifo");
     let seconds: i64 =
         harness.run_command(&["TIME"]).lines().next().expect("it has two").parse().expect("a number");
@@ -335,7 +320,7 @@ async fn a_head_seen_in_the_future_is_skipped_within_seconds<S: Store, A: Admin>
     assert_eq!(sc.acquire(&FIFO_SEMAPHORE, (1, 1), FRESH).await, TAKEN, "and is passed by like any other");
 }
 
-async fn an_abandoned_queue_expires<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn an_abandoned_queue_expires(harness: &Harness<'_>) {
     let sc = Counter::new(harness, "fifo");
     sc.acquire(&FIFO_SEMAPHORE, (1, 1), FRESH).await;
     for key in [sc.key("leasehold_sc_queue"), sc.key("leasehold_sc_seen")] {
@@ -346,7 +331,7 @@ async fn an_abandoned_queue_expires<S: Store, A: Admin>(harness: &Harness<'_, S,
     assert!(sc.pttl(&sc.key("leasehold_sc_queue")) > 5_000, "who shows itself keeps it");
 }
 
-async fn arguments_are_checked_before_the_first_write<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn arguments_are_checked_before_the_first_write(harness: &Harness<'_>) {
     const NO_COUNT: [&str; 5] = ["-1", "1.5", "abc", "", "nan"];
     for (sc, recipe) in both(harness) {
         for number in [1, 2] {
@@ -364,7 +349,7 @@ async fn arguments_are_checked_before_the_first_write<S: Store, A: Admin>(harnes
     sc.refuses(&semaphore::drain(&sc.name, &operation(4)), "done_ms", &["", "abc"]).await;
 }
 
-async fn keys_of_other_types_are_rejected_unchanged<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn keys_of_other_types_are_rejected_unchanged(harness: &Harness<'_>) {
     for (sc, recipe) in both(harness) {
         sc.rejects_other_types(|sc| {
             let (acquire, release) = sc.acquire_and_release(recipe, (1, 1));
@@ -385,7 +370,7 @@ async fn keys_of_other_types_are_rejected_unchanged<S: Store, A: Admin>(harness:
     }
 }
 
-async fn an_expirable_semaphore_is_rejected<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn an_expirable_semaphore_is_rejected(harness: &Harness<'_>) {
     for (sc, recipe) in both(harness) {
         sc.set("3");
         harness.run_command(&["ZADD", &sc.ids(), "922337203685477", "sixteen-bytes-id"]);

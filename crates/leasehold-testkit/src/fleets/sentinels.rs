@@ -230,12 +230,6 @@ impl Sentinels {
         self.sentinels[sentinel].freeze();
     }
 
-    /// Thaws a frozen sentinel, which may still name the old master.
-    #[track_caller]
-    pub fn resume_sentinel(&self, sentinel: usize) {
-        self.sentinels[sentinel].thaw();
-    }
-
     /// Restarts a sentinel with what it learned.
     #[track_caller]
     pub fn restart_sentinel(&mut self, sentinel: usize) {

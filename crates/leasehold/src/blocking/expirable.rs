@@ -2,7 +2,6 @@
 //!
 //! Invariant: a blocking semaphore wraps the async semaphore and adds no state. No thread owns a permit.
 
-use std::ops::Deref;
 use std::time::Duration;
 
 use leasehold_proto::PermitId;
@@ -13,7 +12,7 @@ use super::guard::Guard;
 use super::park::park;
 use super::section::{Acquirable, Sealed, Section};
 use crate::error::{AcquireError, InspectError, OperationError, PermitsError, ReleaseError};
-use crate::lock::guard::ReleaseOutcome;
+use crate::lock::guard::{ReleaseOutcome, guard_inside};
 use crate::semaphore::section::OnePermit;
 use crate::terms::{HoldTerms, hold_options};
 
@@ -128,25 +127,7 @@ impl Permits {
     }
 }
 
-impl Deref for Permits {
-    type Target = Guard;
-
-    fn deref(&self) -> &Guard {
-        &self.guard
-    }
-}
-
-impl AsRef<Guard> for Permits {
-    fn as_ref(&self) -> &Guard {
-        &self.guard
-    }
-}
-
-impl From<Permits> for Guard {
-    fn from(permits: Permits) -> Self {
-        permits.guard
-    }
-}
+guard_inside!(Permits.guard: Guard);
 
 impl From<crate::Permits> for Permits {
     fn from(permits: crate::Permits) -> Self {

@@ -2,8 +2,6 @@
 //!
 //! Invariant: a blocking guard wraps the async guard and adds no state.
 
-use std::ops::Deref;
-
 use leasehold_proto::{Confirm, Reply};
 
 use super::forward::forward;
@@ -11,7 +9,7 @@ use super::guard::Guard;
 use super::park::park;
 use crate::error::{FencedWriteError, ReleaseError};
 use crate::fenced_writes::FencedScript;
-use crate::lock::guard::ReleaseOutcome;
+use crate::lock::guard::{ReleaseOutcome, guard_inside};
 use crate::name::IntoName;
 
 /// A hold of a fenced lock, a [`Guard`] with a token: [`leasehold::FencedGuard`](crate::FencedGuard).
@@ -101,19 +99,7 @@ impl FencedWrites {
     }
 }
 
-impl Deref for FencedGuard {
-    type Target = Guard;
-
-    fn deref(&self) -> &Guard {
-        &self.guard
-    }
-}
-
-impl AsRef<Guard> for FencedGuard {
-    fn as_ref(&self) -> &Guard {
-        &self.guard
-    }
-}
+guard_inside!(FencedGuard.guard: Guard);
 
 impl From<crate::FencedGuard> for FencedGuard {
     fn from(guard: crate::FencedGuard) -> Self {
@@ -124,12 +110,6 @@ impl From<crate::FencedGuard> for FencedGuard {
 impl From<FencedGuard> for crate::FencedGuard {
     fn from(guard: FencedGuard) -> Self {
         Self::of(guard.guard.0)
-    }
-}
-
-impl From<FencedGuard> for Guard {
-    fn from(guard: FencedGuard) -> Self {
-        guard.guard
     }
 }
 

@@ -22,41 +22,16 @@ pub trait Kind: crate::lock::Kind {
     type BlockingGuard: From<Self::Guard> + AsRef<Guard> + Into<Guard> + Send + Sync + 'static;
 }
 
-impl Kind for Reentrant {
-    type BlockingGuard = Guard;
+macro_rules! kinds {
+    ($guard:ident: $($kind:ident),+) => {
+        $(impl Kind for $kind {
+            type BlockingGuard = $guard;
+        })+
+    };
 }
 
-impl Kind for Fair {
-    type BlockingGuard = Guard;
-}
-
-impl Kind for Fenced {
-    type BlockingGuard = FencedGuard;
-}
-
-impl Kind for Spin {
-    type BlockingGuard = Guard;
-}
-
-impl Kind for Plain {
-    type BlockingGuard = Guard;
-}
-
-impl Kind for FencedPlain {
-    type BlockingGuard = FencedGuard;
-}
-
-impl Kind for Read {
-    type BlockingGuard = Guard;
-}
-
-impl Kind for Write {
-    type BlockingGuard = Guard;
-}
-
-impl Kind for Node {
-    type BlockingGuard = Guard;
-}
+kinds!(Guard: Reentrant, Fair, Spin, Plain, Read, Write, Node);
+kinds!(FencedGuard: Fenced, FencedPlain);
 
 /// A lock of any kind, for threads that block: [`leasehold::Lock`](crate::Lock). Cheap to clone.
 ///

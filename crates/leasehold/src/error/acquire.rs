@@ -12,9 +12,10 @@ use leasehold_proto::{
     FreeWithin, LEASE_MAX, LEASE_MIN, LeaseError, NameError, Rounded, StoreError, StoreErrorKind,
 };
 
-use super::message::{FORKED, message_in_debug, unavailable};
+use super::answers::answers;
+use super::message::{FORKED, from_cause, message_in_debug, unavailable};
 use super::operation::OTHER_KIND;
-use super::subject::{BadName, Subject, of_a_subject};
+use super::subject::{Subject, of_a_subject};
 
 /// The reason why an acquire ended without a guard, other than another owner's hold.
 #[derive(Clone, PartialEq, Eq)]
@@ -152,32 +153,17 @@ impl fmt::Display for AcquireErrorKind {
     }
 }
 
-impl AcquireError {
+answers! { self: AcquireError =>
     /// Always returns false. Another owner's hold is not an error: the call waits for it, or returns `None`. The caller's own
     /// hold, which a non-reentrant lock does not re-enter, does not end by waiting.
-    #[must_use]
-    pub const fn is_busy(&self) -> bool {
-        false
-    }
-
+    const is_busy = false;
     /// Returns true if the server, or this client, could not do its part.
-    #[must_use]
-    pub const fn is_unavailable(&self) -> bool {
-        self.kind.is_unavailable()
-    }
-
+    const is_unavailable = self.kind.is_unavailable();
     /// Returns true if the same call may succeed a little later, without any change to the program, its settings or
     /// the server.
-    #[must_use]
-    pub const fn is_retryable(&self) -> bool {
-        self.kind.is_retryable()
-    }
-
+    const is_retryable = self.kind.is_retryable();
     /// Returns true if a hold of the caller is gone.
-    #[must_use]
-    pub const fn is_lost(&self) -> bool {
-        matches!(self.kind, AcquireErrorKind::Lost(_))
-    }
+    const is_lost = matches!(self.kind, AcquireErrorKind::Lost(_));
 }
 
 impl AcquireErrorKind {
@@ -235,16 +221,6 @@ impl fmt::Display for AcquireError {
 
 message_in_debug!(AcquireError { kind, subject });
 
-of_a_subject!(AcquireErrorKind => AcquireError);
+of_a_subject!(named AcquireErrorKind => AcquireError);
 
-impl From<BadName> for AcquireErrorKind {
-    fn from(bad: BadName) -> Self {
-        Self::Name(bad.error)
-    }
-}
-
-impl From<LeaseError> for AcquireErrorKind {
-    fn from(error: LeaseError) -> Self {
-        Self::Lease(error)
-    }
-}
+from_cause!(AcquireErrorKind { Lease(LeaseError) });

@@ -9,7 +9,8 @@ use std::time::Duration;
 use leasehold_proto::{LeaseError, NameError, Rounded, StoreError};
 use leasehold_store::url::UrlError;
 
-use super::message::debug;
+use super::answers::answers;
+use super::message::{from_cause, message_in_debug};
 
 /// The reason why a client could not connect. Nothing is left behind.
 #[non_exhaustive]
@@ -59,34 +60,19 @@ pub enum ConnectError {
     Thread(io::Error),
 }
 
-impl ConnectError {
+answers! { self: ConnectError =>
     /// Always returns false, since connecting acquires nothing.
-    #[must_use]
-    pub const fn is_busy(&self) -> bool {
-        false
-    }
-
+    const is_busy = false;
     /// Returns true if the server or the operating system failed.
-    #[must_use]
-    pub const fn is_unavailable(&self) -> bool {
-        matches!(self, Self::Store { .. } | Self::Thread(_))
-    }
-
+    const is_unavailable = matches!(self, Self::Store { .. } | Self::Thread(_));
     /// Returns true if the same call may succeed a little later, without any change to the program, its settings or
     /// the server.
-    #[must_use]
-    pub const fn is_retryable(&self) -> bool {
-        match self {
-            Self::Store { source, .. } => source.kind.is_transient(),
-            _ => false,
-        }
-    }
-
+    const is_retryable = match self {
+        Self::Store { source, .. } => source.kind.is_transient(),
+        _ => false,
+    };
     /// Always returns false, since nothing is held.
-    #[must_use]
-    pub const fn is_lost(&self) -> bool {
-        false
-    }
+    const is_lost = false;
 }
 
 impl fmt::Display for ConnectError {
@@ -118,33 +104,17 @@ impl fmt::Display for ConnectError {
     }
 }
 
-impl fmt::Debug for ConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        debug(f, self, |f| match self {
-            Self::Url(error) => f.debug_tuple("Url").field(error).finish(),
-            Self::TooShort { setting, given } => {
-                f.debug_struct("TooShort").field("setting", setting).field("given", given).finish()
-            }
-            Self::NotEncrypted { server } => f.debug_struct("NotEncrypted").field("server", server).finish(),
-            Self::UnverifiedServer { server } => {
-                f.debug_struct("UnverifiedServer").field("server", server).finish()
-            }
-            Self::Lease(error) => f.debug_tuple("Lease").field(error).finish(),
-            Self::KeyPrefix(error) => f.debug_tuple("KeyPrefix").field(error).finish(),
-            Self::ClientName => f.write_str("ClientName"),
-            Self::Label => f.write_str("Label"),
-            Self::Store { server, source } => {
-                f.debug_struct("Store").field("server", server).field("source", source).finish()
-            }
-            Self::Thread(error) => f.debug_tuple("Thread").field(error).finish(),
-        })
-    }
-}
+message_in_debug!(enum ConnectError {
+    Url(error),
+    TooShort { setting, given },
+    NotEncrypted { server },
+    UnverifiedServer { server },
+    Lease(error),
+    KeyPrefix(error),
+    ClientName,
+    Label,
+    Store { server, source },
+    Thread(error),
+});
 
-impl std::error::Error for ConnectError {}
-
-impl From<LeaseError> for ConnectError {
-    fn from(error: LeaseError) -> Self {
-        Self::Lease(error)
-    }
-}
+from_cause!(ConnectError { Lease(LeaseError) });

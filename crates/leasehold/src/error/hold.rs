@@ -8,6 +8,7 @@ use std::time::Duration;
 use leasehold_proto::engine::{EnsureFailure, LostReason, ReleaseFailure};
 use leasehold_proto::{FreeWithin, Rounded, StoreError};
 
+use super::answers::answers;
 use super::message::{FORKED, message_in_debug, unavailable};
 use super::subject::{Subject, of_a_subject};
 
@@ -38,34 +39,19 @@ pub enum ReleaseErrorKind {
     Forked,
 }
 
-impl ReleaseError {
+answers! { self: ReleaseError =>
     /// Always returns false, since a release does not wait for other owners.
-    #[must_use]
-    pub const fn is_busy(&self) -> bool {
-        false
-    }
-
+    const is_busy = false;
     /// Returns true if the server could not do its part.
-    #[must_use]
-    pub const fn is_unavailable(&self) -> bool {
-        match &self.kind {
-            ReleaseErrorKind::Unconfirmed { source, .. } => unavailable(source),
-            ReleaseErrorKind::Forked => false,
-        }
-    }
-
+    const is_unavailable = match &self.kind {
+        ReleaseErrorKind::Unconfirmed { source, .. } => unavailable(source),
+        ReleaseErrorKind::Forked => false,
+    };
     /// Always returns false, since the client keeps trying to release, and no guard is left to release again.
-    #[must_use]
-    pub const fn is_retryable(&self) -> bool {
-        false
-    }
-
+    const is_retryable = false;
     /// Always returns false, since the release of a lost hold returns
     /// [`ReleaseOutcome::NotHeld`](crate::ReleaseOutcome::NotHeld).
-    #[must_use]
-    pub const fn is_lost(&self) -> bool {
-        false
-    }
+    const is_lost = false;
 }
 
 impl fmt::Display for ReleaseError {
@@ -127,36 +113,21 @@ pub enum EnsureErrorKind {
     Forked,
 }
 
-impl EnsureError {
+answers! { self: EnsureError =>
     /// Always returns false, since the lock is, or was, the caller's.
-    #[must_use]
-    pub const fn is_busy(&self) -> bool {
-        false
-    }
-
+    const is_busy = false;
     /// Returns true if the server could not do its part.
-    #[must_use]
-    pub const fn is_unavailable(&self) -> bool {
-        match &self.kind {
-            EnsureErrorKind::Unconfirmed { source, .. } => unavailable(source),
-            _ => false,
-        }
-    }
-
+    const is_unavailable = match &self.kind {
+        EnsureErrorKind::Unconfirmed { source, .. } => unavailable(source),
+        _ => false,
+    };
     /// Returns true if the same call may succeed a little later, while the hold lasts.
-    #[must_use]
-    pub const fn is_retryable(&self) -> bool {
-        match &self.kind {
-            EnsureErrorKind::Unconfirmed { source, .. } => source.kind.is_transient(),
-            _ => false,
-        }
-    }
-
+    const is_retryable = match &self.kind {
+        EnsureErrorKind::Unconfirmed { source, .. } => source.kind.is_transient(),
+        _ => false,
+    };
     /// Returns true if the hold is gone.
-    #[must_use]
-    pub const fn is_lost(&self) -> bool {
-        matches!(self.kind, EnsureErrorKind::Lost(_))
-    }
+    const is_lost = matches!(self.kind, EnsureErrorKind::Lost(_));
 }
 
 impl fmt::Display for EnsureError {

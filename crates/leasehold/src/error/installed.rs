@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::message::{message_in_debug, none_of_them};
+use super::answers::none_of_them;
+use super::message::message_in_debug;
 
 /// The error of a call that needs the installed client when none is installed.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -35,14 +35,33 @@ pub(crate) fn debug<E: Error>(
     Ok(())
 }
 
-/// Implements `Debug` and `Error` for an error of these fields, whose message has its cause in it.
+/// Implements `Debug` and `Error` for an error of these fields or variants, whose message has its cause in it.
 macro_rules! message_in_debug {
     ($error:ident { $($field:ident),* }) => {
+        crate::error::message::message_in_debug! { @ $error, this, f =>
+            f.debug_struct(stringify!($error))$(.field(stringify!($field), &this.$field))*.finish()
+        }
+    };
+    (enum $error:ident { $($variant:ident $(($cause:ident))? $({ $($field:ident),* })?),+ $(,)? }) => {
+        crate::error::message::message_in_debug! { @ $error, this, f =>
+            match this {
+                $(Self::$variant $(($cause))? $({ $($field),* })? => {
+                    crate::error::message::message_in_debug!(@ f, $variant $(($cause))? $({ $($field),* })?)
+                })+
+            }
+        }
+    };
+    (@ $f:ident, $variant:ident ($cause:ident)) => {
+        $f.debug_tuple(stringify!($variant)).field($cause).finish()
+    };
+    (@ $f:ident, $variant:ident $({ $($field:ident),* })?) => {
+        $f.debug_struct(stringify!($variant))$($(.field(stringify!($field), $field))*)?.finish()
+    };
+    (@ $error:ident, $this:ident, $f:ident => $fields:expr) => {
         impl ::std::fmt::Debug for $error {
             fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
-                $crate::error::message::debug(f, self, |f| {
-                    f.debug_struct(stringify!($error))$(.field(stringify!($field), &self.$field))*.finish()
-                })
+                let $this = self;
+                crate::error::message::debug(f, $this, |$f| $fields)
             }
         }
 
@@ -50,35 +69,15 @@ macro_rules! message_in_debug {
     };
 }
 
-/// Implements the four methods of an error for which all are false.
-macro_rules! none_of_them {
-    ($($error:ty),*) => {
-        $(impl $error {
-            /// Always returns false, since no server takes part.
-            #[must_use]
-            pub const fn is_busy(&self) -> bool {
-                false
+/// Implements `From` for the causes that make a variant on their own.
+macro_rules! from_cause {
+    ($error:ident { $($variant:ident($cause:ty)),+ }) => {
+        $(impl From<$cause> for $error {
+            fn from(cause: $cause) -> Self {
+                Self::$variant(cause)
             }
-
-            /// Always returns false, since no server takes part.
-            #[must_use]
-            pub const fn is_unavailable(&self) -> bool {
-                false
-            }
-
-            /// Always returns false, since the same call fails again.
-            #[must_use]
-            pub const fn is_retryable(&self) -> bool {
-                false
-            }
-
-            /// Always returns false, since nothing is held.
-            #[must_use]
-            pub const fn is_lost(&self) -> bool {
-                false
-            }
-        })*
+        })+
     };
 }
 
-pub(crate) use {message_in_debug, none_of_them};
+pub(crate) use {from_cause, message_in_debug};

@@ -9,8 +9,9 @@ use std::time::Duration;
 use leasehold_proto::engine::AcquireFailure;
 use leasehold_proto::{Applied, NameError, StoreError, StoreErrorKind, Verb};
 
-use super::message::{FORKED, debug, message_in_debug, unavailable};
-use super::subject::{BadName, Subject, of_a_subject};
+use super::answers::answers;
+use super::message::{FORKED, from_cause, message_in_debug, unavailable};
+use super::subject::{Subject, of_a_subject};
 
 /// The end of a message about a name that another kind of object has.
 pub(super) const OTHER_KIND: &str = "another kind of object has this name on the server, such as a string, which redis-py and \
@@ -50,38 +51,23 @@ pub enum OperationErrorKind {
     Forked,
 }
 
-impl OperationError {
+answers! { self: OperationError =>
     /// Always returns false, since a change does not wait for other owners.
-    #[must_use]
-    pub const fn is_busy(&self) -> bool {
-        false
-    }
-
+    const is_busy = false;
     /// Returns true if the server, or this client, could not do its part.
-    #[must_use]
-    pub const fn is_unavailable(&self) -> bool {
-        match &self.kind {
-            OperationErrorKind::Store(source) | OperationErrorKind::Unknown(source) => unavailable(source),
-            OperationErrorKind::Closed => true,
-            _ => false,
-        }
-    }
-
+    const is_unavailable = match &self.kind {
+        OperationErrorKind::Store(source) | OperationErrorKind::Unknown(source) => unavailable(source),
+        OperationErrorKind::Closed => true,
+        _ => false,
+    };
     /// Returns true if nothing was changed, and the same call may succeed a little later. It is false for
     /// [`OperationErrorKind::Unknown`], because a second call could make the change twice.
-    #[must_use]
-    pub const fn is_retryable(&self) -> bool {
-        match &self.kind {
-            OperationErrorKind::Store(source) => source.kind.is_transient(),
-            _ => false,
-        }
-    }
-
+    const is_retryable = match &self.kind {
+        OperationErrorKind::Store(source) => source.kind.is_transient(),
+        _ => false,
+    };
     /// Always returns false, since nothing is held.
-    #[must_use]
-    pub const fn is_lost(&self) -> bool {
-        false
-    }
+    const is_lost = false;
 }
 
 impl fmt::Display for OperationError {
@@ -107,13 +93,7 @@ impl fmt::Display for OperationError {
 
 message_in_debug!(OperationError { kind, subject });
 
-of_a_subject!(OperationErrorKind => OperationError);
-
-impl From<BadName> for OperationErrorKind {
-    fn from(bad: BadName) -> Self {
-        Self::Name(bad.error)
-    }
-}
+of_a_subject!(named OperationErrorKind => OperationError);
 
 /// Classifies a server error. Scripts check the type of their key before they write, so a key of another kind is
 /// unchanged.
@@ -152,36 +132,23 @@ impl FencedWriteError {
             Self::Operation(error) => &error.subject,
         }
     }
+}
 
+answers! { self: FencedWriteError =>
     /// Always returns false, since a write does not wait for other owners.
-    #[must_use]
-    pub const fn is_busy(&self) -> bool {
-        false
-    }
-
+    const is_busy = false;
     /// Returns true if the server, or this client, could not do its part.
-    #[must_use]
-    pub const fn is_unavailable(&self) -> bool {
-        match self {
-            Self::Operation(error) => error.is_unavailable(),
-            Self::Stale { .. } => false,
-        }
-    }
-
+    const is_unavailable = match self {
+        Self::Operation(error) => error.is_unavailable(),
+        Self::Stale { .. } => false,
+    };
     /// Returns true if nothing was written, and the same call may succeed a little later.
-    #[must_use]
-    pub const fn is_retryable(&self) -> bool {
-        match self {
-            Self::Operation(error) => error.is_retryable(),
-            Self::Stale { .. } => false,
-        }
-    }
-
+    const is_retryable = match self {
+        Self::Operation(error) => error.is_retryable(),
+        Self::Stale { .. } => false,
+    };
     /// Returns true if another owner has acquired the lock that gave the token.
-    #[must_use]
-    pub const fn is_lost(&self) -> bool {
-        matches!(self, Self::Stale { .. })
-    }
+    const is_lost = matches!(self, Self::Stale { .. });
 }
 
 impl fmt::Display for FencedWriteError {
@@ -198,24 +165,9 @@ impl fmt::Display for FencedWriteError {
     }
 }
 
-impl fmt::Debug for FencedWriteError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        debug(f, self, |f| match self {
-            Self::Stale { subject, newest } => {
-                f.debug_struct("Stale").field("subject", subject).field("newest", newest).finish()
-            }
-            Self::Operation(error) => f.debug_tuple("Operation").field(error).finish(),
-        })
-    }
-}
+message_in_debug!(enum FencedWriteError { Stale { subject, newest }, Operation(error) });
 
-impl std::error::Error for FencedWriteError {}
-
-impl From<OperationError> for FencedWriteError {
-    fn from(error: OperationError) -> Self {
-        Self::Operation(error)
-    }
-}
+from_cause!(FencedWriteError { Operation(OperationError) });
 
 /// The reason why a wait for a latch ended before the latch was open.
 #[derive(Clone, PartialEq, Eq)]
@@ -246,38 +198,23 @@ pub enum WaitErrorKind {
     Forked,
 }
 
-impl WaitError {
+answers! { self: WaitError =>
     /// Always returns false, since a latch has no holder.
-    #[must_use]
-    pub const fn is_busy(&self) -> bool {
-        false
-    }
-
+    const is_busy = false;
     /// Returns true if the server, or this client, could not do its part.
-    #[must_use]
-    pub const fn is_unavailable(&self) -> bool {
-        match &self.kind {
-            WaitErrorKind::Store(source) => unavailable(source),
-            WaitErrorKind::Closed => true,
-            _ => false,
-        }
-    }
-
+    const is_unavailable = match &self.kind {
+        WaitErrorKind::Store(source) => unavailable(source),
+        WaitErrorKind::Closed => true,
+        _ => false,
+    };
     /// Returns true if the same call may succeed a little later, without any change to the program, its settings or
     /// the server.
-    #[must_use]
-    pub const fn is_retryable(&self) -> bool {
-        match &self.kind {
-            WaitErrorKind::Store(source) => source.kind.is_transient(),
-            _ => false,
-        }
-    }
-
+    const is_retryable = match &self.kind {
+        WaitErrorKind::Store(source) => source.kind.is_transient(),
+        _ => false,
+    };
     /// Always returns false, since nothing is held.
-    #[must_use]
-    pub const fn is_lost(&self) -> bool {
-        false
-    }
+    const is_lost = false;
 }
 
 impl fmt::Display for WaitError {
@@ -313,13 +250,7 @@ impl WaitErrorKind {
     }
 }
 
-of_a_subject!(WaitErrorKind => WaitError);
-
-impl From<BadName> for WaitErrorKind {
-    fn from(bad: BadName) -> Self {
-        Self::Name(bad.error)
-    }
-}
+of_a_subject!(named WaitErrorKind => WaitError);
 
 /// The reason why a lock, semaphore or latch could not be inspected, or a lock not be released by force.
 #[derive(Clone, PartialEq, Eq)]
@@ -350,41 +281,26 @@ pub enum InspectErrorKind {
     Forked,
 }
 
-impl InspectError {
+answers! { self: InspectError =>
     /// Always returns false, since an inspect does not wait for other owners.
-    #[must_use]
-    pub const fn is_busy(&self) -> bool {
-        false
-    }
-
+    const is_busy = false;
     /// Returns true if the server, or this client, could not do its part.
-    #[must_use]
-    pub const fn is_unavailable(&self) -> bool {
-        match &self.kind {
-            InspectErrorKind::Store(source) => unavailable(source),
-            InspectErrorKind::Closed => true,
-            _ => false,
-        }
-    }
-
+    const is_unavailable = match &self.kind {
+        InspectErrorKind::Store(source) => unavailable(source),
+        InspectErrorKind::Closed => true,
+        _ => false,
+    };
     /// Returns true if the same call may succeed a little later. It is false if a lock may have been released by force,
     /// because a second call could take the lock from its next holder.
-    #[must_use]
-    pub const fn is_retryable(&self) -> bool {
-        match &self.kind {
-            InspectErrorKind::Store(source) => {
-                let harmless = matches!(self.during, Verb::Inspect) || matches!(source.applied, Applied::No);
-                source.kind.is_transient() && harmless
-            }
-            _ => false,
+    const is_retryable = match &self.kind {
+        InspectErrorKind::Store(source) => {
+            let harmless = matches!(self.during, Verb::Inspect) || matches!(source.applied, Applied::No);
+            source.kind.is_transient() && harmless
         }
-    }
-
+        _ => false,
+    };
     /// Always returns false, since nothing is held.
-    #[must_use]
-    pub const fn is_lost(&self) -> bool {
-        false
-    }
+    const is_lost = false;
 }
 
 impl fmt::Display for InspectError {
@@ -414,16 +330,6 @@ impl fmt::Display for InspectError {
 
 message_in_debug!(InspectError { kind, subject, during });
 
-of_a_subject!(InspectErrorKind => InspectError { during: Verb::Inspect });
+of_a_subject!(named InspectErrorKind => InspectError { during: Verb::Inspect });
 
-impl From<BadName> for InspectErrorKind {
-    fn from(bad: BadName) -> Self {
-        Self::Name(bad.error)
-    }
-}
-
-impl From<StoreError> for InspectErrorKind {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
+from_cause!(InspectErrorKind { Store(StoreError) });

@@ -7,7 +7,8 @@ use std::fmt;
 use leasehold_proto::LeaseError;
 use leasehold_proto::recipe::expirable::PERMITS_MAX;
 
-use super::message::debug;
+use super::answers::answers;
+use super::message::{from_cause, message_in_debug};
 use super::operation::OperationError;
 use super::subject::Subject;
 
@@ -44,30 +45,17 @@ impl PermitsError {
             Self::Operation(error) => &error.subject,
         }
     }
+}
 
+answers! { self: PermitsError =>
     /// Always returns false, since a change does not wait for other owners.
-    #[must_use]
-    pub const fn is_busy(&self) -> bool {
-        false
-    }
-
+    const is_busy = false;
     /// Returns true if the server, or this client, could not do its part.
-    #[must_use]
-    pub const fn is_unavailable(&self) -> bool {
-        matches!(self, Self::Operation(error) if error.is_unavailable())
-    }
-
+    const is_unavailable = matches!(self, Self::Operation(error) if error.is_unavailable());
     /// Returns true if nothing was changed, and the same call may succeed a little later.
-    #[must_use]
-    pub const fn is_retryable(&self) -> bool {
-        matches!(self, Self::Operation(error) if error.is_retryable())
-    }
-
+    const is_retryable = matches!(self, Self::Operation(error) if error.is_retryable());
     /// Always returns false, since nothing is held.
-    #[must_use]
-    pub const fn is_lost(&self) -> bool {
-        false
-    }
+    const is_lost = false;
 }
 
 impl fmt::Display for PermitsError {
@@ -83,24 +71,10 @@ impl fmt::Display for PermitsError {
     }
 }
 
-impl fmt::Debug for PermitsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        debug(f, self, |f| match self {
-            Self::Lease { subject, source } => {
-                f.debug_struct("Lease").field("subject", subject).field("source", source).finish()
-            }
-            Self::TooMany { subject, given } => {
-                f.debug_struct("TooMany").field("subject", subject).field("given", given).finish()
-            }
-            Self::Operation(error) => f.debug_tuple("Operation").field(error).finish(),
-        })
-    }
-}
+message_in_debug!(enum PermitsError {
+    Lease { subject, source },
+    TooMany { subject, given },
+    Operation(error),
+});
 
-impl std::error::Error for PermitsError {}
-
-impl From<OperationError> for PermitsError {
-    fn from(error: OperationError) -> Self {
-        Self::Operation(error)
-    }
-}
+from_cause!(PermitsError { Operation(OperationError) });

@@ -9,7 +9,8 @@ use leasehold_proto::Rounded;
 use leasehold_proto::engine::AcquireFailure;
 
 use super::acquire::AcquireErrorKind;
-use super::message::message_in_debug;
+use super::answers::answers;
+use super::message::{from_cause, message_in_debug};
 use super::subject::{Forked, Subject};
 
 /// The reason why a lock over several servers was not acquired. Too few servers worked, and the grants of single
@@ -86,11 +87,7 @@ impl fmt::Display for NodeError {
     }
 }
 
-impl From<AcquireErrorKind> for NodeError {
-    fn from(kind: AcquireErrorKind) -> Self {
-        Self::Acquire(kind)
-    }
-}
+from_cause!(NodeError { Acquire(AcquireErrorKind) });
 
 impl From<Forked> for NodeError {
     fn from(forked: Forked) -> Self {
@@ -98,32 +95,17 @@ impl From<Forked> for NodeError {
     }
 }
 
-impl QuorumError {
+answers! { self: QuorumError =>
     /// Always returns false, since another owner's hold is not an error of an acquire.
-    #[must_use]
-    pub const fn is_busy(&self) -> bool {
-        false
-    }
-
+    const is_busy = false;
     /// Returns true if a node could not do its part. It is false if only a mistake of the caller prevents the acquire,
     /// such as a name that cannot be used.
-    #[must_use]
-    pub fn is_unavailable(&self) -> bool {
-        self.nodes.iter().flat_map(|node| &node.error).any(NodeError::is_unavailable)
-    }
-
+    fn is_unavailable = self.nodes.iter().flat_map(|node| &node.error).any(NodeError::is_unavailable);
     /// Returns true if the same call may succeed a little later, without any change to the program, its settings or
     /// the servers.
-    #[must_use]
-    pub fn is_retryable(&self) -> bool {
-        self.nodes.iter().flat_map(|node| &node.error).any(NodeError::is_retryable)
-    }
-
+    fn is_retryable = self.nodes.iter().flat_map(|node| &node.error).any(NodeError::is_retryable);
     /// Always returns false, since nothing was held.
-    #[must_use]
-    pub const fn is_lost(&self) -> bool {
-        false
-    }
+    const is_lost = false;
 }
 
 impl fmt::Display for QuorumError {

@@ -9,8 +9,9 @@ use leasehold_proto::engine::LostReason;
 use leasehold_proto::{NameError, Rounded};
 
 use super::acquire::AcquireError;
+use super::answers::answers;
 use super::installed::NotInstalled;
-use super::message::debug;
+use super::message::{from_cause, message_in_debug};
 use super::operation::{OperationError, OperationErrorKind};
 use super::subject::Subject;
 
@@ -56,53 +57,40 @@ impl RunError {
             Self::Name(_) | Self::NotInstalled(_) => None,
         }
     }
+}
 
+answers! { self: RunError =>
     /// Returns true if another owner held the lock for the whole wait. The body did not run.
-    #[must_use]
-    pub const fn is_busy(&self) -> bool {
-        match self {
-            Self::Busy { .. } => true,
-            Self::Acquire(error) => error.is_busy(),
-            _ => false,
-        }
-    }
-
+    const is_busy = match self {
+        Self::Busy { .. } => true,
+        Self::Acquire(error) => error.is_busy(),
+        _ => false,
+    };
     /// Returns true if the server, or this client, could not do its part. The body did not run.
-    #[must_use]
-    pub const fn is_unavailable(&self) -> bool {
-        match self {
-            Self::Acquire(error) => error.is_unavailable(),
-            Self::Permits(error) => error.is_unavailable(),
-            _ => false,
-        }
-    }
-
+    const is_unavailable = match self {
+        Self::Acquire(error) => error.is_unavailable(),
+        Self::Permits(error) => error.is_unavailable(),
+        _ => false,
+    };
     /// Returns true if the body did not run and may run a little later, without any change to the program, its settings
     /// or the server. It is false for a lost lock, because the body has run in part and only the application knows
     /// whether it may run again.
-    #[must_use]
-    pub const fn is_retryable(&self) -> bool {
-        match self {
-            Self::Busy { .. } => true,
-            Self::Acquire(error) => error.is_retryable(),
-            // The number of permits may be set already. A second call then changes nothing.
-            Self::Permits(OperationError { kind: OperationErrorKind::Unknown(source), .. }) => {
-                source.kind.is_transient()
-            }
-            Self::Permits(error) => error.is_retryable(),
-            _ => false,
+    const is_retryable = match self {
+        Self::Busy { .. } => true,
+        Self::Acquire(error) => error.is_retryable(),
+        // The number of permits may be set already. A second call then changes nothing.
+        Self::Permits(OperationError { kind: OperationErrorKind::Unknown(source), .. }) => {
+            source.kind.is_transient()
         }
-    }
-
+        Self::Permits(error) => error.is_retryable(),
+        _ => false,
+    };
     /// Returns true if the lock was lost. The body may have run in part.
-    #[must_use]
-    pub const fn is_lost(&self) -> bool {
-        match self {
-            Self::Lost { .. } => true,
-            Self::Acquire(error) => error.is_lost(),
-            _ => false,
-        }
-    }
+    const is_lost = match self {
+        Self::Lost { .. } => true,
+        Self::Acquire(error) => error.is_lost(),
+        _ => false,
+    };
 }
 
 impl fmt::Display for RunError {
@@ -129,45 +117,13 @@ impl fmt::Display for RunError {
     }
 }
 
-impl fmt::Debug for RunError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        debug(f, self, |f| match self {
-            Self::Acquire(error) => f.debug_tuple("Acquire").field(error).finish(),
-            Self::Busy { subject, wait } => {
-                f.debug_struct("Busy").field("subject", subject).field("wait", wait).finish()
-            }
-            Self::Permits(error) => f.debug_tuple("Permits").field(error).finish(),
-            Self::Name(error) => f.debug_tuple("Name").field(error).finish(),
-            Self::NotInstalled(error) => f.debug_tuple("NotInstalled").field(error).finish(),
-            Self::Lost { subject, reason } => {
-                f.debug_struct("Lost").field("subject", subject).field("reason", reason).finish()
-            }
-        })
-    }
-}
+message_in_debug!(enum RunError {
+    Acquire(error),
+    Busy { subject, wait },
+    Permits(error),
+    Name(error),
+    NotInstalled(error),
+    Lost { subject, reason },
+});
 
-impl std::error::Error for RunError {}
-
-impl From<AcquireError> for RunError {
-    fn from(error: AcquireError) -> Self {
-        Self::Acquire(error)
-    }
-}
-
-impl From<OperationError> for RunError {
-    fn from(error: OperationError) -> Self {
-        Self::Permits(error)
-    }
-}
-
-impl From<NameError> for RunError {
-    fn from(error: NameError) -> Self {
-        Self::Name(error)
-    }
-}
-
-impl From<NotInstalled> for RunError {
-    fn from(error: NotInstalled) -> Self {
-        Self::NotInstalled(error)
-    }
-}
+from_cause!(RunError { Acquire(AcquireError), Permits(OperationError), Name(NameError), NotInstalled(NotInstalled) });

@@ -114,8 +114,17 @@ pub(crate) trait Cause {
 }
 
 /// Makes a kind the cause of an error, which equals its kind. A forked process is a cause of the error of every
-/// operation.
+/// operation, and a bad name is one of the error of an operation that gets a name.
 macro_rules! of_a_subject {
+    (named $kind:ident $($rest:tt)+) => {
+        crate::error::subject::of_a_subject!($kind $($rest)+);
+
+        impl From<crate::error::subject::BadName> for $kind {
+            fn from(bad: crate::error::subject::BadName) -> Self {
+                Self::Name(bad.error)
+            }
+        }
+    };
     ($kind:ident => $error:ident $({ $($field:ident: $value:expr),* })?) => {
         impl $crate::error::subject::Cause for $kind {
             type Error = $error;

@@ -5,7 +5,8 @@
 use std::fmt;
 
 use super::acquire::{AcquireError, AcquireErrorKind};
-use super::message::debug;
+use super::answers::answers;
+use super::message::{from_cause, message_in_debug};
 use super::subject::Subject;
 
 /// The reason why a read hold was not upgraded.
@@ -38,31 +39,18 @@ impl UpgradeError {
             Self::Acquire(error) => Some(error),
         }
     }
+}
 
+answers! { self: UpgradeError =>
     /// Always returns false. A writer of another owner is not an error, and the call waits for it.
-    #[must_use]
-    pub const fn is_busy(&self) -> bool {
-        false
-    }
-
+    const is_busy = false;
     /// Returns true if the server, or this client, could not do its part.
-    #[must_use]
-    pub fn is_unavailable(&self) -> bool {
-        self.acquire().is_some_and(AcquireError::is_unavailable)
-    }
-
+    fn is_unavailable = self.acquire().is_some_and(AcquireError::is_unavailable);
     /// Returns true if the same call may succeed a little later, without any change to the program, its settings or
     /// the server.
-    #[must_use]
-    pub fn is_retryable(&self) -> bool {
-        self.acquire().is_some_and(AcquireError::is_retryable)
-    }
-
+    fn is_retryable = self.acquire().is_some_and(AcquireError::is_retryable);
     /// Returns true if the read hold is gone.
-    #[must_use]
-    pub fn is_lost(&self) -> bool {
-        self.acquire().is_some_and(AcquireError::is_lost)
-    }
+    fn is_lost = self.acquire().is_some_and(AcquireError::is_lost);
 }
 
 impl fmt::Display for UpgradeError {
@@ -76,22 +64,9 @@ impl fmt::Display for UpgradeError {
     }
 }
 
-impl fmt::Debug for UpgradeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        debug(f, self, |f| match self {
-            Self::WrongGuard { subject } => f.debug_struct("WrongGuard").field("subject", subject).finish(),
-            Self::Acquire(error) => f.debug_tuple("Acquire").field(error).finish(),
-        })
-    }
-}
+message_in_debug!(enum UpgradeError { WrongGuard { subject }, Acquire(error) });
 
-impl std::error::Error for UpgradeError {}
-
-impl From<AcquireError> for UpgradeError {
-    fn from(error: AcquireError) -> Self {
-        Self::Acquire(error)
-    }
-}
+from_cause!(UpgradeError { Acquire(AcquireError) });
 
 impl PartialEq<AcquireErrorKind> for UpgradeError {
     fn eq(&self, kind: &AcquireErrorKind) -> bool {

@@ -2,9 +2,8 @@
 
 use leasehold_proto::recipe::{LockCalls, Recipe, fair};
 
-use super::kind::{Claimed, Kind, Sealed};
+use super::kind::{Sealed, plain_guard};
 use crate::error::SubjectKind;
-use crate::lock::guard::Guard;
 
 /// The fair kind. Waiters are served in the order in which their first request reached the server, across all
 /// processes, Java's included. The queue passes a dead waiter within about five seconds.
@@ -29,10 +28,4 @@ impl Sealed for Fair {
     }
 }
 
-impl Kind for Fair {
-    type Guard = Guard;
-
-    fn guard(Claimed(guard): Claimed) -> Guard {
-        guard
-    }
-}
+plain_guard!(Fair);

@@ -3,7 +3,6 @@
 //! Invariant: a fenced guard has its token from the reply of the grant, never from a second request.
 
 use std::fmt;
-use std::ops::Deref;
 
 use leasehold_proto::recipe::fenced::{self, Tokens};
 use leasehold_proto::recipe::{LockCalls, Recipe, reentrant};
@@ -11,7 +10,7 @@ use leasehold_proto::recipe::{LockCalls, Recipe, reentrant};
 use super::handle::Lock;
 use super::kind::{Claimed, Kind, Sealed};
 use crate::error::{ReleaseError, SubjectKind};
-use crate::lock::guard::{Guard, ReleaseOutcome};
+use crate::lock::guard::{Guard, ReleaseOutcome, guard_inside};
 
 /// The fenced kind. Each grant has a *fencing token*, a number higher than the tokens of all earlier grants of the
 /// lock.
@@ -139,25 +138,7 @@ impl FencedGuard {
     }
 }
 
-impl Deref for FencedGuard {
-    type Target = Guard;
-
-    fn deref(&self) -> &Guard {
-        &self.0
-    }
-}
-
-impl AsRef<Guard> for FencedGuard {
-    fn as_ref(&self) -> &Guard {
-        &self.0
-    }
-}
-
-impl From<FencedGuard> for Guard {
-    fn from(guard: FencedGuard) -> Self {
-        guard.0
-    }
-}
+guard_inside!(FencedGuard.0: Guard);
 
 impl fmt::Debug for FencedGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

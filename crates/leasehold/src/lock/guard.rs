@@ -357,6 +357,33 @@ impl AsRef<Self> for Guard {
     }
 }
 
+/// Implements the conversions of a type to the guard in its field.
+macro_rules! guard_inside {
+    ($type:ident.$field:tt: $guard:ty) => {
+        impl ::std::ops::Deref for $type {
+            type Target = $guard;
+
+            fn deref(&self) -> &$guard {
+                &self.$field
+            }
+        }
+
+        impl AsRef<$guard> for $type {
+            fn as_ref(&self) -> &$guard {
+                &self.$field
+            }
+        }
+
+        impl From<$type> for $guard {
+            fn from(outer: $type) -> Self {
+                outer.$field
+            }
+        }
+    };
+}
+
+pub(crate) use guard_inside;
+
 /// A waiter for the loss. It deregisters when dropped, because a long hold can have any number of waiters, one after
 /// the other.
 struct Watch {

@@ -28,6 +28,21 @@ pub trait Kind: Sealed + Clone + fmt::Debug + Send + Sync + 'static {
 #[derive(Debug)]
 pub struct Claimed(pub(crate) Guard);
 
+/// Implements [`Kind`] for kinds whose guard adds nothing to a hold.
+macro_rules! plain_guard {
+    ($($kind:ty),+) => {
+        $(impl $crate::lock::kind::Kind for $kind {
+            type Guard = $crate::lock::guard::Guard;
+
+            fn guard($crate::lock::kind::Claimed(guard): $crate::lock::kind::Claimed) -> Self::Guard {
+                guard
+            }
+        })+
+    };
+}
+
+pub(crate) use plain_guard;
+
 /// The guard of any kind of lock: a [`Guard`], or a type that contains a guard.
 pub trait HoldGuard: AsRef<Guard> + Into<Guard> + Send + Sync + 'static {}
 

@@ -11,10 +11,9 @@ use leasehold_proto::{Call, ClientId, Name, NameError, Reply, WireOwner};
 
 use super::fenced::FencedGuard;
 use super::handle::Lock;
-use super::kind::{Claimed, Kind, Sealed};
+use super::kind::{Claimed, Kind, Sealed, plain_guard};
 use super::plain_format::PlainFormat;
 use crate::error::{BadName, SubjectKind};
-use crate::lock::guard::Guard;
 use crate::name::{IntoName, Named, named};
 
 /// The plain kind: one string key, set with `SET NX PX`. See [`Client::plain_lock`](crate::Client::plain_lock).
@@ -98,13 +97,7 @@ impl Sealed for Plain {
     }
 }
 
-impl Kind for Plain {
-    type Guard = Guard;
-
-    fn guard(Claimed(guard): Claimed) -> Guard {
-        guard
-    }
-}
+plain_guard!(Plain);
 
 impl Sealed for FencedPlain {
     fn subject_kind(&self) -> SubjectKind {

@@ -10,7 +10,7 @@ use leasehold_proto::Owner;
 use leasehold_proto::recipe::{LockCalls, Recipe, read, read_write, write};
 
 use super::handle::Lock;
-use super::kind::{Claimed, Kind, Sealed};
+use super::kind::{Sealed, plain_guard};
 use crate::error::{AcquireError, SubjectKind};
 use crate::lock::guard::Guard;
 use crate::terms::{HoldTerms, hold_options};
@@ -55,21 +55,7 @@ impl Sealed for Write {
     }
 }
 
-impl Kind for Read {
-    type Guard = Guard;
-
-    fn guard(Claimed(guard): Claimed) -> Guard {
-        guard
-    }
-}
-
-impl Kind for Write {
-    type Guard = Guard;
-
-    fn guard(Claimed(guard): Claimed) -> Guard {
-        guard
-    }
-}
+plain_guard!(Read, Write);
 
 /// A lock with two sides. Many owners read together, or one owner writes alone. Cheap to clone.
 ///

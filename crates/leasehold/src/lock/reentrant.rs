@@ -2,9 +2,8 @@
 
 use leasehold_proto::recipe::{LockCalls, Recipe, multi, reentrant};
 
-use super::kind::{Claimed, Kind, Sealed};
+use super::kind::{Sealed, plain_guard};
 use crate::error::SubjectKind;
-use crate::lock::guard::Guard;
 
 /// The plain kind. The waiters of one client are served in the order of their arrival. Waiters of different clients
 /// have no order.
@@ -30,10 +29,4 @@ impl Sealed for Reentrant {
     }
 }
 
-impl Kind for Reentrant {
-    type Guard = Guard;
-
-    fn guard(Claimed(guard): Claimed) -> Guard {
-        guard
-    }
-}
+plain_guard!(Reentrant);

@@ -6,9 +6,8 @@ use leasehold_proto::backoff::Backoff;
 use leasehold_proto::recipe::{LockCalls, Recipe, spin};
 
 use super::handle::Lock;
-use super::kind::{Claimed, Kind, Sealed};
+use super::kind::{Sealed, plain_guard};
 use crate::error::SubjectKind;
-use crate::lock::guard::Guard;
 
 /// The spinning kind. A release sends no message, and waiters poll after growing pauses.
 ///
@@ -43,13 +42,7 @@ impl Sealed for Spin {
     }
 }
 
-impl Kind for Spin {
-    type Guard = Guard;
-
-    fn guard(Claimed(guard): Claimed) -> Guard {
-        guard
-    }
-}
+plain_guard!(Spin);
 
 impl Lock<Spin> {
     /// Sets the pauses between polls. They double from `first` (default 1 ms, at least 1 ms) to `longest` (default 128

@@ -13,7 +13,7 @@ use crate::error::{AcquireErrorKind, NodeError, SubjectKind};
 use crate::lock::acquire::acquire_at_node;
 use crate::lock::guard::Guard;
 use crate::lock::handle::Lock;
-use crate::lock::kind::{Claimed, Kind, Sealed};
+use crate::lock::kind::{Sealed, plain_guard};
 use crate::runtime::shared::Handle;
 
 /// The kind of one node's part of a quorum lock.
@@ -56,13 +56,7 @@ impl Sealed for Node {
     }
 }
 
-impl Kind for Node {
-    type Guard = Guard;
-
-    fn guard(Claimed(guard): Claimed) -> Guard {
-        guard
-    }
-}
+plain_guard!(Node);
 
 impl Lock<Node> {
     /// Acquires the lock at its node.

@@ -24,6 +24,7 @@ mod listeners;
 mod permits_set;
 mod queries;
 mod report;
+mod step;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -41,7 +42,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::defaults::Defaults;
 use crate::error::{BadName, Forked, Subject, SubjectKind};
 use crate::name::{IntoName, Named, named};
-use crate::observe::{Observers, facts_buffer};
+use crate::observe::Observers;
 use crate::runtime::identity::Identity;
 use crate::runtime::process::Process;
 use crate::runtime::pulse::Pulse;
@@ -88,9 +89,6 @@ pub(crate) struct Shared {
     /// Whether its card is on the server.
     registration: AtomicU8,
 }
-
-/// The most actions for which the buffer keeps its memory.
-const BUFFERED: usize = 64;
 
 struct State {
     engine: Engine,
@@ -467,70 +465,6 @@ struct Effects {
 }
 
 impl State {
-    fn step(&mut self, now: Moment, event: Event, effects: &mut Effects) {
-        #[cfg(test)]
-        {
-            self.steps += 1;
-        }
-        self.step_engine(now, event, effects);
-        if self.ended {
-            self.refuse_commands(now, effects);
-        }
-    }
-
-    fn step_engine(&mut self, now: Moment, event: Event, effects: &mut Effects) {
-        self.join_for(&event);
-        let mut actions = std::mem::take(&mut self.actions);
-        if let Event::Replied(call, outcome) = &event {
-            let is_answered = outcome.as_ref().err().is_none_or(|error| !error.kind.is_transient());
-            self.pulse.ended(now, *call, is_answered);
-        }
-        self.engine.step_into(now, event, &mut actions);
-        if self.engine.has_facts() {
-            if effects.facts.capacity() == 0 {
-                effects.facts = facts_buffer();
-            }
-            let told = effects.facts.len();
-            self.engine.take_facts(&mut effects.facts);
-            self.ask_holders(&effects.facts[told..]);
-        }
-        for action in actions.drain(..) {
-            if let Action::Run(call, ..) = &action {
-                self.pulse.sent(now, *call);
-            }
-            self.join_with(&action);
-            self.apply(action, effects);
-        }
-        actions.shrink_to(BUFFERED);
-        self.actions = actions;
-        // A store without an entrance takes a call with its future, and does not tell whether it has sent it.
-        while let Some(id) = self.calls_to_withdraw.pop_if(|_| !self.has_entrance) {
-            self.step_engine(now, Event::Kept(id), effects);
-        }
-    }
-
-    /// Answers the commands and calls after the driver has ended. No call is sent, and no channel is subscribed.
-    fn refuse_commands(&mut self, now: Moment, effects: &mut Effects) {
-        loop {
-            if let Some((id, call, _)) = self.calls_to_submit.pop() {
-                self.refuse(now, id, &call, effects);
-            } else if let Some(command) = self.commands.pop() {
-                if let Command::Act(Action::Run(id, call, _)) = &command {
-                    self.refuse(now, *id, call, effects);
-                }
-                effects.refused.push(command);
-            } else if let Some(id) = self.calls_to_withdraw.pop() {
-                self.step_engine(now, Event::Kept(id), effects);
-            } else {
-                return;
-            }
-        }
-    }
-
-    fn refuse(&mut self, now: Moment, id: CallId, call: &Call, effects: &mut Effects) {
-        self.step_engine(now, Event::Replied(id, Err(gone(call, Applied::No))), effects);
-    }
-
     /// Returns true if the driver sleeps and has to be notified. It counts as awake from then on.
     fn wakes_driver(&mut self) -> bool {
         let wanted =
@@ -538,70 +472,6 @@ impl State {
         let wakes = wanted && !self.awake;
         self.awake |= wakes;
         wakes
-    }
-
-    /// Adds a listener, or notes its present poll. `woken` is true if the listener has to poll again.
-    fn listen(&mut self, who: (Id, Id), signal: &Arc<Signal>, woken: bool) {
-        let new = || Listener { signal: Arc::clone(signal), woken };
-        self.listeners.entry(who).or_insert_with(new).woken = woken;
-    }
-
-    fn take_listeners(&mut self, id: Id) -> Vec<Arc<Signal>> {
-        let mut taken = Vec::new();
-        while let Some((&key, _)) = self.listeners.range((id, Id(0))..=(id, Id(u64::MAX))).next() {
-            taken.extend(self.listeners.remove(&key).map(|listener| listener.signal));
-        }
-        taken
-    }
-
-    /// Wakes the listeners of this id that have polled since they were last woken. The outcome of a release goes along,
-    /// so its caller does not take the lock again.
-    fn wake(&mut self, id: Id, effects: &mut Effects) {
-        if !self.is_watched
-            && let Some(held) = self.engine.take_released(id)
-        {
-            let signals = self.take_listeners(id);
-            signals.iter().for_each(|signal| signal.set_released(held));
-            return effects.signals.extend(signals);
-        }
-        for (_, listener) in self.listeners.range_mut((id, Id(0))..=(id, Id(u64::MAX))) {
-            if !std::mem::replace(&mut listener.woken, true) {
-                effects.signals.push(Arc::clone(&listener.signal));
-            }
-        }
-    }
-
-    /// Takes the validity that the engine publishes. Zero is the last word about a hold.
-    fn trust(&mut self, hold: Id, until: Moment, effects: &mut Effects) {
-        if let Some(signal) = self.holds.get(&hold) {
-            signal.trust_until(until);
-        } else if let Some((_, signal)) = effects.polled.as_ref().filter(|(polled, _)| *polled == hold) {
-            signal.trust_until(until);
-            self.holds.insert(hold, Arc::clone(signal));
-        } else {
-            debug_assert!(false, "{hold:?} is published, and is not held");
-        }
-        if until == Moment::default() {
-            effects.idle.extend(self.holds.remove(&hold));
-            self.notes.remove(&hold);
-        }
-    }
-
-    fn apply(&mut self, action: Action, effects: &mut Effects) {
-        match action {
-            Action::Wake(id) => {
-                if effects.polled.as_ref().is_some_and(|(polled, _)| *polled == id) {
-                    effects.poll_again = true;
-                } else {
-                    self.wake(id, effects);
-                }
-            }
-            Action::Trusted(hold, until) => self.trust(hold, until, effects),
-            Action::Complete(_, outcome) => effects.outcome = Some(outcome),
-            Action::Run(id, call, limit) if self.has_entrance => self.calls_to_submit.push((id, call, limit)),
-            Action::Withdraw(id) => self.calls_to_withdraw.push(id),
-            command => self.commands.push(Command::Act(command)),
-        }
     }
 }
 

@@ -3,12 +3,11 @@
 //! Invariant: the permits share one guard, whose invariant holds here too. This type adds only the ids of the permits.
 
 use std::fmt;
-use std::ops::Deref;
 
 use leasehold_proto::PermitId;
 
 use crate::error::ReleaseError;
-use crate::lock::guard::{Guard, ReleaseOutcome};
+use crate::lock::guard::{Guard, ReleaseOutcome, guard_inside};
 
 /// Permits of an [`ExpirableSemaphore`](crate::ExpirableSemaphore), returned when dropped.
 ///
@@ -101,25 +100,7 @@ impl Permits {
     }
 }
 
-impl Deref for Permits {
-    type Target = Guard;
-
-    fn deref(&self) -> &Guard {
-        &self.guard
-    }
-}
-
-impl AsRef<Guard> for Permits {
-    fn as_ref(&self) -> &Guard {
-        &self.guard
-    }
-}
-
-impl From<Permits> for Guard {
-    fn from(permits: Permits) -> Self {
-        permits.guard
-    }
-}
+guard_inside!(Permits.guard: Guard);
 
 impl fmt::Debug for Permits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

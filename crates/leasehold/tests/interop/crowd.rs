@@ -4,6 +4,9 @@
 
 #![allow(dead_code, reason = "each primitive's file uses a part of it")]
 
+use leasehold::lock::Kind;
+use leasehold::{Client, Guard, Lock, ReleaseOutcome};
+
 use crate::harness::{Harness, Peer};
 use crate::tally::Tally;
 
@@ -15,18 +18,39 @@ const SECTIONS: u64 = TASKS_PER_CLIENT as u64 * ROUNDS;
 
 /// Runs the crowds on a lock with one holder. All of them count, and the tally must lose no count.
 ///
-/// `crowd` is Java's command, as in `crowd lock fair NAME`. `section` is one critical section of the client with that
-/// number, 0 or 1. It acquires, calls [`Tally::count`], and releases.
-pub(crate) async fn counts_exactly<F, S>(harness: &Harness, crowd: &str, section: S)
-where
+/// `crowd` is Java's command, as in `crowd lock fair NAME`, and `lock` is the same lock of one client. `section` is one
+/// critical section. It acquires, calls [`Tally::count`], and releases.
+pub(crate) async fn counts_exactly<L, F, S>(
+    harness: &Harness,
+    crowd: &str,
+    lock: impl Fn(&Client) -> L,
+    section: S,
+) where
+    L: Clone + Send + 'static,
     F: Future<Output = ()> + Send + 'static,
-    S: Fn(usize, Tally) -> F + Clone + Send + 'static,
+    S: Fn(L, Tally) -> F + Clone + Send + 'static,
 {
+    let clients = [harness.client().await, harness.client().await];
+    let locks = clients.each_ref().map(lock);
     let tally = Tally::new(harness, &harness.name("tally")).await;
     let crowds = [crowd, crowd].map(str::to_owned);
-    both_sides(harness, &tally, &crowds, section).await;
+    both_sides(harness, &tally, &crowds, move |client, tally| section(locks[client].clone(), tally)).await;
     assert_eq!(tally.value().await, 2 * CLIENTS as u64 * SECTIONS, "no addition was lost");
     assert!(tally.handover_count() > 0, "the two sides took turns");
+}
+
+/// [`counts_exactly`], on the lock of this kind and name.
+pub(crate) async fn holders_count_exactly<K: Kind>(
+    harness: &Harness,
+    (kind, name): (&str, &str),
+    lock: impl Fn(&Client) -> Lock<K>,
+) {
+    counts_exactly(harness, &format!("crowd lock {kind} {name}"), lock, |lock, tally| async move {
+        let guard: Guard = lock.lock().await.unwrap().into();
+        tally.count().await;
+        assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
+    })
+    .await;
 }
 
 /// Runs the crowds on a read/write lock. On each side one client writes and one client reads. A writer must meet no

@@ -6,7 +6,7 @@ use leasehold::lock::Fair;
 use leasehold::{Guard, Lock, LostReason, ReleaseOutcome};
 use leasehold_testkit::servers::Monitor;
 
-use crate::crowd::counts_exactly;
+use crate::crowd::holders_count_exactly;
 use crate::harness::{Harness, PROMPTLY, Thread, on_each_master, on_each_server};
 use crate::java::release_is_at_least;
 use crate::lock_commands::{LockCommands, rust_hands_over_to_java};
@@ -158,16 +158,6 @@ async fn waiters_of_both_sides_are_served_in_arrival_order(harness: Harness) {
 }
 
 async fn java_threads_and_rust_tasks_count_exactly_under_a_fair_lock(harness: Harness) {
-    let clients = [harness.client().await, harness.client().await];
     let name = harness.name("order");
-    let locks = clients.each_ref().map(|client| client.fair_lock(&*name));
-    counts_exactly(&harness, &format!("crowd lock fair {name}"), move |client, tally| {
-        let lock = locks[client].clone();
-        async move {
-            let guard = lock.lock().await.unwrap();
-            tally.count().await;
-            assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
-        }
-    })
-    .await;
+    holders_count_exactly(&harness, ("fair", &name), |client| client.fair_lock(&*name)).await;
 }

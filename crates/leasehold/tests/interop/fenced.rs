@@ -51,17 +51,17 @@ async fn a_leased_java_multi_lock_restarts_counted_but_not_hybrid_tokens(harness
 }
 
 async fn java_threads_and_rust_tasks_count_exactly_under_increasing_tokens(harness: Harness) {
-    let clients = [harness.client().await, harness.client().await];
     let name = harness.name("order");
-    let locks = clients.each_ref().map(|client| client.fenced_lock(&*name));
-    counts_exactly(&harness, &format!("crowd lock fenced {name}"), move |client, tally| {
-        let lock = locks[client].clone();
-        async move {
+    counts_exactly(
+        &harness,
+        &format!("crowd lock fenced {name}"),
+        |client| client.fenced_lock(&*name),
+        |lock, tally| async move {
             let guard = lock.lock().await.unwrap();
             tally.count().await;
             tally.note(guard.token()).await;
             assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
-        }
-    })
+        },
+    )
     .await;
 }

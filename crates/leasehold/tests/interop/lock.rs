@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use leasehold::client::ShardedPubsub;
 use leasehold::{LostReason, Name, ReleaseOutcome};
 
-use crate::crowd::counts_exactly;
+use crate::crowd::holders_count_exactly;
 use crate::harness::{Harness, PROMPTLY, on_each_master, on_each_server};
 use crate::java::Java;
 use crate::lock_commands::{LockCommands, java_hands_over_to_rust, rust_hands_over_to_java};
@@ -103,18 +103,8 @@ async fn javas_non_reentrant_lock_is_handed_over_in_both_directions(harness: Har
 }
 
 async fn java_threads_and_rust_tasks_count_exactly_under_one_lock(harness: Harness) {
-    let clients = [harness.client().await, harness.client().await];
     let name = harness.name("order");
-    let locks = clients.each_ref().map(|client| client.lock(&*name));
-    counts_exactly(&harness, &format!("crowd lock lock {name}"), move |client, tally| {
-        let lock = locks[client].clone();
-        async move {
-            let guard = lock.lock().await.unwrap();
-            tally.count().await;
-            assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
-        }
-    })
-    .await;
+    holders_count_exactly(&harness, ("lock", &name), |client| client.lock(&*name)).await;
     assert!(is_free(harness.server(), &name));
 }
 

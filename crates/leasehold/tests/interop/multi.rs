@@ -101,16 +101,16 @@ async fn java_threads_and_rust_tasks_count_exactly_with_one_step_members(harness
 }
 
 async fn crowd(harness: &Harness, names: &[String; 2]) {
-    let clients = [harness.client().await, harness.client().await];
-    let locks = clients.each_ref().map(|client| both(client, names));
-    counts_exactly(harness, &format!("crowd lock multi {}", list(names)), move |client, tally| {
-        let lock = locks[client].clone();
-        async move {
+    counts_exactly(
+        harness,
+        &format!("crowd lock multi {}", list(names)),
+        |client| both(client, names),
+        |lock, tally| async move {
             let guard = lock.lock().await.unwrap();
             tally.count().await;
             assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
-        }
-    })
+        },
+    )
     .await;
     assert!(names.iter().all(|name| is_free(harness.server(), name)));
 }

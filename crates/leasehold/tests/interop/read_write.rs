@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Guard, LostReason, Name, ReleaseOutcome, RwLock};
 
-use crate::crowd::{counts_exactly, readers_meet_no_writer};
+use crate::crowd::{holders_count_exactly, readers_meet_no_writer};
 use crate::harness::{Harness, PROMPTLY, Wait, on_each_master, on_each_server};
 use crate::lock_commands::{LockCommands, java_hands_over_to_rust, rust_hands_over_to_java};
 use crate::support::{eventually, fields, is_free, ms, soon};
@@ -100,18 +100,8 @@ async fn a_name_with_braces_is_handed_over_in_both_directions(harness: Harness) 
 }
 
 async fn writers_of_both_sides_count_exactly(harness: Harness) {
-    let clients = [harness.client().await, harness.client().await];
     let name = harness.name("prices");
-    let locks = clients.each_ref().map(|client| client.rw_lock(&*name));
-    counts_exactly(&harness, &format!("crowd lock write {name}"), move |client, tally| {
-        let lock = locks[client].clone();
-        async move {
-            let guard = lock.write().await.unwrap();
-            tally.count().await;
-            assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
-        }
-    })
-    .await;
+    holders_count_exactly(&harness, ("write", &name), |client| client.rw_lock(&*name).write_lock()).await;
     assert!(is_free(harness.server(), &name));
 }
 

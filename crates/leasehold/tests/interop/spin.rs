@@ -1,8 +1,6 @@
 //! The spin lock and Redisson's, whose waiters poll repeatedly.
 
-use leasehold::ReleaseOutcome;
-
-use crate::crowd::counts_exactly;
+use crate::crowd::holders_count_exactly;
 use crate::harness::{Harness, on_each_server};
 use crate::lock_commands::{LockCommands, java_hands_over_to_rust, rust_hands_over_to_java};
 
@@ -20,16 +18,6 @@ async fn a_spin_lock_is_handed_over_in_both_directions(harness: Harness) {
 }
 
 async fn java_threads_and_rust_tasks_count_exactly_under_a_spin_lock(harness: Harness) {
-    let clients = [harness.client().await, harness.client().await];
     let name = harness.name("order");
-    let locks = clients.each_ref().map(|client| client.spin_lock(&*name));
-    counts_exactly(&harness, &format!("crowd lock spin {name}"), move |client, tally| {
-        let lock = locks[client].clone();
-        async move {
-            let guard = lock.lock().await.unwrap();
-            tally.count().await;
-            assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
-        }
-    })
-    .await;
+    holders_count_exactly(&harness, ("spin", &name), |client| client.spin_lock(&*name)).await;
 }

@@ -8,21 +8,12 @@ use leasehold_testkit::servers::RedisServer;
 use tokio::task::JoinHandle;
 
 use crate::support::{
-    Fixture, Monitor, Subscriber, TestServer, connect, connect_through, connect_with, eventually, is_free,
-    ms, on_both, pttl, run_command, scripts_run, server_and_proxy, soon,
+    Fixture, Monitor, Subscriber, TestServer, assert_failed, connect, connect_through, connect_with,
+    connect_without_polling, eventually, is_free, listening, ms, on_both, pttl, run_command, scripts_run,
+    server_and_proxy, soon,
 };
 
-const NEVER: Duration = Duration::from_secs(3600);
 const CHANNEL: &str = "redisson_countdownlatch__channel__{parts}";
-
-/// A client whose waiters retry only after a wake-up.
-async fn connect_without_polling(server: &impl TestServer) -> Client {
-    connect_with(Client::builder().poll_interval(NEVER), &server.url()).await
-}
-
-fn listeners(server: &impl TestServer) -> u64 {
-    server.cli(&["PUBSUB", "NUMSUB", CHANNEL]).lines().last().unwrap().parse().unwrap()
-}
 
 fn wait_in_task(client: &Client) -> JoinHandle<Result<(), WaitError>> {
     let latch = client.count_down_latch("parts");
@@ -33,7 +24,8 @@ fn wait_in_task(client: &Client) -> JoinHandle<Result<(), WaitError>> {
 /// poll, so no other attempt counts.
 async fn asleep(server: &impl TestServer, (clients, waiters): (u64, u64), reads_before: u64) {
     eventually("the waiters to fall asleep", || {
-        listeners(server) == clients && server.latch_reads() == reads_before + 2 * (waiters + clients)
+        listening(server, CHANNEL) == clients
+            && server.latch_reads() == reads_before + 2 * (waiters + clients)
     })
     .await;
 }
@@ -78,7 +70,7 @@ async fn waiters_of_all_clients_continue_at_zero(server: Fixture) {
     for waiter in waiters {
         soon("it to go on", waiter).await.unwrap().unwrap();
     }
-    eventually("the subscriptions to end", || listeners(&server) == 0).await;
+    eventually("the subscriptions to end", || listening(&server, CHANNEL) == 0).await;
 }
 
 async fn a_latch_at_zero_is_deleted_and_stays_open(server: Fixture) {
@@ -131,7 +123,7 @@ async fn a_latch_wait_times_out(server: Fixture) {
     let asked = scripts_run(&server);
     assert!(!latch.wait_for(Duration::ZERO).await.unwrap());
     assert_eq!(scripts_run(&server), asked + 1, "a wait of nothing asks once");
-    eventually("the subscription to end", || listeners(&server) == 0).await;
+    eventually("the subscription to end", || listening(&server, CHANNEL) == 0).await;
 }
 
 async fn a_deletion_is_reported_to_current_but_not_later_waiters(server: Fixture) {
@@ -193,7 +185,7 @@ async fn set_again_at_once(
             let outcome = soon("the end of its round", waiter).await.unwrap();
             assert_eq!(outcome.map_err(|error| error.kind), expected, "round {round}");
         }
-        eventually("the subscriptions to end", || listeners(server) == 0).await;
+        eventually("the subscriptions to end", || listening(server, CHANNEL) == 0).await;
     }
 }
 
@@ -225,7 +217,7 @@ async fn a_waiter_of_the_next_round_waits_for_its_own_zero(server: Fixture) {
         assert!(!waiter.is_finished(), "the end of the earlier round is not its own");
         assert_eq!(latch.count_down().await.unwrap(), 0);
         soon("it to go on", waiter).await.unwrap().unwrap();
-        eventually("the subscription to end", || listeners(&server) == 0).await;
+        eventually("the subscription to end", || listening(&server, CHANNEL) == 0).await;
     }
 }
 
@@ -279,7 +271,7 @@ async fn a_lost_message_costs_no_more_than_the_polling_interval(server: Fixture)
     let client = connect(&server).await;
     run_command(&server, &["SET", "parts", "1"]);
     let waiter = wait_in_task(&client);
-    eventually("the waiter to subscribe", || listeners(&server) == 1).await;
+    eventually("the waiter to subscribe", || listening(&server, CHANNEL) == 1).await;
     // A deletion publishes nothing, so this wake-up never comes.
     run_command(&server, &["DEL", "parts"]);
     soon("the next look", waiter).await.unwrap().unwrap();
@@ -356,7 +348,7 @@ async fn waiting_changes_nothing(server: Fixture) {
     asleep(&server, (1, 1), 0).await;
     waiter.abort();
     assert!(!client.count_down_latch("parts").wait_for(ms(500)).await.unwrap());
-    eventually("the subscription to end", || listeners(&server) == 0).await;
+    eventually("the subscription to end", || listening(&server, CHANNEL) == 0).await;
     assert_eq!(server.cli(&["KEYS", "*"]), "parts");
     assert_eq!(server.cli(&["GET", "parts"]), "1");
 }
@@ -405,7 +397,7 @@ async fn a_wait_fails_when_the_server_is_unreachable_for_a_timeout() {
     server.kill();
     for waiter in waiters {
         let outcome = soon("its failure", waiter).await.unwrap();
-        assert!(matches!(outcome, Err(WaitError { kind: WaitErrorKind::Store(_), .. })), "{outcome:?}");
+        assert_failed!(outcome, WaitErrorKind::Store(_));
     }
 }
 
@@ -422,12 +414,12 @@ async fn a_reconnected_waiter_gets_a_missed_deletion() {
     // The proxy drops the attempt after any wake-up.
     assert_eq!(server.cli(&["PUBLISH", CHANNEL, "0"]), "1");
     proxy.cut();
-    eventually("the subscription to break", || listeners(&server) == 0).await;
+    eventually("the subscription to break", || listening(&server, CHANNEL) == 0).await;
     assert!(latch.delete().await.unwrap());
     proxy.drop_requests(false);
     proxy.cut();
     let told = soon("the end of the wait", waiting).await.unwrap();
-    assert!(matches!(told, Err(WaitError { kind: WaitErrorKind::Deleted, .. })), "{told:?}");
+    assert_failed!(told, WaitErrorKind::Deleted);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -15,19 +15,14 @@ use leasehold::{
 use leasehold_testkit::servers::RedisServer;
 use tokio::task::JoinHandle;
 
+use crate::semaphore::left;
 use crate::support::{
-    Fixture, Monitor, SOON, Subscriber, TestServer, connect, connect_with, eventually, is_free, ms, on_both,
-    pttl, run_command, scripts_run, soon,
+    Fixture, Monitor, NEVER, SOON, Subscriber, TestServer, connect, connect_without_polling, eventually,
+    is_free, ms, on_both, pttl, run_command, scripts_run, sleeps, soon,
 };
 
-const NEVER: Duration = Duration::from_secs(3600);
 const CHANNEL: &str = "redisson_sc:{seats}";
 const IDS: &str = "{seats}:timeout";
-
-/// A client whose waiters retry only after a wake-up, or when a permit is known to end.
-async fn connect_without_polling(server: &impl TestServer) -> Client {
-    connect_with(Client::builder().poll_interval(NEVER), &server.url()).await
-}
 
 /// The semaphore `seats` with this number of permits.
 async fn seats(client: &Client, permits: u32) -> ExpirableSemaphore {
@@ -36,18 +31,9 @@ async fn seats(client: &Client, permits: u32) -> ExpirableSemaphore {
     seats
 }
 
-/// The number of available permits on the server.
-fn left(server: &impl TestServer) -> i64 {
-    server.cli(&["GET", "seats"]).parse().unwrap()
-}
-
 /// The number of permit ids on the server, including expired ids.
 fn ids(server: &impl TestServer) -> u64 {
     server.cli(&["ZCARD", IDS]).parse().unwrap()
-}
-
-fn listeners(server: &impl TestServer) -> u64 {
-    server.cli(&["PUBSUB", "NUMSUB", CHANNEL]).lines().last().unwrap().parse().unwrap()
 }
 
 fn acquire_in_task(
@@ -56,14 +42,6 @@ fn acquire_in_task(
 ) -> JoinHandle<Result<Permits, AcquireError>> {
     let semaphore = semaphore.clone();
     tokio::spawn(async move { semaphore.acquire_many(permits).await })
-}
-
-/// Waits until a waiter has tried, subscribed and tried again. From then on only a wake-up moves it.
-async fn sleeps(server: &impl TestServer, asked_before: u64) {
-    eventually("the waiter to fall asleep", || {
-        listeners(server) == 1 && scripts_run(server) >= asked_before + 2
-    })
-    .await;
 }
 
 /// Waits until the result of `look` equals the wanted result.
@@ -160,7 +138,7 @@ async fn no_permit_is_available_before_the_count_is_set(server: Fixture) {
     assert_eq!(counts, (0, 0, 0));
     let asked = scripts_run(&server);
     let waiting = acquire_in_task(&seats, 1);
-    sleeps(&server, asked).await;
+    sleeps(&server, CHANNEL, asked).await;
     assert_eq!(seats.set_permits(1).await.unwrap(), 1);
     drop(soon("the permit", waiting).await.unwrap().unwrap());
 }
@@ -210,7 +188,7 @@ async fn a_waiter_is_woken_by_a_release(server: Fixture) {
     let permit = seats(&one, 1).await.acquire().await.unwrap();
     let asked = scripts_run(&server);
     let waiting = acquire_in_task(&other.expirable_semaphore("seats"), 1);
-    sleeps(&server, asked).await;
+    sleeps(&server, CHANNEL, asked).await;
     let mut heard = Subscriber::start(&server, CHANNEL);
     permit.release().await.unwrap();
     drop(soon("the wake-up", waiting).await.unwrap().unwrap());
@@ -359,7 +337,7 @@ async fn a_java_permit_without_expiry_is_not_reclaimed(server: Fixture) {
     assert_eq!((seats.available().await.unwrap(), seats.acquired().await.unwrap()), (0, 1));
     let asked = scripts_run(&server);
     let waiting = acquire_in_task(&seats, 1);
-    sleeps(&server, asked).await;
+    sleeps(&server, CHANNEL, asked).await;
     assert!(seats.release_ids(&[id]).await.unwrap());
     drop(soon("the permit", waiting).await.unwrap().unwrap());
 }
@@ -458,7 +436,7 @@ async fn a_waiter_for_many_permits_is_served_when_they_are_available(server: Fix
     let seats = seats(&client, 1).await;
     let asked = scripts_run(&server);
     let waiting = acquire_in_task(&seats, 2);
-    sleeps(&server, asked).await;
+    sleeps(&server, CHANNEL, asked).await;
     assert_eq!(left(&server), 1, "nothing is taken in advance");
     seats.add_permits(1).await.unwrap();
     assert_eq!(soon("both of them", waiting).await.unwrap().unwrap().count(), 2);

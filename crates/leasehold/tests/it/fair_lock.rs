@@ -6,11 +6,12 @@ use std::time::Instant;
 
 use leasehold::error::AcquireErrorKind;
 use leasehold::lock::Fair;
-use leasehold::{AcquireError, Client, Lock};
+use leasehold::{Client, Lock};
 use tokio::task::JoinHandle;
 
 use crate::support::{
-    Fixture, TestServer, connect, eventually, is_free, ms, on_both, poll_times, pttl, run_command, soon,
+    Fixture, TestServer, assert_failed, connect, eventually, is_free, ms, on_both, poll_times, pttl,
+    run_command, soon,
 };
 
 const QUEUE: &str = "redisson_lock_queue:{job}";
@@ -414,10 +415,7 @@ async fn a_read_write_lock_of_the_same_name_is_rejected(server: Fixture) {
     let client = connect(&server).await;
     for outcome in [client.fair_lock("job").try_lock().await, client.fair_lock("job").lock().await.map(Some)]
     {
-        assert!(
-            matches!(outcome, Err(AcquireError { kind: AcquireErrorKind::OtherKind(_), .. })),
-            "{outcome:?}"
-        );
+        assert_failed!(outcome, AcquireErrorKind::OtherKind(_));
     }
     assert_eq!(server.cli(&["KEYS", "*"]), "job");
 }

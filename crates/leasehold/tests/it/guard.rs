@@ -9,8 +9,8 @@ use leasehold_testkit::servers::RedisServer;
 use leasehold_testkit::wait;
 
 use crate::support::{
-    Fixture, Monitor, SOON, connect, connect_through, eventually, fields, hold_as_redisson, is_free, keys,
-    ms, on_both, pttl, run_command, sent, server_and_proxy, soon, times_sent,
+    Fixture, Monitor, SOON, connect, eventually, fields, hold_as_redisson, is_free, keys, ms, on_both,
+    proxied, pttl, run_command, sent, soon, times_sent,
 };
 
 const LEASE: Duration = Duration::from_secs(10);
@@ -73,8 +73,7 @@ async fn validity_is_less_than_the_lease_by_the_drift_and_counts_down(server: Fi
 
 #[tokio::test]
 async fn validity_counts_from_before_the_send() {
-    let (server, proxy) = server_and_proxy();
-    let client = connect_through(&proxy, Duration::from_secs(5)).await;
+    let (server, proxy, client) = proxied(Duration::from_secs(5)).await;
     proxy.hold_replies(true);
     let acquiring = tokio::spawn({
         let lock = client.lock("job").lease(LEASE);
@@ -267,8 +266,7 @@ async fn closing_refuses_waiters_and_everything_later(server: Fixture) {
 
 #[tokio::test]
 async fn closing_at_a_silent_server_ends_in_time_and_reports_open_holds() {
-    let (server, proxy) = server_and_proxy();
-    let client = connect_through(&proxy, ms(250)).await;
+    let (server, proxy, client) = proxied(ms(250)).await;
     let _guard = client.lock("job").lock().await.unwrap();
     proxy.black_hole(true);
     let report = soon("the report", client.close()).await;
@@ -354,8 +352,7 @@ async fn a_guard_displays_its_name_and_owner(server: Fixture) {
 
 #[tokio::test]
 async fn closing_undoes_an_acquire_in_flight() {
-    let (server, proxy) = server_and_proxy();
-    let client = connect_through(&proxy, Duration::from_secs(30)).await;
+    let (server, proxy, client) = proxied(Duration::from_secs(30)).await;
     proxy.hold_replies(true);
     let acquiring = tokio::spawn({
         let lock = client.lock("job");

@@ -7,7 +7,8 @@ use leasehold::multi::Member;
 use leasehold::{AcquireError, Client, MultiLock, Name, ReleaseOutcome};
 
 use crate::support::{
-    Fixture, TestServer, connect, connect_with, eventually, is_free, ms, on_both, run_command, soon,
+    Fixture, TestServer, assert_failed, connect, connect_with, eventually, is_free, ms, on_both, run_command,
+    soon,
 };
 
 on_both! {
@@ -250,10 +251,7 @@ async fn an_error_of_one_member_undoes_the_others(server: Fixture) {
     run_command(&server, &["SET", "{account}2", "text"]);
     for (set, first) in [(apart(&client), "account:1"), (pair(&client), "{account}1")] {
         let outcome = MultiLock::of(set).lock().await;
-        assert!(
-            matches!(outcome, Err(AcquireError { kind: AcquireErrorKind::OtherKind(_), .. })),
-            "{outcome:?}"
-        );
+        assert_failed!(outcome, AcquireErrorKind::OtherKind(_));
         eventually("the first to be free", || is_free(&server, first)).await;
     }
 }

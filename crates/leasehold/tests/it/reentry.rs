@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use leasehold::error::{AcquireErrorKind, Verb};
-use leasehold::{AcquireError, LostReason, Owner, ReleaseOutcome, owner};
+use leasehold::{LostReason, Owner, ReleaseOutcome, owner};
 use leasehold_testkit::servers::RedisServer;
 
 use crate::support::{
-    Fixture, Monitor, connect, connect_through, count, eventually, fields, is_free, ms, on_both, pttl,
-    run_command, sent, server_and_proxy, soon, times_sent,
+    Fixture, Monitor, assert_failed, connect, count, eventually, fields, is_free, ms, on_both, proxied, pttl,
+    run_command, sent, soon, times_sent,
 };
 
 on_both! {
@@ -260,10 +260,7 @@ async fn re_entering_a_deleted_hold_is_lost(server: Fixture) {
     let outer = lock.lock().await.unwrap();
     run_command(&server, &["DEL", "job"]);
     let outcome = lock.try_lock().await;
-    assert!(
-        matches!(outcome, Err(AcquireError { kind: AcquireErrorKind::Lost(LostReason::Deleted), .. })),
-        "{outcome:?}"
-    );
+    assert_failed!(outcome, AcquireErrorKind::Lost(LostReason::Deleted));
     assert!(is_free(&server, "job"), "it was not taken afresh");
     assert!(!outer.is_held(), "the outer hold has heard of it");
 }
@@ -275,25 +272,18 @@ async fn re_entering_a_hold_that_was_taken_over_is_lost(server: Fixture) {
     other.lock("job").force_unlock().await.unwrap();
     let _thief = other.lock("job").lock().await.unwrap();
     let outcome = lock.try_lock().await;
-    assert!(
-        matches!(outcome, Err(AcquireError { kind: AcquireErrorKind::Lost(LostReason::TakenOver), .. })),
-        "{outcome:?}"
-    );
+    assert_failed!(outcome, AcquireErrorKind::Lost(LostReason::TakenOver));
 }
 
 #[tokio::test]
 async fn an_unanswered_re_entry_extends_nothing_and_leaves_one_hold() {
-    let (server, proxy) = server_and_proxy();
-    let client = connect_through(&proxy, ms(250)).await;
+    let (server, proxy, client) = proxied(ms(250)).await;
     let lock = client.lock("job").owned_by(&client.owner()).lease(Duration::from_secs(20));
     let outer = lock.lock().await.unwrap();
     let before = outer.remaining();
     proxy.drop_replies(true);
     let outcome = soon("the timeout", lock.try_lock()).await;
-    assert!(
-        matches!(outcome, Err(AcquireError { kind: AcquireErrorKind::Unknown { .. }, .. })),
-        "{outcome:?}"
-    );
+    assert_failed!(outcome, AcquireErrorKind::Unknown { .. });
     assert!(outer.remaining() < before, "its own lease was confirmed, and nothing since");
     assert_eq!(count(&server, "job"), 2, "the script did run");
     proxy.drop_replies(false);
@@ -305,8 +295,7 @@ async fn an_unanswered_re_entry_extends_nothing_and_leaves_one_hold() {
 
 #[tokio::test]
 async fn a_waiting_re_entry_retries_after_a_lost_reply_and_counts_once() {
-    let (server, proxy) = server_and_proxy();
-    let client = connect_through(&proxy, Duration::from_secs(5)).await;
+    let (server, proxy, client) = proxied(Duration::from_secs(5)).await;
     let lock = client.lock("job").owned_by(&client.owner());
     let outer = lock.lock().await.unwrap();
     proxy.cut_on_nth_reply(1);

@@ -9,7 +9,7 @@ use leasehold::{Client, LostReason, ReleaseOutcome, owner};
 use leasehold_testkit::servers::RedisServer;
 
 use crate::support::{
-    Fixture, Monitor, TestServer, connect, eventually, fields, keys, ms, on_both, pttl, sent, soon,
+    Fixture, Monitor, TestServer, connect, eventually, fields, keys, listening, ms, on_both, pttl, sent, soon,
 };
 
 const CHANNEL: &str = "redisson_rwlock:{job}";
@@ -40,12 +40,6 @@ on_both! {
 /// A client whose waiters retry only after a wake-up.
 async fn lazy(server: &impl TestServer) -> Client {
     Client::builder().visible(false).poll_interval(LONG).connect(&server.url()).await.unwrap()
-}
-
-/// The number of connections that listen for the lock's wake-ups.
-fn listeners(server: &impl TestServer) -> u64 {
-    let printed = server.cli(&["PUBSUB", "NUMSUB", CHANNEL]);
-    printed.lines().last().unwrap().parse().unwrap()
 }
 
 fn mode(server: &impl TestServer) -> String {
@@ -159,7 +153,7 @@ async fn a_writer_reads_at_once_before_waiting_readers_of_its_client(server: Fix
             tokio::spawn(async move { lock.read().await.unwrap() })
         })
         .collect();
-    eventually("them to wait", || listeners(&server) == 1).await;
+    eventually("them to wait", || listening(&server, CHANNEL) == 1).await;
     let reader = soon("its own read", lock.read()).await.unwrap();
     assert!(waiting.iter().all(|waiting| !waiting.is_finished()));
     writer.release().await.unwrap();
@@ -178,7 +172,7 @@ async fn an_owner_granted_write_while_waiting_to_read_holds_both(server: Fixture
             let lock = client.rw_lock("job");
             async move { lock.read().await.unwrap() }
         });
-        eventually("it to wait", || listeners(&server) == 1).await;
+        eventually("it to wait", || listening(&server, CHANNEL) == 1).await;
         let lock = client.rw_lock("job").owned_by(&client.owner());
         let both = tokio::spawn(async move {
             // Either call may win. If the read wins, the write would wait for its own owner.
@@ -194,7 +188,7 @@ async fn an_owner_granted_write_while_waiting_to_read_holds_both(server: Fixture
         soon("both", both).await.unwrap();
         drop(soon("the one before", before).await.unwrap());
         eventually("the releases", || keys(&server) == 0).await;
-        eventually("no subscriber to be left", || listeners(&server) == 0).await;
+        eventually("no subscriber to be left", || listening(&server, CHANNEL) == 0).await;
     }
 }
 
@@ -218,7 +212,7 @@ async fn a_waiting_writer_that_acquires_a_read_hold_gets_an_error(server: Fixtur
         let lock = lock.clone();
         async move { lock.write().await.map(drop) }
     });
-    eventually("it to wait", || listeners(&server) == 1).await;
+    eventually("it to wait", || listening(&server, CHANNEL) == 1).await;
     let own = lock.read().await.unwrap();
     assert_eq!(
         soon("the answer", waiting).await.unwrap().map_err(|error| error.kind),
@@ -293,7 +287,7 @@ async fn the_release_of_a_writer_admits_all_readers_at_once(server: Fixture) {
                 tokio::spawn(async move { lock.read().await.unwrap() })
             })
             .collect();
-        eventually("them to wait", || listeners(&server) == 2).await;
+        eventually("them to wait", || listening(&server, CHANNEL) == 2).await;
         let kept = if downgrades { Some(lock.read().await.unwrap()) } else { None };
         writer.release().await.unwrap();
         let mut readers = Vec::new();
@@ -303,7 +297,7 @@ async fn the_release_of_a_writer_admits_all_readers_at_once(server: Fixture) {
         assert!(readers.iter().all(leasehold::Guard::is_held), "all at once");
         drop((readers, kept));
         eventually("the releases", || keys(&server) == 0).await;
-        eventually("no subscriber to be left", || listeners(&server) == 0).await;
+        eventually("no subscriber to be left", || listening(&server, CHANNEL) == 0).await;
     }
 }
 
@@ -314,7 +308,7 @@ async fn the_release_of_the_last_reader_admits_a_waiting_writer(server: Fixture)
         let lock = waiter.rw_lock("job");
         async move { lock.write().await.unwrap() }
     });
-    eventually("it to wait", || listeners(&server) == 1).await;
+    eventually("it to wait", || listening(&server, CHANNEL) == 1).await;
     for reader in readers {
         assert!(!waiting.is_finished());
         reader.release().await.unwrap();
@@ -362,7 +356,7 @@ async fn a_forced_release_affects_only_the_side_that_holds_the_lock(server: Fixt
         let other = other.clone();
         async move { other.write().await.unwrap() }
     });
-    eventually("it to wait", || listeners(&server) == 1).await;
+    eventually("it to wait", || listening(&server, CHANNEL) == 1).await;
     assert!(other.read_lock().force_unlock().await.unwrap());
     let writer = soon("the wake-up", waiting).await.unwrap();
     for reader in readers {

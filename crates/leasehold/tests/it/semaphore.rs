@@ -10,52 +10,36 @@ use leasehold_testkit::servers::RedisServer;
 use tokio::task::JoinHandle;
 
 use crate::support::{
-    Fixture, Monitor, SOON, Subscriber, TestServer, connect, connect_with, eventually, is_free, ms, on_both,
-    poll_times, pttl, run_command, scripts_run, soon,
+    Fixture, Monitor, NEVER, SOON, Subscriber, TestServer, connect, connect_without_polling, eventually,
+    is_free, listening, ms, on_both, poll_times, pttl, run_command, scripts_run, sleeps, soon,
 };
 
-const NEVER: Duration = Duration::from_secs(3600);
 const CHANNEL: &str = "redisson_sc:{seats}";
 
-/// A client whose waiters retry only after a wake-up.
-async fn connect_without_polling(server: &impl TestServer) -> Client {
-    connect_with(Client::builder().poll_interval(NEVER), &server.url()).await
-}
-
 /// The semaphore `seats` with this number of permits.
-async fn seats(client: &Client, permits: u32) -> Semaphore {
+pub(crate) async fn seats(client: &Client, permits: u32) -> Semaphore {
     let seats = client.semaphore("seats");
     assert!(seats.try_set_permits(permits).await.unwrap());
     seats
 }
 
 /// The number of available permits on the server.
-fn left(server: &impl TestServer) -> i64 {
+pub(crate) fn left(server: &impl TestServer) -> i64 {
     server.cli(&["GET", "seats"]).parse().unwrap()
 }
 
-/// The number of connections that listen for the semaphore's wake-ups.
-fn listeners(server: &impl TestServer) -> u64 {
-    server.cli(&["PUBSUB", "NUMSUB", CHANNEL]).lines().last().unwrap().parse().unwrap()
-}
-
 /// The markers of acquisitions.
-fn markers(server: &impl TestServer) -> Vec<String> {
+pub(crate) fn markers(server: &impl TestServer) -> Vec<String> {
     let printed = server.cli(&["KEYS", "leasehold_permit:*"]);
     printed.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
-fn acquire_in_task(semaphore: &Semaphore, permits: u32) -> JoinHandle<Result<Guard, AcquireError>> {
+pub(crate) fn acquire_in_task(
+    semaphore: &Semaphore,
+    permits: u32,
+) -> JoinHandle<Result<Guard, AcquireError>> {
     let semaphore = semaphore.clone();
     tokio::spawn(async move { semaphore.acquire_many(permits).await })
-}
-
-/// Waits until a waiter has tried, subscribed and tried again. From then on only a wake-up moves it.
-async fn sleeps(server: &impl TestServer, asked_before: u64) {
-    eventually("the waiter to fall asleep", || {
-        listeners(server) == 1 && scripts_run(server) >= asked_before + 2
-    })
-    .await;
 }
 
 on_both! {
@@ -114,7 +98,7 @@ async fn no_permit_is_available_before_the_count_is_set(server: Fixture) {
     assert_eq!(seats.available().await.unwrap(), 0);
     let asked = scripts_run(&server);
     let waiting = acquire_in_task(&seats, 1);
-    sleeps(&server, asked).await;
+    sleeps(&server, CHANNEL, asked).await;
     assert!(is_free(&server, "seats"));
     seats.try_set_permits(1).await.unwrap();
     soon("the permit", waiting).await.unwrap().unwrap().release().await.unwrap();
@@ -159,7 +143,7 @@ async fn a_waiter_for_two_permits_is_served_when_two_are_available(server: Fixtu
     let seats = seats(&client, 1).await;
     let asked = scripts_run(&server);
     let waiting = acquire_in_task(&seats, 2);
-    sleeps(&server, asked).await;
+    sleeps(&server, CHANNEL, asked).await;
     assert!(!waiting.is_finished());
     assert_eq!(left(&server), 1, "nothing is taken in advance");
     seats.add_permits(1).await.unwrap();
@@ -172,7 +156,7 @@ async fn a_release_by_redisson_wakes_a_waiter_for_one_permit(server: Fixture) {
     let seats = connect_without_polling(&server).await.semaphore("seats");
     run_command(&server, &["SET", "seats", "0"]);
     let waiting = acquire_in_task(&seats, 1);
-    sleeps(&server, 0).await;
+    sleeps(&server, CHANNEL, 0).await;
     let release = "local v = redis.call('incrby', KEYS[1], 1) redis.call('publish', KEYS[2], v) return v";
     assert_eq!(server.cli(&["EVAL", release, "2", "seats", CHANNEL]), "1");
     let permit = soon("the wake-up", waiting).await.unwrap().unwrap();
@@ -189,7 +173,7 @@ async fn a_timed_out_wait_takes_its_whole_duration(server: Fixture) {
     assert!(began.elapsed() >= ms(300));
     assert!(seats.try_acquire_for(Duration::ZERO).await.unwrap().is_some());
     eventually("the release", || left(&server) == 1).await;
-    eventually("the subscription to end", || listeners(&server) == 0).await;
+    eventually("the subscription to end", || listening(&server, CHANNEL) == 0).await;
 }
 
 async fn zero_permits_are_always_granted(server: Fixture) {

@@ -4,40 +4,13 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use leasehold::{AcquireError, Client, Guard, ReleaseOutcome, Semaphore};
+use leasehold::{ReleaseOutcome, Semaphore};
 use tokio::task::JoinHandle;
 
+use crate::semaphore::{acquire_in_task, left, markers, seats};
 use crate::support::{
-    Fixture, TestServer, connect, connect_with, eventually, ms, on_both, pttl, run_command, soon,
+    Fixture, TestServer, connect, connect_without_polling, eventually, ms, on_both, pttl, run_command, soon,
 };
-
-/// A client whose waiters retry only after a wake-up, or to keep their place in the queue.
-async fn connect_without_polling(server: &impl TestServer) -> Client {
-    connect_with(Client::builder().poll_interval(Duration::from_secs(3600)), &server.url()).await
-}
-
-/// The semaphore `seats` with this number of permits.
-async fn seats(client: &Client, permits: u32) -> Semaphore {
-    let seats = client.semaphore("seats");
-    assert!(seats.try_set_permits(permits).await.unwrap());
-    seats
-}
-
-/// The number of available permits on the server.
-fn left(server: &impl TestServer) -> i64 {
-    server.cli(&["GET", "seats"]).parse().unwrap()
-}
-
-/// The markers of acquisitions.
-fn markers(server: &impl TestServer) -> Vec<String> {
-    let printed = server.cli(&["KEYS", "leasehold_permit:*"]);
-    printed.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
-}
-
-fn acquire_in_task(semaphore: &Semaphore, permits: u32) -> JoinHandle<Result<Guard, AcquireError>> {
-    let semaphore = semaphore.clone();
-    tokio::spawn(async move { semaphore.acquire_many(permits).await })
-}
 
 on_both! {
     async {

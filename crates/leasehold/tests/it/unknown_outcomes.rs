@@ -8,8 +8,8 @@ use leasehold::{AcquireError, EnsureError, ReleaseError, ReleaseOutcome};
 use leasehold_testkit::servers::RedisServer;
 
 use crate::support::{
-    connect, connect_through, connect_with, count, eventually, fields, hold_as_redisson, is_free, keys,
-    listeners, ms, pttl, run_command, scripts_run, server_and_proxy, soon,
+    assert_failed, connect, connect_with, count, eventually, fields, hold_as_redisson, is_free, keys,
+    listeners, ms, proxied, pttl, run_command, scripts_run, soon,
 };
 
 /// The timeout of the clients in these tests.
@@ -17,8 +17,7 @@ const TIMEOUT: Duration = ms(250);
 
 #[tokio::test]
 async fn an_acquire_that_ran_without_its_reply_is_unknown_and_undone_when_the_server_answers_again() {
-    let (server, proxy) = server_and_proxy();
-    let client = connect_through(&proxy, TIMEOUT).await;
+    let (server, proxy, client) = proxied(TIMEOUT).await;
     proxy.drop_replies(true);
     let outcome = soon("the timeout", client.lock("job").try_lock()).await;
     let Err(AcquireError { kind: AcquireErrorKind::Unknown { free_within, source, .. }, .. }) = outcome
@@ -37,8 +36,7 @@ async fn an_acquire_that_ran_without_its_reply_is_unknown_and_undone_when_the_se
 
 #[tokio::test]
 async fn an_acquire_whose_connection_breaks_is_unknown_and_undone_at_once() {
-    let (server, proxy) = server_and_proxy();
-    let client = connect_through(&proxy, TIMEOUT).await;
+    let (server, proxy, client) = proxied(TIMEOUT).await;
     proxy.cut_on_nth_reply(1);
     let outcome = client.lock("job").try_lock().await;
     let Err(AcquireError { kind: AcquireErrorKind::Unknown { source, .. }, .. }) = outcome else {
@@ -50,8 +48,7 @@ async fn an_acquire_whose_connection_breaks_is_unknown_and_undone_at_once() {
 
 #[tokio::test]
 async fn a_waiting_acquire_retries_after_a_lost_reply_and_holds_once() {
-    let (server, proxy) = server_and_proxy();
-    let client = connect_through(&proxy, Duration::from_secs(5)).await;
+    let (server, proxy, client) = proxied(Duration::from_secs(5)).await;
     proxy.cut_on_nth_reply(1);
     let guard = soon("the second question", client.lock("job").lock()).await.unwrap();
     assert_eq!(count(&server, "job"), 1);
@@ -62,14 +59,10 @@ async fn a_waiting_acquire_retries_after_a_lost_reply_and_holds_once() {
 
 #[tokio::test]
 async fn a_wait_whose_replies_are_all_lost_ends_as_unknown_at_its_deadline() {
-    let (server, proxy) = server_and_proxy();
-    let client = connect_through(&proxy, Duration::from_secs(30)).await;
+    let (server, proxy, client) = proxied(Duration::from_secs(30)).await;
     proxy.drop_replies(true);
     let outcome = soon("the deadline", client.lock("job").try_lock_for(ms(200))).await;
-    assert!(
-        matches!(outcome, Err(AcquireError { kind: AcquireErrorKind::Unknown { .. }, .. })),
-        "{outcome:?}"
-    );
+    assert_failed!(outcome, AcquireErrorKind::Unknown { .. });
     assert!(!is_free(&server, "job"));
     // The call is still within its own timeout when the proxy resets its connection.
     proxy.drop_replies(false);
@@ -78,14 +71,10 @@ async fn a_wait_whose_replies_are_all_lost_ends_as_unknown_at_its_deadline() {
 
 #[tokio::test]
 async fn a_request_that_never_arrived_leaves_nothing() {
-    let (server, proxy) = server_and_proxy();
-    let client = connect_through(&proxy, TIMEOUT).await;
+    let (server, proxy, client) = proxied(TIMEOUT).await;
     proxy.drop_requests(true);
     let outcome = soon("the timeout", client.lock("job").try_lock()).await;
-    assert!(
-        matches!(outcome, Err(AcquireError { kind: AcquireErrorKind::Unknown { .. }, .. })),
-        "{outcome:?}"
-    );
+    assert_failed!(outcome, AcquireErrorKind::Unknown { .. });
     proxy.drop_requests(false);
     let guard = soon("the next acquire", client.lock("job").lock()).await.unwrap();
     assert_eq!(keys(&server), 1);
@@ -94,8 +83,7 @@ async fn a_request_that_never_arrived_leaves_nothing() {
 
 #[tokio::test]
 async fn a_refused_connection_is_known_not_to_have_acquired() {
-    let (server, proxy) = server_and_proxy();
-    let client = connect_through(&proxy, TIMEOUT).await;
+    let (server, proxy, client) = proxied(TIMEOUT).await;
     proxy.refuse(true);
     proxy.cut();
     // The client may still write the first call to the broken connection.
@@ -114,14 +102,10 @@ async fn a_refused_connection_is_known_not_to_have_acquired() {
 
 #[tokio::test]
 async fn a_grant_after_the_deadline_is_undone_and_not_reported() {
-    let (server, proxy) = server_and_proxy();
-    let client = connect_through(&proxy, Duration::from_secs(30)).await;
+    let (server, proxy, client) = proxied(Duration::from_secs(30)).await;
     proxy.hold_replies(true);
     let outcome = soon("the deadline", client.lock("job").try_lock_for(ms(100))).await;
-    assert!(
-        matches!(outcome, Err(AcquireError { kind: AcquireErrorKind::Unknown { .. }, .. })),
-        "{outcome:?}"
-    );
+    assert_failed!(outcome, AcquireErrorKind::Unknown { .. });
     assert_eq!(count(&server, "job"), 1);
     proxy.hold_replies(false);
     eventually("the undo", || is_free(&server, "job")).await;
@@ -130,8 +114,7 @@ async fn a_grant_after_the_deadline_is_undone_and_not_reported() {
 
 #[tokio::test]
 async fn a_grant_older_than_its_lease_is_not_reported() {
-    let (server, proxy) = server_and_proxy();
-    let client = connect_through(&proxy, Duration::from_secs(30)).await;
+    let (server, proxy, client) = proxied(Duration::from_secs(30)).await;
     proxy.hold_replies(true);
     let attempt = tokio::spawn({
         let lock = client.lock("job").lease(ms(80));
@@ -141,16 +124,12 @@ async fn a_grant_older_than_its_lease_is_not_reported() {
     eventually("the lease to run out", || is_free(&server, "job")).await;
     proxy.hold_replies(false);
     let outcome = soon("the verdict", attempt).await.unwrap();
-    assert!(
-        matches!(outcome, Err(AcquireError { kind: AcquireErrorKind::LeaseTooShort { .. }, .. })),
-        "{outcome:?}"
-    );
+    assert_failed!(outcome, AcquireErrorKind::LeaseTooShort { .. });
 }
 
 #[tokio::test]
 async fn an_unanswered_release_is_unconfirmed_and_done_later() {
-    let (server, proxy) = server_and_proxy();
-    let client = connect_through(&proxy, TIMEOUT).await;
+    let (server, proxy, client) = proxied(TIMEOUT).await;
     let guard = client.lock("job").lock().await.unwrap();
     proxy.black_hole(true);
     let outcome = soon("the timeout", guard.release()).await;
@@ -166,8 +145,7 @@ async fn an_unanswered_release_is_unconfirmed_and_done_later() {
 
 #[tokio::test]
 async fn a_release_with_a_lost_reply_is_retried() {
-    let (server, proxy) = server_and_proxy();
-    let client = connect_through(&proxy, Duration::from_secs(5)).await;
+    let (server, proxy, client) = proxied(Duration::from_secs(5)).await;
     let guard = client.lock("job").lock().await.unwrap();
     proxy.cut_on_nth_reply(1);
     assert_eq!(soon("the answer", guard.release()).await, Ok(ReleaseOutcome::Released));
@@ -177,8 +155,7 @@ async fn a_release_with_a_lost_reply_is_retried() {
 
 #[tokio::test]
 async fn a_guard_dropped_while_the_server_is_silent_is_released_later() {
-    let (server, proxy) = server_and_proxy();
-    let client = connect_through(&proxy, TIMEOUT).await;
+    let (server, proxy, client) = proxied(TIMEOUT).await;
     let guard = client.lock("job").lock().await.unwrap();
     proxy.black_hole(true);
     drop(guard);
@@ -188,8 +165,7 @@ async fn a_guard_dropped_while_the_server_is_silent_is_released_later() {
 
 #[tokio::test]
 async fn a_late_second_release_does_not_affect_a_newer_hold_of_its_owner() {
-    let (server, proxy) = server_and_proxy();
-    let client = connect_through(&proxy, Duration::from_secs(5)).await;
+    let (server, proxy, client) = proxied(Duration::from_secs(5)).await;
     let owner = client.owner();
     let lock = client.lock("job").owned_by(&owner);
     let old = lock.lock().await.unwrap();
@@ -230,8 +206,7 @@ async fn a_frozen_server_that_thaws_ends_up_with_no_lock_of_timed_out_acquires()
 
 #[tokio::test]
 async fn a_dropped_waiter_with_an_attempt_in_flight_leaves_nothing() {
-    let (server, proxy) = server_and_proxy();
-    let client = connect_through(&proxy, TIMEOUT).await;
+    let (server, proxy, client) = proxied(TIMEOUT).await;
     proxy.drop_replies(true);
     let lock = client.lock("job");
     assert!(crate::support::poll_times(1, lock.lock()).await.is_none());
@@ -242,8 +217,7 @@ async fn a_dropped_waiter_with_an_attempt_in_flight_leaves_nothing() {
 
 #[tokio::test]
 async fn an_unanswered_renewal_on_demand_is_unconfirmed() {
-    let (_server, proxy) = server_and_proxy();
-    let client = connect_through(&proxy, TIMEOUT).await;
+    let (_server, proxy, client) = proxied(TIMEOUT).await;
     let guard = client.lock("job").lease(Duration::from_secs(20)).lock().await.unwrap();
     let whole = guard.remaining();
     eventually("some of it to pass", || guard.remaining() + ms(15) < whole).await;
@@ -260,16 +234,12 @@ async fn an_unanswered_renewal_on_demand_is_unconfirmed() {
 
 #[tokio::test]
 async fn an_undo_does_not_affect_the_current_holder() {
-    let (server, proxy) = server_and_proxy();
-    let client = connect_through(&proxy, TIMEOUT).await;
+    let (server, proxy, client) = proxied(TIMEOUT).await;
     hold_as_redisson(&server, "job", Duration::from_secs(60));
     let before = fields(&server, "job");
     proxy.cut_on_nth_reply(1);
     let outcome = client.lock("job").try_lock().await;
-    assert!(
-        matches!(outcome, Err(AcquireError { kind: AcquireErrorKind::Unknown { .. }, .. })),
-        "{outcome:?}"
-    );
+    assert_failed!(outcome, AcquireErrorKind::Unknown { .. });
     eventually("the undo", || scripts_run(&server) >= 2).await;
     assert_eq!(fields(&server, "job"), before);
     run_command(&server, &["DEL", "job"]);
@@ -278,8 +248,7 @@ async fn an_undo_does_not_affect_the_current_holder() {
 
 #[tokio::test]
 async fn an_unanswered_inspect_is_an_error_within_the_timeout() {
-    let (_server, proxy) = server_and_proxy();
-    let client = connect_through(&proxy, TIMEOUT).await;
+    let (_server, proxy, client) = proxied(TIMEOUT).await;
     proxy.black_hole(true);
     let lock = client.lock("job");
     let outcome = soon("the timeout", lock.is_locked()).await;

@@ -10,20 +10,13 @@ use leasehold_testkit::servers::RedisServer;
 use tokio::task::JoinHandle;
 
 use crate::support::{
-    Fixture, Monitor, TestServer, connect, connect_through, connect_with, count, eventually,
-    hold_as_redisson, is_free, listeners, ms, on_both, run_command, scripts_run, sent, server_and_proxy,
-    soon, times_sent,
+    Fixture, Monitor, NEVER, assert_failed, channel, connect, connect_through, connect_with,
+    connect_without_polling, count, eventually, hold_as_redisson, is_free, listeners, ms, on_both,
+    run_command, scripts_run, sent, server_and_proxy, sleeps, soon, times_sent,
 };
 
-const NEVER: Duration = Duration::from_secs(3600);
 /// The default polling interval, and two round trips: the release's and the waiter's.
 const POLL: Duration = ms(1_000 + 10);
-
-/// A client whose waiters retry only after a wake-up.
-async fn connect_without_polling(server: &impl TestServer) -> Client {
-    let builder = Client::builder().poll_interval(NEVER);
-    connect_with(builder, &server.url()).await
-}
 
 /// Waits for the lock in a task of its own, and returns the time of the grant.
 fn wait_in_task(
@@ -32,14 +25,6 @@ fn wait_in_task(
 ) -> JoinHandle<Result<(leasehold::Guard, Instant), AcquireError>> {
     let lock = client.lock(name);
     tokio::spawn(async move { lock.lock().await.map(|guard| (guard, Instant::now())) })
-}
-
-/// Waits until a waiter has tried, subscribed and tried again. From then on only a wake-up moves it.
-async fn sleeps(server: &impl TestServer, name: &str, asked_before: u64) {
-    eventually("the waiter to fall asleep", || {
-        listeners(server, name) == 1 && scripts_run(server) >= asked_before + 2
-    })
-    .await;
 }
 
 on_both! {
@@ -66,7 +51,7 @@ async fn a_wake_up_hands_a_released_lock_over_in_under_twenty_milliseconds_media
         let guard = holder.lock("job").lock().await.unwrap();
         let asked = scripts_run(&server);
         let waiting = wait_in_task(&waiter, "job");
-        sleeps(&server, "job", asked).await;
+        sleeps(&server, &channel("job"), asked).await;
         assert!(guard.remaining() > Duration::from_secs(20), "the lease has most of its 30 s to go");
         let released = Instant::now();
         guard.release().await.unwrap();
@@ -83,10 +68,10 @@ async fn a_plain_message_of_redisson_wakes_a_waiter(server: Fixture) {
     let client = connect_without_polling(&server).await;
     hold_as_redisson(&server, "job", NEVER);
     let waiting = wait_in_task(&client, "job");
-    sleeps(&server, "job", 0).await;
+    sleeps(&server, &channel("job"), 0).await;
     run_command(&server, &["DEL", "job"]);
     assert!(!waiting.is_finished(), "no message has told the waiter");
-    run_command(&server, &["PUBLISH", &crate::support::channel("job"), "0"]);
+    run_command(&server, &["PUBLISH", &channel("job"), "0"]);
     drop(soon("the wake-up", waiting).await.unwrap().unwrap());
 }
 
@@ -94,9 +79,9 @@ async fn a_message_without_a_release_is_only_a_hint(server: Fixture) {
     let client = connect_without_polling(&server).await;
     hold_as_redisson(&server, "job", NEVER);
     let waiting = wait_in_task(&client, "job");
-    sleeps(&server, "job", 0).await;
+    sleeps(&server, &channel("job"), 0).await;
     let asked = scripts_run(&server);
-    run_command(&server, &["PUBLISH", &crate::support::channel("job"), "0"]);
+    run_command(&server, &["PUBLISH", &channel("job"), "0"]);
     eventually("the question", || scripts_run(&server) == asked + 1).await;
     assert!(!waiting.is_finished());
     assert_eq!(count(&server, "job"), 1);
@@ -107,7 +92,7 @@ async fn a_release_without_a_message_costs_no_more_than_the_polling_interval(ser
     let client = connect(&server).await;
     hold_as_redisson(&server, "job", NEVER);
     let waiting = wait_in_task(&client, "job");
-    sleeps(&server, "job", 0).await;
+    sleeps(&server, &channel("job"), 0).await;
     let (machine, deleted) = (Lateness::start(), Instant::now());
     // A deletion publishes nothing, so this wake-up never comes.
     run_command(&server, &["DEL", "job"]);
@@ -129,7 +114,7 @@ async fn a_waiter_whose_messages_are_all_dropped_is_within_its_deadline() {
             let lock = waiter.lock("job");
             async move { lock.try_lock_for(Duration::from_secs(15)).await }
         });
-        sleeps(&server, "job", asked).await;
+        sleeps(&server, &channel("job"), asked).await;
         let (machine, released) = (Lateness::start(), Instant::now());
         guard.release().await.unwrap();
         let guard = soon("the lock", waiting).await.unwrap().unwrap();
@@ -157,11 +142,11 @@ async fn a_killed_subscription_is_restored_and_a_missed_release_is_found() {
     let guard = holder.lock("job").lock().await.unwrap();
     let asked = scripts_run(&server);
     let waiting = wait_in_task(&waiter, "job");
-    sleeps(&server, "job", asked).await;
+    sleeps(&server, &channel("job"), asked).await;
     // Both happen at once, in this order, so the message finds no listener.
     let freed = "redis.call('del', KEYS[1]) return redis.call('publish', ARGV[1], '0')";
     run_command(&server, &["CLIENT", "KILL", "TYPE", "pubsub"]);
-    run_command(&server, &["EVAL", freed, "1", "job", &crate::support::channel("job")]);
+    run_command(&server, &["EVAL", freed, "1", "job", &channel("job")]);
     drop(guard);
     drop(soon("the look after the reconnect", waiting).await.unwrap().unwrap());
 }
@@ -202,13 +187,13 @@ async fn of_fifty_waiters_only_the_head_polls_and_all_share_one_subscription() {
     hold_as_redisson(&server, "job", NEVER);
     let monitor = Monitor::start(&server);
     let waiters: Vec<_> = (0..50).map(|_| wait_in_task(&client, "job")).collect();
-    sleeps(&server, "job", 0).await;
+    sleeps(&server, &channel("job"), 0).await;
     assert_eq!(times_sent(&monitor, Verb::Acquire), 2);
     let is_subscription = |words: &Vec<String>| words[0].eq_ignore_ascii_case("subscribe");
     let subscriptions = monitor.commands().into_iter().filter(is_subscription).count();
     assert_eq!(subscriptions, 1);
     // A release wakes one waiter, not a herd.
-    run_command(&server, &["PUBLISH", &crate::support::channel("job"), "0"]);
+    run_command(&server, &["PUBLISH", &channel("job"), "0"]);
     eventually("the question", || times_sent(&monitor, Verb::Acquire) == 3).await;
     // The loop aborts from the back, so that no waiter moves to the head.
     for waiter in waiters.iter().rev() {
@@ -224,7 +209,7 @@ async fn a_hand_over_within_one_client_costs_one_release_and_one_acquire(server:
     let client = connect_with(builder, &server.url()).await;
     let guard = client.lock("job").lock().await.unwrap();
     let waiters: Vec<_> = (0..10).map(|_| wait_in_task(&client, "job")).collect();
-    sleeps(&server, "job", 0).await;
+    sleeps(&server, &channel("job"), 0).await;
     let monitor = Monitor::start(&server);
     guard.release().await.unwrap();
     for waiter in waiters {
@@ -273,7 +258,7 @@ async fn a_waiter_behind_a_dropped_one_is_woken_without_an_attempt_before(server
     let client = connect_without_polling(&server).await;
     hold_as_redisson(&server, "job", NEVER);
     let first = wait_in_task(&client, "job");
-    sleeps(&server, "job", 0).await;
+    sleeps(&server, &channel("job"), 0).await;
     let second = wait_in_task(&client, "job");
     tokio::task::yield_now().await;
     let asked = scripts_run(&server);
@@ -281,7 +266,7 @@ async fn a_waiter_behind_a_dropped_one_is_woken_without_an_attempt_before(server
     assert!(first.await.unwrap_err().is_cancelled());
     assert_eq!(scripts_run(&server), asked, "the queue has its answer already");
     run_command(&server, &["DEL", "job"]);
-    run_command(&server, &["PUBLISH", &crate::support::channel("job"), "0"]);
+    run_command(&server, &["PUBLISH", &channel("job"), "0"]);
     drop(soon("the lock", second).await.unwrap().unwrap());
 }
 
@@ -325,18 +310,12 @@ async fn an_endless_wait_fails_for_the_whole_queue_after_a_server_timeout() {
     let client = connect_with(builder, &server.url()).await;
     hold_as_redisson(&server, "job", NEVER);
     let waiters: Vec<_> = (0..20).map(|_| wait_in_task(&client, "job")).collect();
-    sleeps(&server, "job", 0).await;
+    sleeps(&server, &channel("job"), 0).await;
     let (machine, killed) = (Lateness::start(), Instant::now());
     server.kill();
     for waiter in waiters {
         let outcome = soon("its failure", waiter).await.unwrap().map(drop);
-        assert!(
-            matches!(
-                outcome,
-                Err(AcquireError { kind: AcquireErrorKind::Store(_) | AcquireErrorKind::Unknown { .. }, .. })
-            ),
-            "{outcome:?}"
-        );
+        assert_failed!(outcome, AcquireErrorKind::Store(_) | AcquireErrorKind::Unknown { .. });
     }
     // The head notices at its next attempt, which takes a timeout. One waiter after the other would take 20 timeouts.
     machine.assert_within("the failure of the whole line", POLL + 2 * TIMEOUT, killed.elapsed());
@@ -349,7 +328,7 @@ async fn a_server_that_comes_back_within_the_timeout_is_waited_for() {
     let client = connect_with(builder, &server.url()).await;
     hold_as_redisson(&server, "job", NEVER);
     let waiting = wait_in_task(&client, "job");
-    sleeps(&server, "job", 0).await;
+    sleeps(&server, &channel("job"), 0).await;
     server.restart();
     drop(soon("the lock", waiting).await.unwrap().unwrap());
 }

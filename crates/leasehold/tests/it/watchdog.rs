@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use leasehold::error::{AcquireErrorKind, Verb};
-use leasehold::{AcquireError, LostReason, ReleaseOutcome};
+use leasehold::{LostReason, ReleaseOutcome};
 use leasehold_testkit::servers::RedisServer;
 
 use crate::support::{
-    Fixture, Monitor, connect, connect_through, eventually, is_free, ms, on_both, pttl, sent,
-    server_and_proxy, soon, times_sent,
+    Fixture, Monitor, assert_failed, connect, eventually, is_free, ms, on_both, proxied, pttl, sent, soon,
+    times_sent,
 };
 
 /// Short enough for many leases in a test, long enough for a busy machine to renew in time.
@@ -191,8 +191,7 @@ async fn an_intermittent_server_loses_only_locks_with_an_expired_lease() {
 async fn a_renewal_with_a_lost_reply_is_retried_within_the_lease() {
     // A third of this lease is more than one second, the shortest timeout of a renewal.
     let lease = ms(3600);
-    let (server, proxy) = server_and_proxy();
-    let client = connect_through(&proxy, Duration::from_secs(3)).await;
+    let (server, proxy, client) = proxied(Duration::from_secs(3)).await;
     let monitor = Monitor::start(&server);
     let guard = client.lock("job").watchdog(lease).lock().await.unwrap();
     proxy.drop_nth_reply(1);
@@ -209,8 +208,7 @@ async fn a_renewal_with_a_lost_reply_is_retried_within_the_lease() {
 #[tokio::test]
 async fn a_renewal_with_a_broken_connection_is_retried_within_the_lease() {
     let lease = ms(900);
-    let (server, proxy) = server_and_proxy();
-    let client = connect_through(&proxy, Duration::from_secs(3)).await;
+    let (server, proxy, client) = proxied(Duration::from_secs(3)).await;
     let guard = client.lock("job").watchdog(lease).lock().await.unwrap();
     let monitor = Monitor::start(&server);
     for _ in 0..4 {
@@ -247,7 +245,7 @@ async fn a_failed_re_entry_does_not_delay_the_renewals_of_the_outer_hold() {
     let more_than_two_leases = crate::support::a_lease_passes(&server, ms(2_000));
     crate::support::run_command(&server, &["CONFIG", "SET", "maxmemory", "1"]);
     let inner = lock.watchdog(Duration::from_secs(60)).try_lock().await;
-    assert!(matches!(inner, Err(AcquireError { kind: AcquireErrorKind::Store(_), .. })), "{inner:?}");
+    assert_failed!(inner, AcquireErrorKind::Store(_));
     more_than_two_leases.await;
     assert!(outer.is_held(), "it was lost: {}", outer.lost().await);
 }

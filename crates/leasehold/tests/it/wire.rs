@@ -10,24 +10,15 @@ use leasehold::lock::WireOwner;
 use leasehold::{Client, Name, ReleaseOutcome};
 use leasehold_proto::engine::Subject;
 use leasehold_proto::recipe::reentrant::{LOCK_CALLS, REENTRANT};
-use leasehold_proto::{Call, CallArgs, ClientId, Lease};
+use leasehold_proto::{CallArgs, ClientId, Lease};
 use leasehold_testkit::servers::{self, RedisServer};
 
 use crate::support::{
     Fixture, Monitor, Subscriber, TestServer, channel, connect, eventually, fields, hold_as_redisson,
-    is_free, listeners, ms, on_both, pttl, run_command, sent, soon,
+    is_free, listeners, ms, on_both, pttl, run_call, run_command, sent, soon,
 };
 
 const CHANNEL: &str = "redisson_lock__channel:{lk}";
-
-/// Runs a call as a client would, and returns the output of `redis-cli`, with nothing for nil.
-fn run(server: &impl TestServer, call: &Call) -> String {
-    let keys = call.key_count().to_string();
-    let mut command = vec!["EVAL", call.script().source(), &keys];
-    command.extend(call.keys());
-    command.extend(call.args().map(|arg| std::str::from_utf8(arg).expect("text")));
-    server.cli(&command)
-}
 
 /// The wire owner with this number, of one fixed client.
 fn owner(number: u64) -> WireOwner {
@@ -55,20 +46,20 @@ impl Asked {
     }
 
     fn acquire(&self, server: &impl TestServer) -> String {
-        run(server, &(REENTRANT.acquire)(&self.ask(1)))
+        run_call(server, &(REENTRANT.acquire)(&self.ask(1)))
     }
 
     /// A re-entry, which is a renewal that sets the count.
     fn enter(&self, server: &impl TestServer, count: u32) -> String {
-        run(server, &(REENTRANT.renew)(&self.ask(count)))
+        run_call(server, &(REENTRANT.renew)(&self.ask(count)))
     }
 
     fn renew(&self, server: &impl TestServer) -> String {
-        run(server, &(REENTRANT.renew)(&self.ask(0)))
+        run_call(server, &(REENTRANT.renew)(&self.ask(0)))
     }
 
     fn release(&self, server: &impl TestServer, left: u32) -> String {
-        run(server, &(REENTRANT.release)(&self.ask(left)))
+        run_call(server, &(REENTRANT.release)(&self.ask(left)))
     }
 }
 
@@ -126,7 +117,7 @@ fn the_plain_vector_of_the_protocol_page_holds(server: Fixture) {
     assert_eq!(heard.message(), "0", "the first message: nothing was published before");
 
     assert_eq!(one.release(&server, 0), "", "nil: not its holder");
-    assert_eq!(run(&server, &(LOCK_CALLS.force_release)(&one.subject.name)), "0");
+    assert_eq!(run_call(&server, &(LOCK_CALLS.force_release)(&one.subject.name)), "0");
     run_command(&server, &["PUBLISH", CHANNEL, "marker"]);
     assert_eq!(heard.message(), "marker", "nothing was published since");
     assert_eq!(crate::support::keys(&server), 0, "no helper keys");
@@ -238,19 +229,19 @@ fn a_forced_release_wakes_waiters_at_any_hold_count(server: Fixture) {
     one.acquire(&server);
     one.enter(&server, 7);
     let mut heard = Subscriber::start(&server, CHANNEL);
-    assert_eq!(run(&server, &(LOCK_CALLS.force_release)(&one.subject.name)), "1");
+    assert_eq!(run_call(&server, &(LOCK_CALLS.force_release)(&one.subject.name)), "1");
     assert_eq!(heard.message(), "0");
     assert!(is_free(&server, "lk"));
 }
 
 fn an_inspection_changes_nothing(server: Fixture) {
     let one = Asked::by(1);
-    assert_eq!(run(&server, &(LOCK_CALLS.inspect)(&one.subject.name, None)), "-2\n0");
+    assert_eq!(run_call(&server, &(LOCK_CALLS.inspect)(&one.subject.name, None)), "-2\n0");
     one.acquire(&server);
     one.enter(&server, 3);
-    let seen = run(&server, &(LOCK_CALLS.inspect)(&one.subject.name, Some(one.owner)));
+    let seen = run_call(&server, &(LOCK_CALLS.inspect)(&one.subject.name, Some(one.owner)));
     assert!(seen.ends_with("\n3"), "{seen}");
-    assert!(run(&server, &(LOCK_CALLS.inspect)(&one.subject.name, Some(owner(2)))).ends_with("\n0"));
+    assert!(run_call(&server, &(LOCK_CALLS.inspect)(&one.subject.name, Some(owner(2)))).ends_with("\n0"));
     assert_eq!(fields(&server, "lk"), held_by(1, 3));
 }
 

@@ -17,8 +17,8 @@ use leasehold_proto::recipe::reentrant::REENTRANT;
 use leasehold_proto::{Call, CallArgs, ClientId, Lease, Recipe};
 
 use crate::support::{
-    Fixture, Subscriber, TestServer, connect, eventually, fields, is_free, keys, on_both, pttl, run_command,
-    soon,
+    Fixture, Subscriber, TestServer, assert_failed, connect, eventually, fields, is_free, keys, on_both,
+    pttl, run_call, run_command, soon,
 };
 
 const CHANNEL: &str = "redisson_rwlock:{rw}";
@@ -39,15 +39,6 @@ on_both! {
         the_vector_of_a_zombie_holds,
         the_vector_of_mixed_kinds_is_refused,
     }
-}
-
-/// Runs a call as a client would, and returns the output of `redis-cli`, with nothing for nil.
-fn run(server: &impl TestServer, call: &Call) -> String {
-    let keys = call.key_count().to_string();
-    let mut command = vec!["EVAL", call.script().source(), &keys];
-    command.extend(call.keys());
-    command.extend(call.args().map(|arg| std::str::from_utf8(arg).expect("text")));
-    server.cli(&command)
 }
 
 /// The wire owner with this number, of one fixed client.
@@ -81,7 +72,7 @@ impl Side {
         let subject = Subject::new(&Name::new("rw").unwrap(), self.recipe);
         let lease = Lease::new(Duration::from_millis(self.lease_ms)).unwrap();
         let ask = CallArgs::new(&subject, owner(self.number), lease);
-        run(server, &write(self.recipe, CallArgs { companion: self.companion.map(owner), ..ask }))
+        run_call(server, &write(self.recipe, CallArgs { companion: self.companion.map(owner), ..ask }))
     }
 
     fn acquire(&self, server: &impl TestServer) -> String {
@@ -220,7 +211,7 @@ fn the_vector_of_a_zombie_holds(server: Fixture) {
 fn the_vector_of_mixed_kinds_is_refused(server: Fixture) {
     let plain = Subject::new(&Name::new("rw").unwrap(), &REENTRANT);
     let lease = Lease::new(Duration::from_secs(30)).unwrap();
-    let acquire = || run(&server, &(REENTRANT.acquire)(&CallArgs::new(&plain, owner(1), lease)));
+    let acquire = || run_call(&server, &(REENTRANT.acquire)(&CallArgs::new(&plain, owner(1), lease)));
     assert_eq!(acquire(), "");
     for side in [Side::reader(2, 30_000), Side::writer(2)] {
         let answer = side.acquire(&server);
@@ -325,10 +316,7 @@ async fn a_plain_lock_and_a_read_write_lock_of_one_name_refuse_each_other(server
     let plain = client.lock("rw").lock().await.unwrap();
     let lock = client.rw_lock("rw");
     for refused in [lock.try_read().await, lock.try_write().await] {
-        assert!(
-            matches!(refused, Err(AcquireError { kind: AcquireErrorKind::OtherKind(_), .. })),
-            "{refused:?}"
-        );
+        assert_failed!(refused, AcquireErrorKind::OtherKind(_));
     }
     assert!(
         matches!(lock.read().await, Err(AcquireError { kind: AcquireErrorKind::OtherKind(_), .. })),
@@ -338,10 +326,7 @@ async fn a_plain_lock_and_a_read_write_lock_of_one_name_refuse_each_other(server
     for writes in [false, true] {
         let guard = if writes { lock.write().await.unwrap() } else { lock.read().await.unwrap() };
         let refused = client.lock("rw").lock().await;
-        assert!(
-            matches!(refused, Err(AcquireError { kind: AcquireErrorKind::OtherKind(_), .. })),
-            "{refused:?}"
-        );
+        assert_failed!(refused, AcquireErrorKind::OtherKind(_));
         guard.release().await.unwrap();
     }
 }

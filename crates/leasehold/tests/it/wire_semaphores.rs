@@ -17,21 +17,14 @@ use leasehold_proto::recipe::semaphore::{self, FIFO_SEMAPHORE, SEMAPHORE};
 use leasehold_proto::recipe::{CallContext, Recipe};
 use leasehold_proto::{Call, CallArgs, ClientId, Lease};
 
-use crate::support::{Fixture, Subscriber, TestServer, eventually, is_free, on_both, pttl, run_command};
+use crate::support::{
+    Fixture, Subscriber, TestServer, eventually, is_free, on_both, pttl, run_call, run_command,
+};
 
 const SC: &str = "redisson_sc:{s}";
 const LATCH: &str = "redisson_countdownlatch__channel__{l}";
 /// The score of a permit without a lease, as Redisson writes it.
 const UNENDING: &str = "922337203685477";
-
-/// Runs a call as a client would, and returns the output of `redis-cli`, with nothing for nil.
-fn run(server: &impl TestServer, call: &Call) -> String {
-    let keys = call.key_count().to_string();
-    let mut command = vec!["EVAL", call.script().source(), &keys];
-    command.extend(call.keys());
-    command.extend(call.args().map(|arg| std::str::from_utf8(arg).expect("text")));
-    server.cli(&command)
-}
 
 /// A fixed client whose uuid bytes are valid text, and so are its permit ids.
 fn client() -> ClientId {
@@ -63,40 +56,40 @@ impl Asked {
     }
 
     fn acquire(&self, server: &impl TestServer) -> String {
-        run(server, &(self.subject.recipe.acquire)(&self.args(CallContext::default())))
+        run_call(server, &(self.subject.recipe.acquire)(&self.args(CallContext::default())))
     }
 
     fn acquire_again(&self, server: &impl TestServer) -> String {
         let context = CallContext { uncertain: true, ..CallContext::default() };
-        run(server, &(self.subject.recipe.acquire)(&self.args(context)))
+        run_call(server, &(self.subject.recipe.acquire)(&self.args(context)))
     }
 
     fn renew(&self, server: &impl TestServer) -> String {
-        run(server, &(self.subject.recipe.renew)(&self.args(CallContext::default())))
+        run_call(server, &(self.subject.recipe.renew)(&self.args(CallContext::default())))
     }
 
     /// The first attempt to release a granted hold.
     fn release(&self, server: &impl TestServer) -> String {
         let context = CallContext::default();
-        run(server, &(self.subject.recipe.release)(&self.args(context)))
+        run_call(server, &(self.subject.recipe.release)(&self.args(context)))
     }
 
     /// A later attempt.
     fn release_again(&self, server: &impl TestServer) -> String {
         let context = CallContext { uncertain: true, ..CallContext::default() };
-        run(server, &(self.subject.recipe.release)(&self.args(context)))
+        run_call(server, &(self.subject.recipe.release)(&self.args(context)))
     }
 
     /// An attempt to release a hold that is older than its marker can be.
     fn release_old(&self, server: &impl TestServer) -> String {
         let context = CallContext { expired: true, uncertain: true, ..CallContext::default() };
-        run(server, &(self.subject.recipe.release)(&self.args(context)))
+        run_call(server, &(self.subject.recipe.release)(&self.args(context)))
     }
 
     /// The undo of an acquire with an unknown outcome.
     fn undo(&self, server: &impl TestServer) -> String {
         let context = CallContext { uncertain: true, ..CallContext::default() };
-        run(server, &(self.subject.recipe.release)(&self.args(context)))
+        run_call(server, &(self.subject.recipe.release)(&self.args(context)))
     }
 
     fn id(&self) -> String {
@@ -136,7 +129,7 @@ on_both! {
 fn the_semaphores_vector_of_the_protocol_page_holds(server: Fixture) {
     let mut heard = Subscriber::start(&server, SC);
     let s = name("s");
-    assert_eq!(run(&server, &semaphore::try_set(&s, &operation(1), 3, None)), "1");
+    assert_eq!(run_call(&server, &semaphore::try_set(&s, &operation(1), 3, None)), "1");
     assert_eq!(heard.message(), "3");
     let (first, second) = (Asked::new(&SEMAPHORE, 1, 2), Asked::new(&SEMAPHORE, 2, 2));
     assert_eq!(first.acquire(&server), "1");
@@ -144,10 +137,10 @@ fn the_semaphores_vector_of_the_protocol_page_holds(server: Fixture) {
     assert_eq!(server.cli(&["GET", "s"]), "1");
     assert_eq!(first.release(&server), "2", "1 and the subscriber");
     assert_eq!(heard.message(), "3", "nothing was told of what was taken");
-    assert_eq!(run(&server, &semaphore::add(&s, &operation(2), -9)), "-6");
+    assert_eq!(run_call(&server, &semaphore::add(&s, &operation(2), -9)), "-6");
     assert_eq!(heard.message(), "-6");
     run_command(&server, &["PEXPIRE", "s", "60000"]);
-    assert_eq!(run(&server, &semaphore::add(&s, &operation(3), 1)), "-5");
+    assert_eq!(run_call(&server, &semaphore::add(&s, &operation(3), 1)), "-5");
     assert_eq!(heard.message(), "-5");
     assert_eq!(pttl(&server, "s"), -1);
     assert_eq!(server.cli(&["TYPE", "s"]), "string");
@@ -156,7 +149,7 @@ fn the_semaphores_vector_of_the_protocol_page_holds(server: Fixture) {
 async fn the_expirable_semaphores_vector_of_the_protocol_page_holds(server: Fixture) {
     let mut heard = Subscriber::start(&server, SC);
     let s = name("s");
-    assert_eq!(run(&server, &semaphore::try_set(&s, &operation(1), 2, None)), "1");
+    assert_eq!(run_call(&server, &semaphore::try_set(&s, &operation(1), 2, None)), "1");
     assert_eq!(heard.message(), "2");
     // Permit A has no lease. Only a Java client acquires such a permit.
     let a = Asked::new(&EXPIRABLE_SEMAPHORE, 1, 1);
@@ -187,18 +180,18 @@ async fn the_expirable_semaphores_vector_of_the_protocol_page_holds(server: Fixt
 fn the_latchs_vector_of_the_protocol_page_holds(server: Fixture) {
     let mut heard = Subscriber::start(&server, LATCH);
     let l = name("l");
-    assert_eq!(run(&server, &latch::count_down(&l, &operation(1))), "0");
+    assert_eq!(run_call(&server, &latch::count_down(&l, &operation(1))), "0");
     assert!(is_free(&server, "l"));
-    assert_eq!(run(&server, &latch::try_set(&l, &operation(2), 2)), "1");
+    assert_eq!(run_call(&server, &latch::try_set(&l, &operation(2), 2)), "1");
     assert_eq!(heard.message(), "1", "nothing was told of counting down what is not there");
-    assert_eq!(run(&server, &latch::count_down(&l, &operation(3))), "1");
+    assert_eq!(run_call(&server, &latch::count_down(&l, &operation(3))), "1");
     assert_eq!(server.cli(&["GET", "l"]), "1");
-    assert_eq!(run(&server, &latch::count_down(&l, &operation(4))), "0");
+    assert_eq!(run_call(&server, &latch::count_down(&l, &operation(4))), "0");
     assert_eq!(heard.message(), "0");
     assert!(is_free(&server, "l"));
-    assert_eq!(run(&server, &latch::try_set(&l, &operation(5), 1)), "1");
+    assert_eq!(run_call(&server, &latch::try_set(&l, &operation(5), 1)), "1");
     assert_eq!(heard.message(), "1");
-    assert_eq!(run(&server, &latch::delete(&l, &operation(6))), "1");
+    assert_eq!(run_call(&server, &latch::delete(&l, &operation(6))), "1");
     assert_eq!(heard.message(), "1");
     assert!(is_free(&server, "l"));
     let subject = Subject::new(&l, &latch::LATCH);
@@ -295,7 +288,7 @@ fn operations_run_twice_equal_one_and_answer_the_same(server: Fixture) {
     ];
     for (call, answer) in &calls {
         for _ in 0..3 {
-            assert_eq!(run(&server, call), *answer, "{call:?}");
+            assert_eq!(run_call(&server, call), *answer, "{call:?}");
         }
     }
     assert_eq!([server.cli(&["GET", "s"]), server.cli(&["GET", "e"])], ["0", "9"]);
@@ -306,10 +299,10 @@ fn operations_run_twice_equal_one_and_answer_the_same(server: Fixture) {
     let id = PermitId::of(e_ids.owner, 1).next().unwrap();
     let lease = Lease::new(Duration::from_secs(60)).unwrap();
     for _ in 0..2 {
-        assert_eq!(run(&server, &expirable::update_lease(&e, &operation(11), id, lease)), "1");
+        assert_eq!(run_call(&server, &expirable::update_lease(&e, &operation(11), id, lease)), "1");
     }
     for _ in 0..2 {
-        assert_eq!(run(&server, &expirable::release_ids(&e, &operation(12), &[id])), "1");
+        assert_eq!(run_call(&server, &expirable::release_ids(&e, &operation(12), &[id])), "1");
     }
     assert_eq!(server.cli(&["GET", "e"]), "9");
 }
@@ -322,7 +315,7 @@ fn redisson_and_leasehold_semaphore_calls_work_together(server: Fixture) {
         "local v = redis.call('incrby', KEYS[1], ARGV[1]) redis.call('publish', KEYS[2], v) return v";
     let take = |permits| server.cli(&["EVAL", take, "1", "s", permits]);
     let release = |permits| server.cli(&["EVAL", release, "2", "s", SC, permits]);
-    run(&server, &semaphore::try_set(&name("s"), &operation(1), 3, None));
+    run_call(&server, &semaphore::try_set(&name("s"), &operation(1), 3, None));
     assert_eq!(take("2"), "1");
     let ours = Asked::new(&SEMAPHORE, 1, 2);
     assert_eq!(ours.acquire(&server), "0");
@@ -337,7 +330,7 @@ fn redisson_and_leasehold_semaphore_calls_work_together(server: Fixture) {
 fn reduced_permits_are_reported_as_negative_totals(server: Fixture) {
     run_command(&server, &["SET", "s", "-5"]);
     let mut heard = Subscriber::start(&server, SC);
-    assert_eq!(run(&server, &semaphore::return_permits(&name("s"), &operation(1), 2)), "-3");
+    assert_eq!(run_call(&server, &semaphore::return_permits(&name("s"), &operation(1), 2)), "-3");
     assert_eq!(heard.message(), "-3", "as in Redisson");
     run_command(&server, &["ZADD", "{e}:timeout", "1", "sixteen-bytes-id"]);
     run_command(&server, &["SET", "e", "-5"]);
@@ -372,13 +365,13 @@ impl Network<'_> {
         while !self.late.is_empty() && self.dice.roll(4) == 0 {
             let place = self.dice.roll(self.late.len() as u64);
             let call = self.late.swap_remove(usize::try_from(place).unwrap());
-            run(self.server, &call);
+            run_call(self.server, &call);
         }
         match self.dice.roll(8) {
-            0 => drop(run(self.server, &call)),
+            0 => drop(run_call(self.server, &call)),
             1 | 2 => self.late.push(call),
             3 => {}
-            _ => return Some(run(self.server, &call)),
+            _ => return Some(run_call(self.server, &call)),
         }
         None
     }
@@ -441,7 +434,7 @@ fn late_calls_neither_lose_nor_create_permits() {
             network.part(&asked, CallContext::default());
         }
         for call in std::mem::take(&mut network.late) {
-            run(&server, &call);
+            run_call(&server, &call);
         }
         assert_eq!(server.cli(&["GET", "s"]), PERMITS.to_string(), "seed {seed}");
         assert_eq!(server.cli(&["EXISTS", "leasehold_sc_queue:{s}"]), "0", "seed {seed}: a waiter is queued");

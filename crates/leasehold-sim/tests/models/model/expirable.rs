@@ -9,9 +9,7 @@ use leasehold_store::embedded::SortedSet;
 
 use crate::check::{assert_found, assert_sound};
 use crate::world::Step::{Give, Take};
-use crate::world::{
-    BrokenVariant, Budget, End, Hearing, Ledger, QUIET, Repeats, Scene, Seen, Step, Verdict, World, count,
-};
+use crate::world::{BrokenVariant, Budget, End, Ledger, QUIET, Scene, Seen, Step, Verdict, World, count};
 
 const TICK_MS: u64 = 100;
 const PERMIT: u8 = 0;
@@ -63,19 +61,9 @@ fn request(_what: u8) -> Request {
 
 fn scene(budget: Budget) -> Scene {
     Scene {
-        plans: PLANS,
-        budget,
-        repeats: Repeats::All,
-        tick_ms: TICK_MS,
-        request,
-        operation: |_, _, _| unreachable!("nothing is done without a hold"),
-        within: |_| None,
         before: &[&["SET", "x", "1"]],
-        ticks_to_end: 10,
         wanted: |clients| count(clients, End::Granted) == 2,
-        variant: None,
-        hearing: Hearing::Deaf,
-        has_native: false,
+        ..Scene::new(PLANS, budget, TICK_MS, request)
     }
 }
 

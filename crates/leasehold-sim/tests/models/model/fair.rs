@@ -12,9 +12,7 @@ use leasehold_store::embedded::SortedSet;
 
 use crate::check::{assert_found, assert_sound};
 use crate::world::Step::{Give, Take, Try};
-use crate::world::{
-    BrokenVariant, Budget, End, Hearing, Ledger, QUIET, Repeats, Scene, Seen, Step, Verdict, World, count,
-};
+use crate::world::{BrokenVariant, Budget, End, Ledger, QUIET, Scene, Seen, Step, Verdict, World, count};
 
 /// A waiter is gone after two ticks without a poll.
 const TICK_MS: u64 = 2_600;
@@ -112,19 +110,9 @@ fn request(what: u8) -> Request {
 
 fn scene(plans: &'static [&'static [Step]], budget: Budget) -> Scene {
     Scene {
-        plans,
-        budget,
-        repeats: Repeats::All,
-        tick_ms: TICK_MS,
-        request,
-        operation: |_, _, _| unreachable!("nothing is done without a hold"),
-        within: |_| None,
-        before: &[],
         ticks_to_end: 14,
         wanted: |clients| count(clients, End::Granted) >= 2,
-        variant: None,
-        hearing: Hearing::Deaf,
-        has_native: false,
+        ..Scene::new(plans, budget, TICK_MS, request)
     }
 }
 

@@ -10,8 +10,7 @@ use leasehold_proto::{Call, Engine, Lease, Moment, Name, Owner, Verb};
 use crate::check::{assert_found, assert_sound};
 use crate::world::Step::{Do, Take};
 use crate::world::{
-    BrokenVariant, Budget, End, Hearing, Ledger, QUIET, Repeats, START_MS, Scene, Seen, Step, Verdict, World,
-    count,
+    BrokenVariant, Budget, End, Ledger, QUIET, START_MS, Scene, Seen, Step, Verdict, World, count,
 };
 
 const TICK_MS: u64 = 100;
@@ -146,19 +145,11 @@ fn operation(engine: &Engine, id: Id, what: u8) -> Call {
 
 fn scene(budget: Budget) -> Scene {
     Scene {
-        plans: PLANS,
-        budget,
-        repeats: Repeats::All,
-        tick_ms: TICK_MS,
-        request,
         operation,
-        within: |_| None,
         before: &[&["SET", "x", "2"]],
         ticks_to_end: 12,
         wanted: |clients| count(clients, End::Granted) == 1 && count(clients, End::Done) == 3,
-        variant: None,
-        hearing: Hearing::Deaf,
-        has_native: false,
+        ..Scene::new(PLANS, budget, TICK_MS, request)
     }
 }
 

@@ -10,9 +10,7 @@ use leasehold_proto::{Lease, Name, Owner, Verb};
 
 use crate::check::{assert_found, assert_sound};
 use crate::world::Step::{Give, Take};
-use crate::world::{
-    BrokenVariant, Budget, End, Hearing, Ledger, QUIET, Repeats, Scene, Seen, Step, Verdict, World, count,
-};
+use crate::world::{BrokenVariant, Budget, Ledger, QUIET, Scene, Seen, Step, Verdict, World};
 
 const TICK_MS: u64 = 100;
 /// The requests: one of two locks, or both in one step.
@@ -84,21 +82,7 @@ fn long(what: u8) -> Request {
 }
 
 fn scene(plans: &'static [&'static [Step]], request: fn(u8) -> Request, budget: Budget) -> Scene {
-    Scene {
-        plans,
-        budget,
-        repeats: Repeats::All,
-        tick_ms: TICK_MS,
-        request,
-        operation: |_, _, _| unreachable!("nothing is done without a hold"),
-        within: |_| None,
-        before: &[],
-        ticks_to_end: 12,
-        wanted: |clients| count(clients, End::Granted) >= clients.len(),
-        variant: None,
-        hearing: Hearing::Deaf,
-        has_native: false,
-    }
+    Scene { ticks_to_end: 12, ..Scene::new(plans, budget, TICK_MS, request) }
 }
 
 #[test]

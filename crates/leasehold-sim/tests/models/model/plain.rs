@@ -11,9 +11,7 @@ use leasehold_proto::{Lease, Name, Owner, Verb};
 
 use crate::check::{assert_found, assert_sound};
 use crate::world::Step::{Give, Take};
-use crate::world::{
-    BrokenVariant, Budget, End, Hearing, Ledger, QUIET, Repeats, Scene, Seen, Step, Verdict, World, count,
-};
+use crate::world::{BrokenVariant, Budget, Hearing, Ledger, QUIET, Scene, Seen, Step, Verdict, World};
 
 const TICK_MS: u64 = 100;
 /// The requests. The first attempt of the second one is a script, since it must tell a key without an expiry.
@@ -129,19 +127,10 @@ fn request(what: u8) -> Request {
 
 fn scene(plans: &'static [&'static [Step]], budget: Budget) -> Scene {
     Scene {
-        plans,
-        budget,
-        repeats: Repeats::All,
-        tick_ms: TICK_MS,
-        request,
-        operation: |_, _, _| unreachable!("nothing is done without a hold"),
-        within: |_| None,
-        before: &[],
         ticks_to_end: 14,
-        wanted: |clients| count(clients, End::Granted) >= clients.len(),
-        variant: None,
         hearing: Hearing::Full,
         has_native: true,
+        ..Scene::new(plans, budget, TICK_MS, request)
     }
 }
 

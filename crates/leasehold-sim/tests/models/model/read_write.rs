@@ -9,9 +9,7 @@ use leasehold_store::embedded::Entry;
 
 use crate::check::{assert_found, assert_sound};
 use crate::world::Step::{Give, Take};
-use crate::world::{
-    BrokenVariant, Budget, Client, End, Hearing, Ledger, QUIET, Repeats, Scene, Step, Verdict, World, count,
-};
+use crate::world::{BrokenVariant, Budget, Client, End, Ledger, QUIET, Scene, Step, Verdict, World, count};
 
 /// The mark of a waiting upgrade lives for one tick and not for two.
 const TICK_MS: u64 = 1_600;
@@ -119,19 +117,9 @@ fn two_upgrades(budget: Budget) -> Scene {
 
 fn scene(plans: &'static [&'static [Step]], budget: Budget) -> Scene {
     Scene {
-        plans,
-        budget,
-        repeats: Repeats::All,
-        tick_ms: TICK_MS,
-        request,
-        operation: |_, _, _| unreachable!("nothing is done without a hold"),
         within: |what| (what == UPGRADE).then_some(READ),
-        before: &[],
-        ticks_to_end: 10,
         wanted: |clients| count(clients, End::Granted) >= 3,
-        variant: None,
-        hearing: Hearing::Deaf,
-        has_native: false,
+        ..Scene::new(plans, budget, TICK_MS, request)
     }
 }
 

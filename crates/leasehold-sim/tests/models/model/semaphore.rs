@@ -10,9 +10,7 @@ use leasehold_proto::{Lease, Name, Owner};
 
 use crate::check::{assert_found, assert_sound};
 use crate::world::Step::{Give, Take};
-use crate::world::{
-    BrokenVariant, Budget, End, Hearing, Ledger, Repeats, Scene, Seen, Step, Verdict, World, count,
-};
+use crate::world::{BrokenVariant, Budget, End, Ledger, Repeats, Scene, Seen, Step, Verdict, World, count};
 
 const TICK_MS: u64 = 2_600;
 /// The requests.
@@ -76,19 +74,10 @@ fn request(what: u8) -> Request {
 
 fn scene(plans: &'static [&'static [Step]], budget: Budget) -> Scene {
     Scene {
-        plans,
-        budget,
         repeats: Repeats::Late,
-        tick_ms: TICK_MS,
-        request,
-        operation: |_, _, _| unreachable!("nothing is done without a hold"),
-        within: |_| None,
         before: &[&["SET", "x", "2"]],
-        ticks_to_end: 10,
         wanted: |clients| count(clients, End::Granted) == 2,
-        variant: None,
-        hearing: Hearing::Deaf,
-        has_native: false,
+        ..Scene::new(plans, budget, TICK_MS, request)
     }
 }
 

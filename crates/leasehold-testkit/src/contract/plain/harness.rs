@@ -7,12 +7,12 @@ use leasehold_proto::recipe::format::Format;
 use leasehold_proto::recipe::plain::{self, MULTI, PLAIN};
 use leasehold_proto::recipe::{CallContext, Recipe};
 use leasehold_proto::{Call, CallArgs, Lease, Reply};
-use leasehold_store::{Heard, Store, Subscription};
+use leasehold_store::{Heard, Subscription};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::contract::counters::FRESH;
 use crate::contract::lock_harness::{LONG, LockHarness, owner};
-use crate::contract::{Admin, Harness, next};
+use crate::contract::{Harness, next};
 
 /// A caller that listens.
 pub(super) const LISTENS: CallContext = CallContext { marks: true, ..FRESH };
@@ -22,21 +22,21 @@ pub(super) const UNCERTAIN: CallContext = CallContext { uncertain: true, ..FRESH
 pub(super) const QUIET: CallContext = CallContext { quiet: true, ..FRESH };
 
 /// A plain lock of a format, with its harness.
-pub(super) struct Plain<'a, S, A> {
-    pub(super) lock: LockHarness<'a, S, A>,
+pub(super) struct Plain<'a> {
+    pub(super) lock: LockHarness<'a>,
 }
 
-impl<'a, S: Store, A: Admin> Plain<'a, S, A> {
-    pub(super) fn new(harness: &'a Harness<'a, S, A>) -> Self {
+impl<'a> Plain<'a> {
+    pub(super) fn new(harness: &'a Harness<'a>) -> Self {
         Self::of(harness, &PLAIN, Format::default())
     }
 
-    pub(super) fn of(harness: &'a Harness<'a, S, A>, recipe: &'static Recipe, format: Format) -> Self {
+    pub(super) fn of(harness: &'a Harness<'a>, recipe: &'static Recipe, format: Format) -> Self {
         let LockHarness { harness, subject } = LockHarness::new(harness, recipe);
         Self { lock: LockHarness { harness, subject: subject.formatted(format) } }
     }
 
-    pub(super) fn several(harness: &'a Harness<'a, S, A>) -> Self {
+    pub(super) fn several(harness: &'a Harness<'a>) -> Self {
         Self { lock: LockHarness::many(harness, &MULTI) }
     }
 

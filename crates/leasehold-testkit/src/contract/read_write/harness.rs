@@ -8,17 +8,17 @@ use std::time::Duration;
 use leasehold_proto::engine::Subject;
 use leasehold_proto::recipe::read_write::READ_LOCK;
 use leasehold_proto::{Call, CallArgs, Channel, ClientId, Lease, Name, Recipe, Reply, WireOwner};
-use leasehold_store::{Heard, Store, Subscription};
+use leasehold_store::{Heard, Subscription};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::super::{Admin, Harness, next};
+use super::super::{Harness, next};
 
 /// The lease of a hold whose lease does not matter, in milliseconds.
 pub(super) const LONG: u64 = 30_000;
 
 /// A lock's bench, and the calls of its recipes.
-pub(super) struct Rw<'a, S, A> {
-    pub(super) harness: &'a Harness<'a, S, A>,
+pub(super) struct Rw<'a> {
+    pub(super) harness: &'a Harness<'a>,
     pub(super) name: Name,
 }
 
@@ -27,8 +27,8 @@ pub(super) fn owner(number: u64) -> WireOwner {
     WireOwner::new(ClientId::from_random([7; 16]), number)
 }
 
-impl<'a, S: Store, A: Admin> Rw<'a, S, A> {
-    pub(super) fn new(harness: &'a Harness<'a, S, A>) -> Self {
+impl<'a> Rw<'a> {
+    pub(super) fn new(harness: &'a Harness<'a>) -> Self {
         let tag = harness.lock.trim_matches(['{', '}']);
         Self { harness, name: Name::with_hash_tag(tag, ":rw").expect("a behavior's name is a tag") }
     }

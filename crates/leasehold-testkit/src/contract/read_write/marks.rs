@@ -10,9 +10,8 @@ use leasehold_proto::recipe::CallContext;
 use leasehold_proto::recipe::read_write::{MARK_LASTS, PREFERRED, READ_LOCK, WRITE_LOCK, YIELDING};
 use leasehold_proto::recipe::upgrade::UPGRADE;
 use leasehold_proto::{CallArgs, Reply};
-use leasehold_store::Store;
 
-use super::super::{Admin, Harness, until};
+use super::super::{Harness, until};
 use super::harness::{LONG, Rw, owner, refused};
 
 behaviors! {
@@ -26,7 +25,7 @@ behaviors! {
     a_mark_expires,
 }
 
-async fn the_only_reader_can_upgrade<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn the_only_reader_can_upgrade(harness: &Harness<'_>) {
     let rw = Rw::new(harness);
     rw.acquire(&READ_LOCK, 1, 10_000).await;
     rw.renew(&READ_LOCK, 1, 10_000, 2).await;
@@ -41,7 +40,7 @@ async fn the_only_reader_can_upgrade<S: Store, A: Admin>(harness: &Harness<'_, S
     assert!(!rw.has(rw.name.as_str()));
 }
 
-async fn a_waiting_upgrade_keeps_new_readers_out<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_waiting_upgrade_keeps_new_readers_out(harness: &Harness<'_>) {
     let rw = Rw::new(harness);
     for reader in [1, 2, 3] {
         rw.acquire(&READ_LOCK, reader, LONG).await;
@@ -60,7 +59,7 @@ async fn a_waiting_upgrade_keeps_new_readers_out<S: Store, A: Admin>(harness: &H
     assert!(!rw.has(&rw.upgrade_mark()));
 }
 
-async fn a_second_upgrade_gets_the_conflict_reply<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_second_upgrade_gets_the_conflict_reply(harness: &Harness<'_>) {
     let rw = Rw::new(harness);
     // The first number is a prefix of the second, so a comparison of texts could confuse the two.
     for reader in [12, 1] {
@@ -74,9 +73,7 @@ async fn a_second_upgrade_gets_the_conflict_reply<S: Store, A: Admin>(harness: &
     assert_eq!(rw.acquire_beside(&UPGRADE, 2, 12).await, Reply::Nil);
 }
 
-async fn an_expired_reader_cannot_upgrade_and_blocks_no_client<S: Store, A: Admin>(
-    harness: &Harness<'_, S, A>,
-) {
+async fn an_expired_reader_cannot_upgrade_and_blocks_no_client(harness: &Harness<'_>) {
     let rw = Rw::new(harness);
     assert_eq!(rw.acquire_beside(&UPGRADE, 2, 1).await, Reply::Int(-2), "nothing is held");
     for reader in [1, 3] {
@@ -89,7 +86,7 @@ async fn an_expired_reader_cannot_upgrade_and_blocks_no_client<S: Store, A: Admi
     assert_eq!(rw.renew(&READ_LOCK, 1, LONG, 0).await, Reply::Int(-1), "and stays out");
 }
 
-async fn an_abandoned_upgrade_admits_readers_again<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn an_abandoned_upgrade_admits_readers_again(harness: &Harness<'_>) {
     let rw = Rw::new(harness);
     for reader in [1, 2] {
         rw.acquire(&READ_LOCK, reader, LONG).await;
@@ -111,7 +108,7 @@ async fn an_abandoned_upgrade_admits_readers_again<S: Store, A: Admin>(harness: 
     assert!(rw.is(&[("mode", "read"), ("1", "1"), ("2", "1"), ("5", "1")]));
 }
 
-async fn a_preferred_writer_goes_before_yielding_readers<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_preferred_writer_goes_before_yielding_readers(harness: &Harness<'_>) {
     let rw = Rw::new(harness);
     rw.acquire(&READ_LOCK, 1, LONG).await;
     assert!(refused(&rw.acquire(&PREFERRED, 2, LONG).await, LONG));
@@ -127,7 +124,7 @@ async fn a_preferred_writer_goes_before_yielding_readers<S: Store, A: Admin>(har
     assert_eq!(rw.acquire_beside(&YIELDING, 5, 2).await, Reply::Nil, "who writes may read");
 }
 
-async fn a_preferred_writer_removes_only_its_own_mark<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_preferred_writer_removes_only_its_own_mark(harness: &Harness<'_>) {
     let rw = Rw::new(harness);
     rw.acquire(&WRITE_LOCK, 1, LONG).await;
     rw.acquire(&PREFERRED, 2, LONG).await;
@@ -143,7 +140,7 @@ async fn a_preferred_writer_removes_only_its_own_mark<S: Store, A: Admin>(harnes
     assert_eq!(rw.acquire(&YIELDING, 4, LONG).await, Reply::Nil);
 }
 
-async fn a_mark_expires<S: Store, A: Admin>(harness: &Harness<'_, S, A>) {
+async fn a_mark_expires(harness: &Harness<'_>) {
     let rw = Rw::new(harness);
     rw.acquire(&READ_LOCK, 1, LONG).await;
     rw.acquire(&PREFERRED, 2, LONG).await;

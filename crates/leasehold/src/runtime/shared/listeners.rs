@@ -6,9 +6,9 @@ use std::task::Waker;
 use leasehold_proto::engine::Id;
 use leasehold_proto::{Engine, Moment};
 
-use super::Shared;
+use super::{Effects, Shared, State};
 use crate::error::Forked;
-use crate::runtime::signal::Signal;
+use crate::runtime::signal::{Listener, Signal};
 
 impl Shared {
     /// Reads the engine. The signal wakes the listener's task when this id changes.
@@ -38,5 +38,54 @@ impl Shared {
     pub(crate) fn woken(&self) -> Vec<(Id, Id)> {
         let state = self.lock();
         state.listeners.iter().filter(|(_, listener)| listener.woken).map(|(who, _)| *who).collect()
+    }
+}
+
+impl State {
+    /// Adds a listener, or notes its present poll. `woken` is true if the listener has to poll again.
+    pub(super) fn listen(&mut self, who: (Id, Id), signal: &Arc<Signal>, woken: bool) {
+        let new = || Listener { signal: Arc::clone(signal), woken };
+        self.listeners.entry(who).or_insert_with(new).woken = woken;
+    }
+
+    pub(super) fn take_listeners(&mut self, id: Id) -> Vec<Arc<Signal>> {
+        let mut taken = Vec::new();
+        while let Some((&key, _)) = self.listeners.range((id, Id(0))..=(id, Id(u64::MAX))).next() {
+            taken.extend(self.listeners.remove(&key).map(|listener| listener.signal));
+        }
+        taken
+    }
+
+    /// Wakes the listeners of this id that have polled since they were last woken. The outcome of a release goes along,
+    /// so its caller does not take the lock again.
+    pub(super) fn wake(&mut self, id: Id, effects: &mut Effects) {
+        if !self.is_watched
+            && let Some(held) = self.engine.take_released(id)
+        {
+            let signals = self.take_listeners(id);
+            signals.iter().for_each(|signal| signal.set_released(held));
+            return effects.signals.extend(signals);
+        }
+        for (_, listener) in self.listeners.range_mut((id, Id(0))..=(id, Id(u64::MAX))) {
+            if !std::mem::replace(&mut listener.woken, true) {
+                effects.signals.push(Arc::clone(&listener.signal));
+            }
+        }
+    }
+
+    /// Takes the validity that the engine publishes. Zero is the last word about a hold.
+    pub(super) fn trust(&mut self, hold: Id, until: Moment, effects: &mut Effects) {
+        if let Some(signal) = self.holds.get(&hold) {
+            signal.trust_until(until);
+        } else if let Some((_, signal)) = effects.polled.as_ref().filter(|(polled, _)| *polled == hold) {
+            signal.trust_until(until);
+            self.holds.insert(hold, Arc::clone(signal));
+        } else {
+            debug_assert!(false, "{hold:?} is published, and is not held");
+        }
+        if until == Moment::default() {
+            effects.idle.extend(self.holds.remove(&hold));
+            self.notes.remove(&hold);
+        }
     }
 }

@@ -20,12 +20,14 @@ use std::time::{Duration, Instant};
 pub(crate) use fixture::{Fixture, Monitor, TestServer, on_both};
 use leasehold::error::{StoreErrorKind, Verb};
 use leasehold::{Client, ClientBuilder, ConnectError};
-use leasehold_proto::recipe;
+use leasehold_proto::{Call, recipe};
 use leasehold_testkit::proxy::Proxy;
 use leasehold_testkit::servers::RedisServer;
 
 /// The limit of a wait for a condition that should be true at once, far more than it takes, for machines under load.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
+/// Longer than any test.
+pub(crate) const NEVER: Duration = Duration::from_secs(3600);
 /// The pause between two checks.
 const POLL_EVERY: Duration = Duration::from_millis(4);
 
@@ -110,12 +112,33 @@ pub(crate) async fn connect_with(builder: ClientBuilder, url: &str) -> Client {
     soon("the client to connect", connecting).await
 }
 
+/// A client whose waiters retry only after a wake-up, or when they must: to keep their place, or when a lease ends.
+pub(crate) async fn connect_without_polling(server: &impl TestServer) -> Client {
+    connect_with(Client::builder().poll_interval(NEVER), &server.url()).await
+}
+
 /// A server and a proxy in front of it.
 pub(crate) fn server_and_proxy() -> (RedisServer, Proxy) {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port());
     (server, proxy)
 }
+
+/// A server, a proxy in front of it, and a client that reaches the server through it, with this timeout.
+pub(crate) async fn proxied(timeout: Duration) -> (RedisServer, Proxy, Client) {
+    let (server, proxy) = server_and_proxy();
+    let client = connect_through(&proxy, timeout).await;
+    (server, proxy, client)
+}
+
+/// Asserts that an outcome is an error of this kind.
+macro_rules! assert_failed {
+    ($outcome:expr, $kind:pat) => {{
+        let outcome = &$outcome;
+        assert!(matches!(outcome, Err(error) if matches!(&error.kind, $kind)), "{outcome:?}");
+    }};
+}
+pub(crate) use assert_failed;
 
 /// The hash of a lock: its holders and their hold counts.
 pub(crate) fn fields(server: &impl TestServer, name: &str) -> BTreeMap<String, String> {
@@ -162,8 +185,29 @@ pub(crate) fn channel(name: &str) -> String {
 
 /// The number of connections that listen for a lock's wake-ups.
 pub(crate) fn listeners(server: &impl TestServer, name: &str) -> u64 {
-    let printed = server.cli(&["PUBSUB", "NUMSUB", &channel(name)]);
-    printed.lines().last().unwrap().parse().unwrap()
+    listening(server, &channel(name))
+}
+
+/// The number of connections that listen to a channel.
+pub(crate) fn listening(server: &impl TestServer, channel: &str) -> u64 {
+    server.cli(&["PUBSUB", "NUMSUB", channel]).lines().last().unwrap().parse().unwrap()
+}
+
+/// Waits until a waiter has tried, subscribed and tried again. From then on only a wake-up moves it.
+pub(crate) async fn sleeps(server: &impl TestServer, channel: &str, asked_before: u64) {
+    eventually("the waiter to fall asleep", || {
+        listening(server, channel) == 1 && scripts_run(server) >= asked_before + 2
+    })
+    .await;
+}
+
+/// Runs a call as a client would, and returns the output of `redis-cli`, with nothing for nil.
+pub(crate) fn run_call(server: &impl TestServer, call: &Call) -> String {
+    let keys = call.key_count().to_string();
+    let mut command = vec!["EVAL", call.script().source(), &keys];
+    command.extend(call.keys());
+    command.extend(call.args().map(|arg| std::str::from_utf8(arg).expect("text")));
+    server.cli(&command)
 }
 
 /// The number of script calls that the server has received.

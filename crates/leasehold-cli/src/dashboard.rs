@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Dashboard) -> u8 {
 async fn serve(fleet: Fleet, arguments: &Dashboard, report: Report) -> Result<(), Failure> {
     if !arguments.listen.is_local() && !arguments.behind_proxy {
         return Err(Failure::usage(anyhow!(
-            "the page has no TLS of its own; listen on loopback or on a Unix socket, or put a proxy with TLS in front and say \
+            "the page has no TLS; listen on loopback or on a Unix socket, or put a TLS proxy in front and use \
              --behind-proxy"
         )));
     }

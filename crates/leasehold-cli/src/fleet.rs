@@ -142,7 +142,8 @@ impl Fleet {
         match self.servers.quorum {
             0 | 1 => Ok(()),
             count => Err(Failure::usage(anyhow!(
-                "the configuration names {count} servers of a quorum, and this works on one: name each by --url in turn"
+                "the configuration names {count} servers of a quorum, and this command works on one; name each in \
+                 turn with --url"
             ))),
         }
     }

@@ -197,7 +197,7 @@ fn an_object_that_is_no_lock_is_named_by_its_type_and_never_released() {
         for told in [&[][..], &["--foreign"]] {
             let arguments = [&["release", name, "--yes"], told].concat();
             let refused = outcome(&mut operator(&server.url(), &arguments));
-            let said = format!("{name:?} is a {name} that is no lock");
+            let said = format!("{name:?} is a {name} and not a lock");
             assert_eq!(refused.code(), 64, "{}", refused.out);
             assert!(
                 refused.err.contains(&said) && refused.err.contains("nothing was released"),
@@ -206,7 +206,7 @@ fn an_object_that_is_no_lock_is_named_by_its_type_and_never_released() {
             );
         }
         let text = done(&server.url(), &["show", name], 0);
-        assert!(text.contains(&format!("a {name} that is no lock")), "{text}");
+        assert!(text.contains(&format!("a {name} and not a lock")), "{text}");
     }
     assert_eq!(server.cli(&["EXISTS", "hash", "list"]), "2");
 }

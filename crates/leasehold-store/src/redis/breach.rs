@@ -26,11 +26,11 @@ pub(super) enum Breach {
     #[error("the reply does not follow the Redis protocol")]
     Protocol,
     #[error(
-        "the reply exceeds {REPLY_MAX} bytes ({MAP_MAX} for the map of a cluster), a line of {LINE_MAX} bytes or a depth \
-         of {DEPTH_MAX}"
+        "the reply exceeds {REPLY_MAX} bytes ({MAP_MAX} for a cluster map), a line of {LINE_MAX} bytes or a depth of \
+         {DEPTH_MAX}"
     )]
     TooLarge,
-    #[error("the server sent a reply without a command")]
+    #[error("the server sent a reply that no command asked for")]
     Unasked,
 }
 

@@ -152,9 +152,9 @@ impl fmt::Debug for CredentialsSource {
 pub(super) enum CredentialsFault {
     #[error("{0}")]
     Failed(ProviderError),
-    #[error("the provider of the credentials panicked")]
+    #[error("the credentials provider panicked")]
     Panicked,
-    #[error("the provider of the credentials did not answer in time")]
+    #[error("the credentials provider did not answer in time")]
     Silent,
 }
 

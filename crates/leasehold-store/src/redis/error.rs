@@ -77,29 +77,29 @@ enum Cause {
     #[error("the server is one of {0} masters of a cluster; use a URL that begins with `redis+cluster://`")]
     Masters(u32),
     #[error(
-        "the keys {0:?} and {1:?} are in two slots of the cluster; give the names one hash tag, as in \
+        "the keys {0:?} and {1:?} are in two slots of the cluster; give the names the same hash tag, as in \
          `Name::with_hash_tag(\"order:42\", \":stock\")`, or lock them one by one"
     )]
     TwoSlots(String, String),
     #[error(
-        "a proxy in front of several servers can lead the keys {0:?} and {1:?} to two of them; lock the names one by one, \
-         or use an address that leads to one server"
+        "a proxy may route the keys {0:?} and {1:?} to two servers; lock the names one by one, or connect to one \
+         server without the proxy"
     )]
     SeveralServers(String, String),
     #[error(
-        "the keys {0:?} and {1:?} can be on two servers, because the address does not say which server is behind it; \
-         give the user the right to `INFO`, or lock the names one by one"
+        "a proxy might route the keys {0:?} and {1:?} to two servers, and without `INFO` the client cannot tell; let \
+         the user run `INFO`, or lock the names one by one"
     )]
     UnknownServers(String, String),
-    #[error("the servers directed the call on in turn, to {0:?}; check that they know each other")]
+    #[error("the nodes kept redirecting the call, to {0:?}; check that they agree who serves its slot")]
     Redirections(String),
-    #[error("the sentinels know no service {0:?}")]
+    #[error("no sentinel knows the service {0:?}; check its name")]
     Service(String),
-    #[error("{acknowledged} of {wanted} replicas acknowledged the call, so a failover can lose its effect")]
+    #[error("{acknowledged} of {wanted} replicas acknowledged the call, so a failover can undo it")]
     Unconfirmed { acknowledged: u32, wanted: u32 },
-    #[error("the server did not count the replicas: {0}")]
+    #[error("the server refused to wait for its replicas: {0}")]
     NotCounted(ServerText),
-    #[error("the server has not written the call to its disk in time, so a power loss can lose its effect")]
+    #[error("the server did not write the call to its disk in time, so a power loss can undo it")]
     NotOnDisk,
     #[error("{0}")]
     Lacks(&'static str),
@@ -130,8 +130,8 @@ impl Failure {
     /// Returns the failure of a call that was taken back before it was sent, because its caller waits no longer.
     pub(super) fn unsent(is_connected: bool) -> Self {
         let (kind, text) = match is_connected {
-            true => (Kind::Timeout, "not sent by the end of the wait"),
-            false => (Kind::Unreachable, "no connection by the end of the wait"),
+            true => (Kind::Timeout, "the wait ended before the call was sent"),
+            false => (Kind::Unreachable, "the wait ended before a connection was made"),
         };
         Self { cause: Some(Cause::Io(Arc::new(io::Error::other(text)))), ..Self::new(kind, No) }
     }

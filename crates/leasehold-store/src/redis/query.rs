@@ -84,8 +84,8 @@ impl Inquiry {
         #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
         if peer == Peer::Server && options.trusts_names_in_plain_text(url) {
             return Err(Failure::lacks(
-                "sentinels in plain text would choose the name in its certificate; set `server_name` or `ca_file`, or \
-                 encrypt the sentinels",
+                "an attacker could answer for plain-text sentinels and name another server; set `server_name` or \
+                 `ca_file`, or encrypt the sentinels",
             ));
         }
         let login = login(url, peer, options).await.map_err(Failure::unreachable)?;

@@ -128,7 +128,7 @@ impl QuorumError {
 
 impl fmt::Display for QuorumError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} not acquired: no majority of the nodes works", self.subject)?;
+        write!(f, "{} not acquired: too few nodes work for a majority", self.subject)?;
         for (number, node) in self.nodes.iter().enumerate() {
             f.write_str(if number == 0 { ": " } else { "; " })?;
             match &node.error {

@@ -69,7 +69,10 @@ impl fmt::Display for UpgradeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::WrongGuard { subject } => {
-                write!(f, "{subject} not acquired: the guard is not a read guard of this lock and client")
+                write!(
+                    f,
+                    "{subject} not acquired: the guard is not a read guard of this lock from this client"
+                )
             }
             Self::Acquire(error) => error.fmt(f),
         }

@@ -52,7 +52,7 @@ impl Tls {
             Some(pems) => {
                 let (certificates, key) = identity(pems)?;
                 builder.with_client_auth_cert(certificates, key).map_err(|error| {
-                    pems.1.unusable(KEY, format!("it is not that of the certificate: {error}"))
+                    pems.1.unusable(KEY, format!("it does not belong to the certificate: {error}"))
                 })?
             }
         };
@@ -100,6 +100,6 @@ fn identity(
     }
     let certificates = certificate.certificates(CERTIFICATE, &texts.0)?;
     let key = PrivateKeyDer::from_pem_slice(&texts.1)
-        .map_err(|_| key.unusable(KEY, "it has no private key in PEM, or an encrypted one"))?;
+        .map_err(|_| key.unusable(KEY, "it contains no PEM private key, or only an encrypted one"))?;
     Ok((certificates, key))
 }

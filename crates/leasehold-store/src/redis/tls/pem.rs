@@ -46,7 +46,7 @@ impl Pem {
         let read = CertificateDer::pem_slice_iter(text).collect::<Result<Vec<_>, _>>();
         match read {
             Ok(certificates) if certificates.is_empty() => {
-                Err(self.unusable(what, "it has no certificate in PEM"))
+                Err(self.unusable(what, "it contains no PEM certificate"))
             }
             Ok(certificates) => Ok(certificates),
             Err(_) => Err(self.unusable(what, "it is not PEM")),

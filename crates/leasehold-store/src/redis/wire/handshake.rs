@@ -216,7 +216,7 @@ impl Handshake {
             // A user who may not run the command may still have the right.
             (Step::MaySubscribe, value) => self.is_denied |= value == Value::Int(0) || is_denied(&value),
             (Step::Eval, Value::Error(text)) if is_unknown(&text) => {
-                return Err(Failure::lacks("the server has no EVAL, and each lock needs its scripts"));
+                return Err(Failure::lacks("the server has no EVAL, and every lock runs scripts"));
             }
             // A server that could run scripts, and is not set up to, says so itself.
             (Step::Eval, Value::Error(text)) if server_error(&text).kind == StoreErrorKind::Server => {

@@ -395,9 +395,7 @@ impl Cluster {
             [Value::Error(text), ..]
                 if text.starts_with(b"ERR This instance has cluster support disabled") =>
             {
-                Err(Failure::lacks(
-                    "the server is no node of a cluster; use a URL that begins with `redis://`",
-                ))
+                Err(Failure::lacks("the server is not a cluster node; use a URL that begins with `redis://`"))
             }
             [Value::Error(text), ..] => Err(server_error(text).of_unsent()),
             [map, rest @ ..] => {

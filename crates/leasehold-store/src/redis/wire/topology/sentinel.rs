@@ -293,7 +293,7 @@ fn read_master(value: Option<Value>, service: &str) -> Result<Answer, Failure> {
             Err(Failure::of_service(service))
         }
         Some(Value::Error(text)) if text.starts_with(b"ERR unknown command") => Err(Failure::lacks(
-            "the server is no sentinel; name the sentinels, whose port is 26379 by default, or use `redis://`",
+            "the server is not a sentinel; name the sentinels, whose default port is 26379, or use `redis://`",
         )),
         Some(Value::Error(text)) => Err(server_error(&text).of_unsent()),
         Some(value) => {

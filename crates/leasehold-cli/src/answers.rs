@@ -1,4 +1,4 @@
-//! The answers of servers as lists and texts.
+//! Reads the answers of servers as lists and texts, for the verbs that ask servers directly.
 
 use leasehold_store::redis::wire::Answer;
 use leasehold_store::url::Address;

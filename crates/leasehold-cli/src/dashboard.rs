@@ -1,4 +1,4 @@
-//! `leasehold dashboard`: a page of this machine that shows who holds which lock.
+//! `leasehold dashboard`: serves a page on this machine that shows who holds which lock.
 //!
 //! Invariant: the page is read-only unless the command was told otherwise, and shows nothing to a browser without the token
 //! of this start.

@@ -1,7 +1,7 @@
 //! The locks of a fleet, as its servers and its clients know them.
 //!
-//! Invariant: a look changes no lock, and subscribes to no channel of one, because a listener would count as a rival of its
-//! holder.
+//! Invariant: looking changes no lock and subscribes to no lock's channel, because the holder would count the listener
+//! as a waiter.
 
 mod ask;
 mod build;

@@ -1,4 +1,4 @@
-//! Packets that are lost between the servers of a fleet, by rules of the kernel's packet filter.
+//! Drops packets between the servers of a fleet, with rules of the kernel's packet filter.
 //!
 //! Invariant: a rule is set in a private network alone, so the filter of the machine never changes.
 

@@ -1,6 +1,7 @@
 //! The groups that a program sets for its locks.
 //!
-//! Invariant: a group lives as long as the process, so locks and facts share it without counting. Their number has a bound.
+//! Invariant: a group lives as long as the process, so locks and facts share it without reference counting. The number
+//! of groups is bounded.
 
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, PoisonError, RwLock};

@@ -1,4 +1,4 @@
-//! The terms of a hold: its lease and its bounds.
+//! The terms of a hold: how long its lease is, who renews it, and what bounds it.
 
 // Invariant: terms that no hold can meet are refused before anything is sent.
 //

@@ -1,4 +1,4 @@
-//! `leasehold show`: one name in full.
+//! `leasehold show`: everything about one name.
 
 use std::fmt::Write;
 

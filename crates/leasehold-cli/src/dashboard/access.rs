@@ -1,4 +1,4 @@
-//! Who may read the page.
+//! Decides who may read the page.
 //!
 //! Invariant: a request is refused for its host before anything else is looked at, and no answer is given without the token.
 //! The page itself has no data, so it needs no token.

@@ -1,4 +1,4 @@
-//! Questions to the clients.
+//! Asks the clients of a fleet what they hold and wait for.
 //!
 //! Invariant: a client that does not answer is named. The number of clients that listen is known before they are asked, so the
 //! wait ends when all have answered.

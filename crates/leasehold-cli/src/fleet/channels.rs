@@ -1,4 +1,4 @@
-//! The names that are waited for, by the channels on which waiters listen. Waiters of Redisson are among them.
+//! Finds the names that somebody waits for, by the channels that waiters listen to. This also finds Redisson's waiters.
 
 use futures_util::future::join_all;
 use leasehold_proto::operate::{Kind, is_owner};

@@ -1,4 +1,4 @@
-//! The masters of a fleet, and the slots of each.
+//! Finds the masters of a fleet, and the slots of each.
 
 use anyhow::{Error, anyhow};
 use leasehold_proto::Name;

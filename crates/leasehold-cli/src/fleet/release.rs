@@ -1,4 +1,4 @@
-//! The release of a hold.
+//! Releases one hold, if it is still the one that was shown.
 
 use std::fmt;
 

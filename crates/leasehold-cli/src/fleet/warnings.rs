@@ -1,7 +1,7 @@
-//! Warnings about objects.
+//! Decides which objects of a listing get a warning.
 //!
-//! Invariant: a warning says what is seen, and no more. Two processes that each wait for what the other holds are a possible
-//! deadlock, because other tasks of them may hold and wait.
+//! Invariant: a warning says what is seen, and no more. Two processes that each wait for what the other holds are only
+//! a possible deadlock, because the tasks that hold may not be the tasks that wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 

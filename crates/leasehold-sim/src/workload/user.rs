@@ -1,4 +1,4 @@
-//! The user, the common part of all workloads.
+//! One user: the common part of all workloads.
 //!
 //! Invariant: as in the parent module.
 

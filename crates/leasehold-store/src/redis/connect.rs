@@ -1,4 +1,4 @@
-//! The options of a store's connections.
+//! The options of a store's connections. The client builder fills them in.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! The sources of credentials: fixed ones, a file, and a function of the user's.
+//! Where connections get their credentials: fixed values, a file, or a function of the application.
 //!
-//! Invariant: each connection asks the source anew. A source that fails, panics or is silent fails the attempt to connect,
-//! and no other connection.
+//! Invariant: each new connection asks the source again. A source that fails, panics or does not answer fails that
+//! attempt to connect, and leaves the other connections alone.
 
 use std::error::Error;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! The failures of a connection, and the error replies of its server.
 //!
-//! Invariant: a failure has [`Applied::No`] only when the server cannot have executed the script, or refused its first
+//! Invariant: a failure says [`Applied::No`] only if the server cannot have executed the script, or refused its first
 //! write.
 
 use std::error::Error;

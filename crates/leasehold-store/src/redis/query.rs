@@ -1,4 +1,4 @@
-//! Questions to one server, for tools that look at a deployment. No lock uses them.
+//! Asks one server a few questions, for tools such as `leasehold doctor`. No lock uses this.
 
 use std::fmt;
 use std::future::poll_fn;

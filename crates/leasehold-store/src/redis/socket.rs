@@ -1,6 +1,6 @@
-//! The streams under a store's connections, and their sources.
+//! The byte streams under a store's connections, and the dialers that open them.
 //!
-//! Invariant: closing a real stream is a reset, and the network never delivers the bytes that the server's machine has
+//! Invariant: a real stream is closed with a reset, so the network never delivers bytes that the server's machine has
 //! not received by then. (A unix socket has no such gap, because a written byte is received.)
 
 use std::fmt;

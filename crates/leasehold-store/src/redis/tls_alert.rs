@@ -1,4 +1,4 @@
-//! The meaning of the errors of the TLS library.
+//! Explains the TLS library's errors, and says what to do about them.
 //!
 //! Invariant: no text repeats bytes of the peer, such as the names in its certificate.
 

@@ -1,7 +1,7 @@
-//! The failures of encryption.
+//! The reasons why a connection could not be encrypted.
 //!
 //! Invariant: a failure says what to check, and repeats no key, no part of the URL and no byte of the peer. It travels
-//! inside an `io::Error`, because dialers and streams know no other error.
+//! inside an `io::Error`, the only error type that dialers and streams have.
 
 use std::io;
 use std::path::PathBuf;

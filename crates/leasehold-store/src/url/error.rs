@@ -1,4 +1,4 @@
-//! The reasons for which a URL is refused.
+//! The reasons why a URL is refused.
 
 use std::fmt;
 

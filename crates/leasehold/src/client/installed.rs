@@ -1,4 +1,4 @@
-//! The client of functions that name no client, one per process.
+//! The installed client, one per process, for functions that name no client.
 //!
 //! Invariant: the installed client is set at most once, so every caller that sees a client sees the same client.
 

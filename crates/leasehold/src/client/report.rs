@@ -1,4 +1,4 @@
-//! What a client tells of itself.
+//! The health of a client, and the lists of what it holds and waits for.
 
 // Invariant: the engine's lock is held for one page of rows at a time, so that reading 100,000 holds delays no renewal.
 

@@ -1,4 +1,4 @@
-//! What operators see of a client.
+//! What operators can see of a client: its name, labels and connection names.
 
 use leasehold_proto::ClientId;
 use leasehold_proto::operate::{Audience, Card, check_labels};

@@ -1,6 +1,6 @@
 //! Checks that the merged values fit together.
 //!
-//! Invariant: an error only if the combination cannot work or contradicts itself. The error names both values, their
+//! Invariant: a combination is refused only if it cannot work or contradicts itself. The error names both values, their
 //! sources and the change to make.
 
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
-//! The servers and the login.
+//! Finds out which servers a configuration names, and the login for them.
 //!
-//! Invariant: a configuration names its servers in one way. No store connects without a login that was set.
+//! Invariant: a configuration names its servers in one way only. A login that was set is always used.
 
 use std::fs;
 use std::path::Path;

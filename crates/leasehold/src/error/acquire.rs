@@ -1,4 +1,4 @@
-//! The error of an acquire of one lock or semaphore.
+//! The error of acquiring one lock or semaphore.
 //!
 //! Invariant: an error says whether the server may keep an effect of the attempt, and by when the effect is gone.
 

@@ -1,7 +1,7 @@
-//! Errors of operations without a hold: changes of semaphores and latches, fenced writes, waits for a latch, and
-//! inspects.
+//! The errors of operations without a hold: changes of semaphores and latches, fenced writes, latch waits, and
+//! inspections.
 //!
-//! Invariant: an error of a change says whether the change may have been made.
+//! Invariant: the error of a change says whether the change may have been made.
 
 use std::fmt;
 use std::time::Duration;

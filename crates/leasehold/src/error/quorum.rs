@@ -1,4 +1,4 @@
-//! The error of an acquire of a majority of servers.
+//! The error of acquiring a lock on a majority of servers.
 //!
 //! Invariant: an error has the answer of every node.
 

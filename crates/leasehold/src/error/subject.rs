@@ -1,4 +1,4 @@
-//! The lock, semaphore, latch or key of an error.
+//! The subject of an error: a lock, semaphore, latch or key.
 //!
 //! Invariant: the name is the caller's, without the client's key prefix, and short enough for a log.
 

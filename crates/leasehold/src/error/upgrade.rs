@@ -1,4 +1,4 @@
-//! The error of an upgrade from a read hold to a write hold.
+//! The error of upgrading a read hold to a write hold.
 //!
 //! Invariant: an error leaves the read hold as it was, unless it says that the read hold is lost.
 

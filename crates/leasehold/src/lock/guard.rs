@@ -2,7 +2,7 @@
 //!
 //! While the guard lives, the lock is held or known to be lost.
 //!
-//! Invariant: a guard decides nothing about its hold. It names a hold and asks the engine, and it reads the validity that
+//! Invariant: a guard decides nothing about its hold. It names the hold, asks the engine, and reads the validity that
 //! the engine publishes.
 
 use std::borrow::Cow;

@@ -1,4 +1,4 @@
-//! The formats of other libraries: with whom a plain lock is shared.
+//! The libraries with which a plain lock can be shared, and the values that they write.
 
 use std::borrow::Cow;
 

@@ -1,7 +1,7 @@
-//! The way of the facts that the client's own thread finds out: a queue, and the thread that empties it.
+//! Delivers the facts that the client's own thread finds out, through a queue and a thread that empties it.
 //!
-//! Invariant: giving facts to the queue never waits. The thread that gives may be the driver, which renews the locks. A log
-//! pipe that stands still costs facts, and no lock.
+//! Invariant: queueing a fact never waits, because the thread that queues it may be the driver, which renews the locks.
+//! A blocked log pipe costs facts, but no lock.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};

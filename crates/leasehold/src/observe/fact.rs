@@ -1,4 +1,4 @@
-//! Observers, and the facts that they are told.
+//! The trait for observers, and the facts that they receive.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The group of a name: what many names of one purpose have in common.
+//! The group of a name, which many names of one purpose share, such as `order` for `order:42`.
 //!
 //! A metric with a label per name would have as many series as there are orders. So labels have the group.
 

@@ -1,6 +1,7 @@
 //! The observer that logs with `tracing`.
 //!
-//! Invariant: a WARN asks for an operator. A lock that ends as its own terms planned is no loss.
+//! Invariant: a WARN is something for an operator to look at. A lock that ends because its own terms end it is not a
+//! loss.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

@@ -1,7 +1,7 @@
-//! The observer that counts with the facade `metrics`.
+//! The observer that counts with the crate `metrics`.
 //!
-//! Invariant: a name is no label, unless the program has chosen it. All clients of a process share one [`Registry`], so a
-//! series has one writer of its value and the limits hold for the process.
+//! Invariant: a lock's name becomes a label only if the program has chosen it. All clients of a process share one
+//! [`Registry`], so a series has one writer of its value and the limits hold for the process.
 //!
 //! # How it works
 //! This observer never waits, so the client's own thread tells it directly, and its facts are never dropped. A recorder

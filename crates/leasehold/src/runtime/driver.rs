@@ -1,4 +1,5 @@
-//! The driver, which brings replies, messages and timers to the engine, and executes its actions on the store.
+//! The driver, which passes replies, messages and timers to the engine, and carries out the engine's actions on the
+//! store.
 //!
 //! Invariant: the driver decides nothing. It runs on a thread of the client's own, so neither a busy runtime nor a
 //! dropped future of the application can delay or stop it.

@@ -1,11 +1,11 @@
-//! The pulse of a client: whether its server answers, how long that takes, and whether its driver turns.
+//! The pulse of a client: whether its server answers, how long that takes, and whether its driver keeps up.
 //!
 //! Invariant: it reads no clock of its own, and it decides nothing.
 //!
 //! # How it works
-//! One call at a time is timed, the next one once that is answered. So the times are a sample of the calls, and a call costs
-//! a comparison. They are counted in windows of a second, of which a minute is kept, and in buckets, three for each four
-//! doublings.
+//! One call at a time is timed, and the next one after its answer. So the times are a sample, and an untimed call costs
+//! only a comparison. They are counted in windows of a second, of which a minute is kept, and in buckets, three for
+//! each four doublings.
 
 use std::time::Duration;
 

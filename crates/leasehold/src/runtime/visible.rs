@@ -1,7 +1,7 @@
-//! A client's answers to the questions of operators.
+//! Answers the questions that operators ask a client.
 //!
-//! Invariant: what is done here changes nothing that the engine knows, and a failure of it is no failure of the client. A
-//! flood of questions costs a bounded amount of memory, and ten answers a second.
+//! Invariant: nothing here changes what the engine knows, and a failure here does not fail the client. A flood of
+//! questions costs a bounded amount of memory, and ten answers a second.
 //!
 //! # How it works
 //! A client stays unseen until it listens to a channel, renews a hold, or asks for a long lease, so one with short holds and

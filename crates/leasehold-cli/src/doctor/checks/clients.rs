@@ -1,4 +1,4 @@
-//! The limits and timeouts of a server for its clients.
+//! Checks the server's limits and timeouts for clients.
 
 use crate::doctor::facts::{Facts, Known};
 use crate::doctor::finding::{Check, Finding};

@@ -1,4 +1,4 @@
-//! The clock of a server against the clock of this machine.
+//! Checks the server's clock against the clock of this machine.
 
 use crate::doctor::facts::{Clock, Facts, Known};
 use crate::doctor::finding::{Check, Finding};

@@ -1,4 +1,4 @@
-//! The coverage of a cluster, and its sharded channels.
+//! Checks that a cluster serves all slots and has sharded channels.
 
 use crate::doctor::facts::{Facts, Known};
 use crate::doctor::finding::{Check, Finding};

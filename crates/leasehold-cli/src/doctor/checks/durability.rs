@@ -1,4 +1,4 @@
-//! Persistence, and the time at which a write is on the disk.
+//! Checks persistence: whether and when a write is on the disk.
 
 use crate::doctor::facts::{Facts, Known};
 use crate::doctor::finding::{Check, Finding};

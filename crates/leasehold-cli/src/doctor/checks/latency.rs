@@ -1,4 +1,4 @@
-//! The times of an acquire and a release.
+//! Checks how long an acquire and a release take.
 
 use crate::doctor::facts::{Facts, Latency, Percentiles};
 use crate::doctor::finding::{Check, Finding};

@@ -1,4 +1,4 @@
-//! Eviction and the memory that is left.
+//! Checks eviction and free memory.
 
 use crate::doctor::facts::{Facts, Known};
 use crate::doctor::finding::{Check, Finding};

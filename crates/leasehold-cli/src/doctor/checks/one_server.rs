@@ -1,4 +1,4 @@
-//! The servers behind an address.
+//! Checks whether one server, or a proxy with several, is behind an address.
 
 use leasehold_store::redis::wire::Answer;
 

@@ -1,4 +1,4 @@
-//! The servers that answer.
+//! Checks that the servers answer.
 
 use crate::doctor::facts::{Fleet, Role};
 use crate::doctor::finding::{Check, Finding};

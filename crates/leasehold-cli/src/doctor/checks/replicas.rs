@@ -1,4 +1,4 @@
-//! Replicas, their distance, and the condition under which a master accepts writes.
+//! Checks the replicas, their lag, and when a master without them stops accepting writes.
 
 use crate::doctor::facts::{Facts, Fields, Known, Topology};
 use crate::doctor::finding::{Check, Finding};

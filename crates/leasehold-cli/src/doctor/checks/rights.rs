@@ -1,4 +1,4 @@
-//! The rights of the user.
+//! Checks that the user has the rights that the locks need.
 
 use crate::doctor::facts::{Facts, Known, Native, Rights};
 use crate::doctor::finding::{Check, Finding};

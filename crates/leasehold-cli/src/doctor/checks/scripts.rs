@@ -1,4 +1,4 @@
-//! Script support.
+//! Checks that the server runs scripts.
 
 use crate::doctor::facts::Facts;
 use crate::doctor::finding::{Check, Finding};

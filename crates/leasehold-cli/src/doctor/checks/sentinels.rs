@@ -1,4 +1,4 @@
-//! The sentinels: their number, their quorum, their agreement about the master, and those that the URL does not name.
+//! Checks the sentinels: their number, their quorum, whether they agree on the master, and which of them the URL lacks.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Encryption and the password.
+//! Checks for encryption and a password.
 
 use leasehold_store::redis::Reach;
 

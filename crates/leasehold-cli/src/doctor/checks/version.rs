@@ -1,4 +1,4 @@
-//! The version of a server, and the known defects of its age.
+//! Checks the server's version for known defects.
 
 use crate::doctor::facts::{Facts, Known, Topology};
 use crate::doctor::finding::{Check, Finding};

@@ -1,4 +1,4 @@
-//! The servers behind a URL: a single one, those that the sentinels name, or those of a cluster.
+//! Finds the servers behind a URL: a single one, those that the sentinels name, or those of a cluster.
 
 use leasehold_store::redis::wire::Answer;
 use leasehold_store::url::{Address, Servers};

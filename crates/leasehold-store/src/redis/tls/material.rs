@@ -1,7 +1,7 @@
-//! What a connection makes of the options: the certificates, the keys and the rules of one handshake.
+//! Turns the TLS options into the certificates, keys and rules of one handshake.
 //!
-//! Invariant: a certificate and its key are of one time. A rotation that renames two files, one after the other, is read
-//! again until both are the same as before.
+//! Invariant: a certificate and its key belong together. A rotation renames two files one after the other, so both are
+//! read again until neither has changed in between.
 
 use std::sync::Arc;
 

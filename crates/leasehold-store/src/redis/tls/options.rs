@@ -1,6 +1,6 @@
 //! The options of encrypted connections.
 //!
-//! Invariant: the options hold names of files or their content, and never what was made of it.
+//! Invariant: the options hold file names or file contents, never anything parsed from them.
 
 use std::fmt;
 use std::path::PathBuf;

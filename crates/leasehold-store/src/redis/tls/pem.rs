@@ -1,4 +1,4 @@
-//! A text in PEM.
+//! A PEM text: certificates or a key, from a file or from memory.
 //!
 //! Invariant: an error names the file and the problem, and repeats nothing of the text, which may be a key.
 

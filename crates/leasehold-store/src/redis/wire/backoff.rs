@@ -1,4 +1,4 @@
-//! The pace of attempts to connect.
+//! The pauses between attempts to connect.
 //!
 //! Invariant: an attempt begins at least half a pause after the attempt before it has ended, unless a connection has
 //! been useful in between. The pause doubles from one attempt to the next, up to its maximum.

@@ -1,7 +1,6 @@
-//! The bytes of a connection that its stream has not taken.
+//! A connection's output buffer: the bytes that its stream has not taken yet.
 //!
-//! Invariant: the stream gets all bytes once and in order. The driver is told of them once, when there are bytes again
-//! after there were none.
+//! Invariant: the stream gets all bytes once and in order. The driver is told once, when an empty buffer gets bytes.
 
 use std::fmt;
 

@@ -4,9 +4,9 @@
 //! them.
 //!
 //! # How it works
-//! A reply moves the deadline of every call in flight, so the timer is not moved with it. It fires at the time at which
-//! a call could have ended without that reply, and then finds the next such time by reading the calls. The time at which
-//! a server counts as silent is found in the same way.
+//! A reply moves the deadline of every call in flight, so moving the timer each time would be wasteful. The timer fires
+//! when a call could have ended without that reply, and then reads the calls to find the next such time. The time at
+//! which a server counts as silent is found in the same way.
 
 use std::collections::VecDeque;
 use std::time::Duration;

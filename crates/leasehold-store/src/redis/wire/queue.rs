@@ -1,10 +1,10 @@
-//! The calls that were not sent: they wait for a connection with room, or for the next flush.
+//! The unsent calls, which wait for a connection with room or for the next flush.
 //!
 //! Invariant: calls leave in the order of their submission, and an abandoned call leaves no trace. At most
 //! [`QUEUE_MAX`] calls wait.
 //!
 //! # How it works
-//! The ids of calls grow, so the queue is sorted by them. An abandoned call leaves an empty place, which goes when it
+//! Call ids only grow, so the queue is sorted by them. An abandoned call leaves an empty place, which goes when it
 //! comes to the front. The queue has one timer, as a pipeline has.
 
 use std::collections::VecDeque;

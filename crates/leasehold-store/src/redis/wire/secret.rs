@@ -1,4 +1,4 @@
-//! The password of a connection, which no error may repeat.
+//! Masks a connection's password in texts of the server, because no error may repeat it.
 //!
 //! Invariant: a masked text has no part of the password that is longer than [`SHOWN_MAX`] characters. A server quotes the
 //! arguments of a command that it does not know, and cuts them, so the beginning of a long token counts too.

@@ -1,6 +1,6 @@
 //! When a client becomes visible to operators, and when it leaves.
 //!
-//! Invariant: a client with short holds and without waiters never does, so it sends nothing for this.
+//! Invariant: a client with short holds and without waiters never becomes visible, so it sends nothing for this.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

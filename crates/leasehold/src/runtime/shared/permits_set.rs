@@ -1,4 +1,4 @@
-//! The semaphores whose number of permits is known to be set.
+//! Remembers the semaphores whose number of permits was set a short time ago, so the client does not set it again.
 
 use std::sync::PoisonError;
 

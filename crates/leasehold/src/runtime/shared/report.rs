@@ -1,4 +1,4 @@
-//! What operators ask a client: its pulse, its holds and its waits.
+//! The pulse, holds and waits of a client, for the program's own questions.
 //!
 //! Invariant: the state is locked for one page of rows at a time.
 

@@ -1,4 +1,4 @@
-//! The work for one answer, a page of rows at a time.
+//! Collects the rows of one answer, a page at a time, so that the driver can turn to replies and renewals in between.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -4,10 +4,10 @@
 //!
 //! # How it works
 //! The map says which master has a slot. `MOVED` corrects one slot at once and asks for the whole map, at most once a
-//! second. `ASK` directs one call to the node that a slot moves to. A server that cannot be reached, that does not
-//! serve, or that is silent for a while, also asks for the map. Sharded channels follow their slots, and plain channels are with any one master. Two
-//! servers that direct a channel to each other do so a few times, and then it stays until a map decides. A node without
-//! slots ends when its last reply has come.
+//! second. `ASK` directs one call to the node that a slot moves to. The client also asks for the map when a server is
+//! unreachable, does not serve, or is silent for a while. Sharded channels follow their slots, and plain channels are
+//! with any one master. Two servers that direct a channel to each other do so a few times, and then it stays until a
+//! map decides. A node that has lost its slots is dropped after its last reply.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

@@ -4,11 +4,12 @@
 //! name another server, all connections to the one before it end.
 //!
 //! # How it works
-//! A round asks all sentinels at once. The first answer counts, until another sentinel answers with a later epoch, which
-//! each failover raises, so a sentinel that was cut off does not lead the client back. The sentinel that leads a failover
-//! raises its epoch first, and names the old master until the replicas follow the new one. So an answer during a failover
-//! ranks below the other answers of its epoch. An answer that ranks below that of the present master counts at the end of
-//! its round, if the master is unfit or most sentinels have answered, which is how a fleet looks that was created anew.
+//! A round asks all sentinels at once. The first answer counts, until another sentinel answers with a later epoch,
+//! which each failover raises, so a sentinel that was cut off cannot lead the client back. The sentinel that leads a
+//! failover raises its epoch first, and names the old master until the replicas follow the new one. So an answer during
+//! a failover ranks below the other answers of its epoch. An answer that ranks below that of the present master counts
+//! at the end of its round, if the master is unfit or most sentinels have answered, which is how a fleet looks that was
+//! created anew.
 //!
 //! A round begins with the first call, with each message `+switch-master`, when the master is unfit, and every ten
 //! seconds, because a message can be lost. A sentinel that is silent does not keep the next round waiting for longer than

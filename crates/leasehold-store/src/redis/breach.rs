@@ -9,7 +9,8 @@ pub(super) const REPLY_MAX: usize = 1 << 20;
 pub(super) const MAP_MAX: usize = 64 << 20;
 /// The size of an announced array item before its first byte has come, because the parser reserves memory for the item.
 pub(super) const ITEM: usize = 64;
-/// The longest line of text, in bytes: errors and simple strings.
+/// The longest line of text, in bytes: errors and simple strings. The client keeps 300 characters of an error, so a
+/// longer line only costs memory.
 pub(super) const LINE_MAX: usize = 16 << 10;
 /// The longest line with a number: the digits of an `i64` and its sign.
 pub(super) const NUMBER_MAX: usize = 20;

@@ -18,7 +18,7 @@ use futures_util::future::BoxFuture;
 use crate::tokio_runtime::{off_thread, within};
 use crate::url::Credentials;
 
-/// The largest file that can hold a password.
+/// The largest password file, in bytes. A signed token fits, and a path to something endless fails at once.
 const FILE_MAX: usize = 64 << 10;
 
 /// An error of a provider. Its text is shown to the user, so it must repeat no secret.

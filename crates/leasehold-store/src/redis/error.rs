@@ -16,7 +16,7 @@ use crate::server_error::{ServerText, classify};
 use Applied::No;
 use StoreErrorKind as Kind;
 
-/// The number of slots of a cluster.
+/// The number of slots of a cluster, which Redis fixes.
 pub(super) const SLOTS: u16 = 16_384;
 
 /// A failure that is not yet attributed to a call.
@@ -62,7 +62,7 @@ impl Redirection {
     }
 }
 
-/// The most characters of the addresses that servers sent.
+/// The most characters of server-sent addresses in an error, because a stranger may have written them.
 const ADDRESSES_MAX: usize = 300;
 
 /// The cause of a failure. It never holds a login of the URL, nor a reply that might repeat it.

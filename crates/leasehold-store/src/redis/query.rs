@@ -17,7 +17,7 @@ use super::wire::{Answer, Conversation};
 use crate::tokio_runtime::within;
 use crate::url::{Address, Credentials, ServerUrl};
 
-/// The size of a read.
+/// The bytes of one read. The answers of these questions are mostly shorter.
 const READ: usize = 4 << 10;
 
 /// Asks a server these commands over a connection of their own, and closes it. The answers are in the order of the

@@ -21,7 +21,8 @@ use super::transport::{ByteStream, ResetOnDrop, Transport};
 use crate::tokio_runtime::{random, within};
 use crate::url::Address;
 
-/// The silence of a connection after which the system probes whether the other side is still there.
+/// The silence after which the system probes the other side. With the probes below, a vanished server breaks its
+/// connection within 19 s instead of the system's two hours.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(10);
 /// The time between two probes, and the number of unanswered probes after which the connection counts as broken.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(3);

@@ -27,7 +27,8 @@ fn library_error(error: &io::Error) -> Option<&Error> {
     error.get_ref()?.downcast_ref()
 }
 
-/// The library's name for the error that a server shows a CA's certificate as its own. The error has no variant.
+/// The library's name for the error about a CA certificate that a server shows as its own. The library has no public
+/// variant for it, so its debug text must do.
 const SIGNS_ITSELF: &str = "CaUsedAsEndEntity";
 
 fn fault_of(error: &Error) -> TlsFault {

@@ -19,7 +19,7 @@ use tokio::task::{self, coop::consume_budget};
 
 use crate::owner::{ambient, scope_of};
 
-/// A number above every budget, which tokio counts in one byte.
+/// A number above every budget, which tokio counts in one byte. Whoever can spend this much has no budget.
 const MORE_THAN_A_BUDGET: usize = 256;
 
 /// The job of the calling thread, or `None` for a thread without a job.

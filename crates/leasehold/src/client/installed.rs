@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use crate::client::Client;
 use crate::error::{AlreadyInstalled, NotInstalled};
 
+/// The client that [`install`] has set.
 static INSTALLED: OnceLock<Client> = OnceLock::new();
 
 /// Makes this the client of every function that names no client, for the life of the process. Call it once, at the

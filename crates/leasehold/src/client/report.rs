@@ -11,7 +11,8 @@ use leasehold_proto::engine::Id;
 use super::rows::{HeldLock, WaitingAcquire};
 use crate::runtime::shared::Handle;
 
-/// The time after which a driver that has something to do and does not turn counts as stuck.
+/// How long the driver may leave work undone before it counts as stuck. Of the default lease of 30 s at least half is
+/// left by then, so an alert comes before a loss.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
 
 /// The health of a client. See [`Client::health`](super::Client::health).

@@ -70,6 +70,7 @@ impl SpanVisitor {
 
 /// Returns the duration in the largest units in which it has no fractions, as [`parse_span`] reads it.
 pub(super) fn exact(span: Duration) -> String {
+    /// The units and their nanoseconds, the largest first.
     const UNITS: [(&str, u128); 7] = [
         ("d", 86_400_000_000_000),
         ("h", 3_600_000_000_000),

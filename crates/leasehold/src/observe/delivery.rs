@@ -19,7 +19,7 @@ use super::observers::{Audience, Observers};
 /// The facts that may wait for the observers of a process. More of them are dropped and counted.
 pub const QUEUE_MAX: usize = 8192;
 
-/// The most facts for which a thread keeps its memory.
+/// The most facts for which a thread keeps its memory, so that one busy step does not keep memory for good.
 const BUFFERED: usize = 64;
 
 /// Facts for the observers of one client.
@@ -125,6 +125,7 @@ impl Observers {
     }
 
     fn queue(self: &Arc<Self>, facts: Facts) {
+        /// The queue of this process, with its thread, which begins with the first fact.
         static QUEUE: OnceLock<Option<Queue>> = OnceLock::new();
         let many = facts.many();
         if many == 0 || !self.are_queued() {

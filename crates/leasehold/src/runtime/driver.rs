@@ -32,7 +32,7 @@ enum Caller {
 /// The largest number of commands, and of replies, between two turns of the other tasks of the driver's runtime. These
 /// read the sockets, and a reply that is not read in time counts as missing.
 const TURN: usize = 256;
-/// The longest time that a client that ends takes to remove its card.
+/// The longest time that a closing client spends on removing its card. A card that stays behind expires by itself.
 const LEAVING: Duration = Duration::from_secs(1);
 
 /// Runs until the client has ended. `timeout` bounds the calls that do not come from the engine.

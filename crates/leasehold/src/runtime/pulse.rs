@@ -12,8 +12,9 @@ use std::time::Duration;
 use leasehold_proto::Moment;
 use leasehold_proto::engine::CallId;
 
-/// The windows, of a second each.
+/// The windows, of a second each, so the figures cover the last minute.
 const WINDOWS: usize = 60;
+/// The buckets of a window, which reach beyond any round trip.
 const BUCKETS: usize = 32;
 
 /// The pulse.

@@ -89,7 +89,7 @@ pub(crate) struct Shared {
     registration: AtomicU8,
 }
 
-/// The most actions for which the buffer keeps its memory.
+/// The most actions for which the buffer keeps its memory, so that one busy step does not keep memory for good.
 const BUFFERED: usize = 64;
 
 struct State {

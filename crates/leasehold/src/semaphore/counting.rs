@@ -21,7 +21,8 @@ use crate::runtime::operation::change;
 use crate::runtime::shared::Handle;
 use crate::runtime::ticket::wait_for;
 
-/// The nominal lease that limits the time for the claim of a grant, since permits have no lease.
+/// The nominal lease of a grant of permits, which have none. It only limits the time in which the caller must claim the
+/// grant.
 const NOMINAL_LEASE: Duration = Duration::from_secs(30);
 /// The shortest lifetime of a semaphore, and the unit in which the server counts it.
 const LIFETIME_MIN: Duration = Duration::from_millis(1);

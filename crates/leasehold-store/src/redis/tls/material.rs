@@ -18,8 +18,10 @@ use super::pem::Pem;
 use super::verifier::Accepting;
 use crate::redis::tls_fault::TlsFault;
 
-/// The most readings of a certificate and its key. A rotation takes two renames.
+/// How often a certificate and its key are read until two readings are equal. A rotation takes two renames, so they can
+/// differ twice, and the fourth reading equals the third.
 const READINGS: usize = 4;
+/// How errors name the client's certificate, its key and the trusted CA.
 const CERTIFICATE: &str = "client's certificate";
 const KEY: &str = "client's key";
 const CA: &str = "CA";

@@ -10,7 +10,7 @@ use super::framing::Framing;
 use super::value::Value;
 use crate::redis::breach::{Breach, MAP_MAX};
 
-/// The capacity above which an empty buffer is given back.
+/// The capacity above which an empty buffer is given back, so that one long reply does not keep its memory for good.
 const KEPT_MAX: usize = 64 << 10;
 
 /// The decoder of one connection.

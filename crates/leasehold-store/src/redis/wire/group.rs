@@ -24,7 +24,7 @@ use super::value::{Value, server_error};
 use crate::confirm::{Confirmation, OnMissing};
 use crate::redis::error::Failure;
 
-/// The time for which a count of the replicas holds.
+/// How long a count of the replicas is used. Counting costs one more command, so it is done at most once a second.
 const COUNT_HOLDS: Duration = Duration::from_secs(1);
 
 /// What is known of the replicas of one part's calls.

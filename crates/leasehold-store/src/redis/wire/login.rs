@@ -11,9 +11,11 @@ use leasehold_proto::Moment;
 use super::io::Output;
 use crate::url::Credentials;
 
-/// The least time between an answer of the provider and the next request.
+/// The shortest time between an answer of the provider and the next request, so that credentials without a useful
+/// lifetime do not make the client ask in a loop.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
-/// The first and the longest pause after a provider or a server has refused.
+/// The first and the longest pause after a provider or a server has refused. A refusal rarely ends by itself, so the
+/// pauses are longer than those of an attempt to connect.
 const REFUSED_MIN: Duration = Duration::from_secs(1);
 const REFUSED_MAX: Duration = Duration::from_secs(30);
 

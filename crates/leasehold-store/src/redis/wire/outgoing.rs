@@ -8,7 +8,7 @@ use super::ids::ConnId;
 use super::io::Output;
 use super::server::Step;
 
-/// The capacity above which an empty buffer is given back.
+/// The capacity above which an empty buffer is given back, so that one busy moment does not keep its memory for good.
 const KEPT_MAX: usize = 64 << 10;
 
 /// The unwritten bytes of one connection.

@@ -17,15 +17,18 @@ use super::batch::{PendingCall, Rows};
 use super::ids::CallId;
 use super::scripts::Form;
 
-/// The maximum number of calls in flight. One connection that breaks leaves so many outcomes unknown, and a server that
-/// works answers so many within any timeout.
+/// The most calls in flight. If the connection breaks, the outcomes of so many calls are unknown, so the number is
+/// bounded. A working server answers so many within any timeout.
 pub const IN_FLIGHT_MAX: usize = 512;
-/// The maximum number of calls in flight with those that were abandoned, which make room for others.
+/// The most calls in flight if abandoned calls count too. Abandoned calls make room for others, but the server still
+/// has to answer them.
 pub(super) const WITH_ABANDONED_MAX: usize = 2 * IN_FLIGHT_MAX;
 
-/// The time without a reply after which a server that owes one counts as silent. No replica takes over sooner by itself.
+/// The time without a reply after which a server that owes one counts as silent, and the topology asks whether another
+/// server has taken over. No replica takes over sooner by itself.
 const SILENT_AFTER: Duration = Duration::from_millis(300);
-/// The time between two reports of one silence.
+/// The time between two reports of the same silence. Each report may start a round of questions, and rounds keep this
+/// pace.
 const SILENT_AGAIN: Duration = Duration::from_secs(1);
 
 /// A command in flight.

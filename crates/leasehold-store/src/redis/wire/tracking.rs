@@ -15,7 +15,7 @@ use leasehold_proto::{Call, Channel};
 
 use super::value::Value;
 
-/// The most keys that are remembered. More of them are polled only.
+/// The most keys that one connection remembers. Waiters for further keys only poll, so the memory has a bound.
 const KEYS_MAX: usize = 4_096;
 /// The command that begins it.
 pub(super) const BEGIN: [&str; 5] = ["CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"];

@@ -16,7 +16,7 @@ use crate::runtime::identity::Identity;
 const REGISTERED: u8 = 1;
 const LEFT: u8 = 2;
 
-/// The fixed lease from which on a hold is worth a look.
+/// The fixed lease from which on a hold is worth a look by operators. A shorter one is over before anybody asks.
 const LONG: Duration = Duration::from_secs(10);
 
 impl Shared {

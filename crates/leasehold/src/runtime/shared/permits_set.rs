@@ -6,7 +6,8 @@ use leasehold_proto::{Moment, Name};
 
 use super::Shared;
 
-/// The number of semaphores that a client remembers as set. One more clears the list.
+/// The most semaphores that a client remembers as set. One more clears the list, which costs one command for each
+/// semaphore in use.
 const SET_MAX: usize = 1024;
 
 impl Shared {

@@ -11,7 +11,7 @@ use super::{Shared, State};
 use crate::client::rows::{HeldLock, WaitingAcquire};
 use crate::runtime::pulse::Trips;
 
-/// The rows that are read while the state is locked.
+/// The rows that are read while the state is locked, so that reading 100,000 holds delays no renewal.
 const PAGE: usize = 256;
 
 /// The pulse of a client, as a caller reads it.

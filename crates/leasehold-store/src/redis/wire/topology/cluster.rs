@@ -32,7 +32,8 @@ use crate::redis::wire::report::Report;
 use crate::redis::wire::value::{Value, server_error};
 use crate::url::Address;
 
-/// The most servers to which one call is directed in turn, and the channels of one slot between two maps.
+/// The most servers to which one call, or the channels of one slot between two maps, are redirected in turn. More means
+/// that the servers do not know each other.
 const REDIRECTIONS_MAX: usize = 5;
 
 /// The masters of a cluster.

@@ -18,9 +18,10 @@ use crate::redis::error::Failure;
 use crate::redis::wire::backoff::Backoff;
 use crate::redis::wire::ids::NodeId;
 
-/// The time after which a round asks the next server too.
+/// The time after which a round asks the next server too, so that one silent server does not delay the map.
 const HEDGE: Duration = Duration::from_millis(300);
-/// The least time between two rounds that found a map.
+/// The shortest time between two rounds that found a map. During a reshard every moved slot asks for one, and a map is
+/// long.
 const REST: Duration = Duration::from_secs(1);
 
 /// The round under way, or the time of the next.

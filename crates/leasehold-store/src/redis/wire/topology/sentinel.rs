@@ -31,13 +31,15 @@ use crate::redis::wire::report::Report;
 use crate::redis::wire::value::{Value, server_error};
 use crate::url::Address;
 
-/// The time between two rounds without a reason.
+/// The time between two rounds without a reason, because the message of a failover can be lost.
 const POLL: Duration = Duration::from_secs(10);
-/// The time after which a round that has an answer makes room for the next one.
+/// The time after which a round that has an answer makes room for the next one, so that one silent sentinel does not
+/// delay it.
 const HEDGE: Duration = Duration::from_millis(300);
-/// The most sentinels that the client asks. A fleet has three to seven.
+/// The most sentinels that the client asks. A fleet has three to seven, and sentinels name each other, so the list
+/// needs a bound.
 const SENTINELS_MAX: usize = 32;
-/// The channel on which a sentinel tells that a fleet has a new master.
+/// The channel on which a sentinel announces a new master.
 const SWITCH: &str = "+switch-master";
 /// The subscriber of that channel. It meets no other subscriber, because a sentinel serves no names.
 const WATCHER: SubscriberId = SubscriberId(0);

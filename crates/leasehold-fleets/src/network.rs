@@ -11,7 +11,7 @@ use leasehold_testkit::servers::RedisServer;
 
 /// The interfaces of this process's network, one a line after two lines of titles.
 const INTERFACES: &str = "/proc/self/net/dev";
-/// The distance of the port on which a node of a cluster talks to the others from that of its clients.
+/// The distance between a cluster node's client port and the port on which it talks to the other nodes.
 const BUS: u16 = 10_000;
 
 /// The packets between a node and all other servers that are lost.

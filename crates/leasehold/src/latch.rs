@@ -50,7 +50,7 @@ use crate::runtime::ticket::{Ticket, wait_for};
 pub struct CountDownLatch {
     handle: Arc<Handle>,
     name: Named,
-    /// The group of the name for observers, or `None` for that of the client's rule.
+    /// The group of the name for observers, or `None` for the one by the client's rule.
     group: Option<&'static Group>,
 }
 

@@ -1,4 +1,4 @@
-//! The scan of all keys. It finds holds without waiters that no client reports: Redisson's, and those of dead clients.
+//! The scan of all keys. It finds holds without waiters that no client reports: Redisson's and dead clients'.
 //!
 //! Invariant: a scan takes at most its share of a server's time, and each call about a millisecond. It is the most
 //! expensive source, so a large database is scanned only on request.

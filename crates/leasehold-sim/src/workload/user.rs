@@ -44,7 +44,7 @@ pub(super) enum LeaseMode {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Policy {
     pub(super) mode: LeaseMode,
-    /// The replicas that confirm the hold, or `None` for those of the client.
+    /// The replicas that confirm the hold, or `None` for the client's.
     pub(super) replicas: Option<Confirm>,
 }
 

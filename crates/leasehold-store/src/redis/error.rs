@@ -35,7 +35,7 @@ pub(super) struct Redirection {
     /// True if this call alone goes to the other node (`ASK`), and false if the slot has moved (`MOVED`).
     pub(super) asks: bool,
     pub(super) slot: u16,
-    /// The host, which is empty if it is that of the replying node.
+    /// The host, which is empty if it is the replying node's.
     pub(super) host: String,
     pub(super) port: u16,
 }
@@ -232,13 +232,13 @@ impl Failure {
         }
     }
 
-    /// Turns the failure of another command, or of a connect, into that of a call that was not sent.
+    /// Turns the failure of another command, or of a connect, into the failure of an unsent call.
     pub(super) const fn of_unsent(mut self) -> Self {
         self.applied = No;
         self
     }
 
-    /// Turns the failure into that of a call that was executed.
+    /// Turns the failure into the failure of an executed call.
     pub(super) const fn of_executed(mut self) -> Self {
         self.applied = Applied::Unknown;
         self

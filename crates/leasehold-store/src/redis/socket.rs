@@ -219,7 +219,7 @@ impl Dial for RealSockets {
     }
 }
 
-/// Opens a stream. It resolves a host name anew each time and tries all its addresses, each for an equal share of
+/// Opens a stream. It resolves a host name again each time and tries all its addresses, each for an equal share of
 /// `limit`, so that an address that swallows packets does not hide the others.
 async fn dial(address: &Address, limit: Duration) -> io::Result<Socket> {
     let (host, port) = match address {

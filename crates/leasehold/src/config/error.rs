@@ -27,7 +27,7 @@ pub enum ConfigError {
         /// The error of the operating system.
         cause: io::Error,
     },
-    /// The extension of a file is not that of TOML, YAML or JSON.
+    /// A file has no extension for TOML, YAML or JSON.
     #[error("{} does not end in .toml, .yaml, .yml or .json", escaped(.path))]
     #[non_exhaustive]
     Format {

@@ -195,7 +195,7 @@ enum MissingWords {
     Warn,
 }
 
-/// What observers are told of names.
+/// Whether observers get lock names.
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub(super) struct ShownNames(#[serde(with = "NamesWords")] pub(super) Names);

@@ -119,7 +119,7 @@ impl Guard {
         error::Subject::new(self.kind, self.name())
     }
 
-    /// Returns the replicas that confirm the hold, or `None` for those of the client.
+    /// Returns the replicas that confirm the hold, or `None` for the client's.
     pub(crate) fn confirmed_by(&self) -> Option<Confirm> {
         self.handle.read(|engine, _| engine.replicas_of(self.hold)).ok().flatten()
     }

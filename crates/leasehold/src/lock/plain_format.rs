@@ -170,7 +170,7 @@ impl PlainFormat {
         Self { signal: Signal::Channel(format!("{registry}-channel:").into()), ..Self::spring(registry) }
     }
 
-    /// Returns the format of Laravel's cache locks (PHP): the prefix of the connection and that of the cache.
+    /// Returns the format of Laravel's cache locks (PHP): the connection's prefix and the cache's prefix.
     #[must_use]
     pub fn laravel(connection: &str, cache: &str) -> Self {
         Self::new().prefix(&format!("{connection}{cache}"))

@@ -69,7 +69,7 @@ pub(super) struct Visible {
     /// The time of the next registration.
     register_at: Moment,
     is_registering: bool,
-    /// True if a subscription has begun anew meanwhile, perhaps at another server.
+    /// True if a subscription was made again meanwhile, perhaps at another server.
     is_outdated: bool,
     /// The pause after the next registration that fails.
     retry: Duration,

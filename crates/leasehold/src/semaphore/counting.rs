@@ -53,7 +53,7 @@ pub struct Semaphore {
     handle: Arc<Handle>,
     name: Named,
     fifo: bool,
-    /// The group of the name for observers, or `None` for that of the client's rule.
+    /// The group of the name for observers, or `None` for the one by the client's rule.
     group: Option<&'static Group>,
 }
 

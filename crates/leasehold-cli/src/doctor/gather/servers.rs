@@ -98,7 +98,7 @@ fn of_slots(slots: &Answer, seed: &Address) -> Vec<Node> {
     nodes
 }
 
-/// Returns a node, unless its port is that of a server that announces none.
+/// Returns a node, unless its port says that the server announces none.
 fn node(host: String, port: u16, role: Role) -> Option<Node> {
     (port != 0).then_some(Node { address: Address::Tcp { host, port }, role })
 }

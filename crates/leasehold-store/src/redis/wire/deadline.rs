@@ -33,7 +33,7 @@ impl Deadline {
         (self.submitted + self.timeout + self.timeout).min(self.shown(last_reply))
     }
 
-    /// Returns the end of the timeout that the last reply began anew.
+    /// Returns the end of the timeout that the last reply restarted.
     fn shown(self, last_reply: Option<Moment>) -> Moment {
         self.waits_since(last_reply) + self.timeout
     }

@@ -300,7 +300,7 @@ fn is_pair(pairs: &[Value], key: &str, is: impl Fn(&Value) -> bool) -> bool {
     pairs.chunks_exact(2).any(|pair| pair[0].is_text(key) && is(&pair[1]))
 }
 
-/// Returns true if the answer to ROLE is that of a replica, or of a sentinel.
+/// Returns true if the answer to ROLE comes from a replica or a sentinel.
 fn is_replica(role: &Value) -> bool {
     matches!(role, Value::Array(parts) if parts.first().is_some_and(|part| !part.is_text("master")))
 }

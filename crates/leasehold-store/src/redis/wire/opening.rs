@@ -67,7 +67,7 @@ impl Opening {
         self.until
     }
 
-    /// Logs in with these credentials, and not with those of the other connections.
+    /// Logs in with these credentials, and not with the other connections'.
     pub(super) fn set_login(&mut self, login: Login) {
         self.own_login = Some(login);
     }

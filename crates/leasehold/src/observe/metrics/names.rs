@@ -100,7 +100,7 @@ pub(super) fn describe() {
     });
 }
 
-/// The values of the label `outcome` of an acquire. The first is that of a grant.
+/// The values of the label `outcome` of an acquire. The first one is for a grant.
 pub(super) const OUTCOMES: [&str; 9] =
     ["acquired", "busy", "timeout", "cancelled", "unavailable", "unknown", "deadlock", "closed", "refused"];
 /// The values of the label `reason` of a loss.

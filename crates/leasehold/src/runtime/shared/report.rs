@@ -28,7 +28,7 @@ pub(crate) struct Pulse {
 }
 
 impl Shared {
-    /// Returns the pulse. A forked process reads that of its parent at the fork.
+    /// Returns the pulse. A forked process reads its parent's pulse at the fork.
     pub(crate) fn pulse(&self) -> Pulse {
         let state = self.lock();
         let now = self.now();

@@ -179,7 +179,7 @@ impl Session {
         if self.retry_at == Moment::NEVER && table.has_refused() {
             self.retry_at = now + RETRY_REFUSED_AFTER;
         }
-        // The clock starts anew with the first command and with every answer. Messages do not touch it.
+        // The first command and every answer restart the clock. Messages do not touch it.
         if was_answered || (before == 0 && !self.pending.is_empty()) {
             self.silent_at = now + self.longest_silence();
         }

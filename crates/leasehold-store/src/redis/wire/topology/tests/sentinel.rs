@@ -65,7 +65,7 @@ fn live() -> (Driver, ConnId) {
     (driver, id)
 }
 
-/// Lets the sentinel `s` confirm that it tells of a new master. Returns the connection.
+/// Lets the sentinel `s` confirm the subscription to new masters. Returns the connection.
 fn watched(driver: &mut Driver) -> ConnId {
     let id = driver.accept_at("s");
     driver.says(id, "+PONG\r\n");

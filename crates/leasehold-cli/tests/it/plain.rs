@@ -108,7 +108,12 @@ async fn a_holder_of_another_library_is_named_so_and_released_only_on_request() 
         assert_eq!(warnings(seen), ["no-expiry"], "{listing}");
         assert!(done(&url, &["list", "--no-scan"], 0).contains("another library's"), "{listing}");
         let text = done(&url, &["show", "job"], 0);
-        for part in [FOREIGN, "never expires", "as another library has set it", "--fix no-expiry --foreign"] {
+        for part in [
+            FOREIGN,
+            "never expires",
+            "another library wrote it without a lease",
+            "--fix no-expiry --foreign",
+        ] {
             assert!(text.contains(part), "{part} in {text}");
         }
         let refused = outcome(&mut operator(&url, &["release", "job", "--yes"]));

@@ -1,4 +1,4 @@
-//! The answers of servers as lists and texts.
+//! Reads the answers of servers as lists and texts, for the verbs that ask servers directly.
 
 use leasehold_store::redis::wire::Answer;
 use leasehold_store::url::Address;
@@ -19,7 +19,7 @@ pub(crate) fn list(answer: &Answer) -> &[Answer] {
     }
 }
 
-/// Returns the first host that a server announces, or that of the server which was asked.
+/// Returns the first host that a server announces, or the host of the server that was asked.
 pub(crate) fn host_of(announced: impl IntoIterator<Item = String>, seed: &Address) -> Option<String> {
     let known = announced.into_iter().find(|host| !host.is_empty() && *host != "?");
     known.or_else(|| match seed {

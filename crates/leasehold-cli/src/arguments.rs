@@ -163,7 +163,7 @@ The line gives the user the commands, keys and channels of the chosen primitives
 Run it on every server (ACL SETUSER is not replicated), with a password in place of PASSWORD, then ACL SAVE or
 CONFIG REWRITE.
 
-Names are those that begin with --prefix and have no braces of their own. A prefix with a hash tag is possible: '{app}:'.
+The line covers names that begin with --prefix and have no braces of their own. A prefix may have a hash tag: '{app}:'.
 The keys of fenced writes must begin with --prefix too.
 
 Examples:
@@ -174,7 +174,7 @@ Examples:
   leasehold acl --prefix app: --operator --release --user operator";
 
 const EXAMINED: &str = "\
-Each server of the configuration is asked for its settings and its state: a single server, the masters and replicas behind
+Asks each server of the configuration for its settings and its state: a single server, the masters and replicas behind
 sentinels, the nodes of a cluster, or the servers of a quorum. Each check says what was found, why it matters for locks,
 and what to run. A question that the user may not ask is reported as unknown. `leasehold acl --doctor` prints the rights
 for all questions.

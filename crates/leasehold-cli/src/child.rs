@@ -55,7 +55,7 @@ impl Child {
         match child.change().await? {
             Change::Stopped(_) => Ok(child),
             Change::Ended(ending) => {
-                Err(io::Error::other(format!("the command's starter ended early: {ending:?}")))
+                Err(io::Error::other(format!("the process that starts the command ended early: {ending:?}")))
             }
         }
     }

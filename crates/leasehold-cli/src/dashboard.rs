@@ -1,4 +1,4 @@
-//! `leasehold dashboard`: a page of this machine that shows who holds which lock.
+//! `leasehold dashboard`: serves a page on this machine that shows who holds which lock.
 //!
 //! Invariant: the page is read-only unless the command was told otherwise, and shows nothing to a browser without the token
 //! of this start.
@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Dashboard) -> u8 {
 async fn serve(fleet: Fleet, arguments: &Dashboard, report: Report) -> Result<(), Failure> {
     if !arguments.listen.is_local() && !arguments.behind_proxy {
         return Err(Failure::usage(anyhow!(
-            "the page has no TLS of its own; listen on loopback or on a Unix socket, or put a proxy with TLS in front and say \
+            "the page has no TLS; listen on loopback or on a Unix socket, or put a TLS proxy in front and use \
              --behind-proxy"
         )));
     }

@@ -2,8 +2,8 @@
 //!
 //! A thread of its own reads the validity of the hold 32 times in a lease, and sends the watcher a deadline that has
 //! moved. The supervisor's thread cannot do that, because a message to a full stderr may block it while the lock is
-//! renewed all the same. A wrapper that did not run until a deadline that it had sent finds the command ended by the
-//! watcher, and treats that as a loss, even if a renewal that it had not yet sent keeps the lock.
+//! renewed all the same. If the wrapper does not run until a deadline that it has sent, the watcher ends the command.
+//! The wrapper then treats this as a loss, even if a renewal whose deadline it had not sent yet keeps the lock.
 //!
 //! Invariant: a sent deadline is never later than the validity of the hold by more than half of the drift that the
 //! validity leaves off the lease, so at a deadline the server still keeps the lock. Before it, a wrapper that runs acts

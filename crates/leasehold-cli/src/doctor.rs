@@ -1,7 +1,7 @@
-//! `leasehold doctor`: an examination of a deployment against the assumptions of the locks.
+//! `leasehold doctor`: checks a deployment against the assumptions of the locks.
 //!
-//! Invariant: the gathering asks and judges nothing, the checks judge and ask nothing. A refused question
-//! makes a check unknown, and never passes.
+//! Invariant: gathering only asks, and checks only judge. A refused question makes a check unknown, and never lets it
+//! pass.
 //!
 //! # How it works
 //! `gather` finds the servers of a URL and asks them. Its result is a `Fleet` of `Facts`, which each check turns into

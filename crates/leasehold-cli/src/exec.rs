@@ -1,8 +1,8 @@
 //! The last steps before the command runs, done inside the process that becomes it.
 //!
 //! The process asks the kernel to be killed with the wrapper (Linux), waits until the wrapper has reported it to the
-//! watcher and handed over the terminal, and then turns into the command. It waits by a SIGSTOP to itself, so the
-//! command inherits no descriptor.
+//! watcher and handed over the terminal, and then turns into the command. It waits by sending itself a SIGSTOP, so the
+//! command inherits no file descriptor.
 //!
 //! Invariant: not one instruction of the command runs before the wrapper allows it.
 

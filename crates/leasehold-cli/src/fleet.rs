@@ -1,7 +1,7 @@
 //! The locks of a fleet, as its servers and its clients know them.
 //!
-//! Invariant: a look changes no lock, and subscribes to no channel of one, because a listener would count as a rival of its
-//! holder.
+//! Invariant: looking changes no lock and subscribes to no lock's channel, because the holder would count the listener
+//! as a waiter.
 
 mod ask;
 mod build;
@@ -142,7 +142,8 @@ impl Fleet {
         match self.servers.quorum {
             0 | 1 => Ok(()),
             count => Err(Failure::usage(anyhow!(
-                "the configuration names {count} servers of a quorum, and this works on one: name each by --url in turn"
+                "the configuration names {count} servers of a quorum, and this command works on one; name each in \
+                 turn with --url"
             ))),
         }
     }

@@ -111,7 +111,7 @@ async fn permit(
 ) -> Result<Option<Acquired>, Failure> {
     if let Some(before) = set_slots(semaphore, slots).await? {
         report.warn(format_args!(
-            "the semaphore {name:?} had {before} slots and has {slots} now; all commands should say the same number"
+            "the semaphore {name:?} had {before} slots and has {slots} now; use the same --slots everywhere"
         ));
     }
     let permit = match wait {

@@ -1,4 +1,4 @@
-//! Where a page is served.
+//! The address at which the page is served: a port of this machine or a Unix socket.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -99,8 +99,8 @@ fn check(config: &Config) -> Result<(), Failure> {
     }
     if config.is_quorum() {
         let why = anyhow!(
-            "the configuration is that of a quorum, which `leasehold run` does not support; name one server, by --url for \
-             instance"
+            "the configuration describes a quorum, which `leasehold run` does not support; name one server, for \
+             example with --url"
         );
         return Err(Failure::usage(why));
     }

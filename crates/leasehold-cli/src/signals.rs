@@ -1,4 +1,4 @@
-//! The signals that the wrapper gets.
+//! The signals that the wrapper receives and forwards.
 //!
 //! Invariant: a signal that was ignored when the wrapper was started (`nohup`, a background job of a plain shell) stays
 //! ignored, here and in the command.

@@ -37,7 +37,7 @@ use crate::terminal::{Terminal, under_job_control};
 const CHECK_EVERY: Duration = Duration::from_millis(20);
 
 /// The reason that the supervisor reports when the watcher ended the command.
-const STOPPED_PAST_DEADLINE: &str = "this program stood still until the deadline";
+const STOPPED_PAST_DEADLINE: &str = "this program was frozen until the deadline";
 
 /// The part of the lock that the supervisor uses: a guard, or a substitute in tests.
 pub(crate) trait Hold {
@@ -201,7 +201,7 @@ impl<H: Hold> Supervisor<'_, H> {
         self.terminal.take_back();
         let left = duration::shown(self.hold.remaining());
         self.report.warn(format_args!(
-            "suspended; the lock is not renewed meanwhile and is lost in {left}, with the command"
+            "suspended; nothing renews the lock meanwhile, so in {left} it is lost and the command ends"
         ));
         self.deadline.suspend();
         let _ = kill(getpid(), Signal::SIGSTOP);

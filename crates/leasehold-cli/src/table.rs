@@ -1,7 +1,7 @@
 //! Tables for terminals.
 //!
-//! Invariant: a cell has no control character and no letter that changes the direction of text, so no name can act on the
-//! terminal. A table fits the terminal as long as its columns can shrink.
+//! Invariant: a cell has no control character and no letter that changes the direction of text, so no name can control
+//! the terminal. A table fits the terminal as long as its columns can shrink.
 
 use std::fmt::Write;
 use std::io::{self, IsTerminal};

@@ -1,9 +1,9 @@
 //! A small process that ends the command when the wrapper cannot.
 //!
-//! The wrapper holds the only write end of a pipe, and the watcher waits at its read end. However the wrapper dies, even
-//! by SIGKILL, the kernel closes the pipe, and the watcher kills the command's whole group. A wrapper that is stopped or
-//! frozen neither dies nor renews. The watcher therefore knows the end of the hold, and acts at that time unless the
-//! wrapper has sent a later end. A wrapper that ends in good order kills its watcher first.
+//! The wrapper holds the only write end of a pipe, and the watcher waits at its read end. However the wrapper dies,
+//! even by SIGKILL, the kernel closes the pipe, and the watcher kills the command's whole group. A wrapper that is
+//! stopped or frozen neither dies nor renews. The watcher therefore knows the end of the hold, and acts at that time
+//! unless the wrapper has sent a later end. A wrapper that ends normally kills its watcher first.
 //!
 //! Invariant: end of file means that the wrapper died, perhaps with the command still running. The watcher reads all
 //! orders of the wrapper before it acts, so a watcher that was stopped itself acts on no stale orders.

@@ -1,6 +1,6 @@
-//! The time of `--wait`, which is also for a server that cannot be reached.
+//! The time of `--wait`, which also covers a server that cannot be reached yet.
 //!
-//! Invariant: without `--wait` the first failure is the last, and no failure outlasts the time.
+//! Invariant: without `--wait` the first failure ends the wait, and with it no retry goes beyond the given time.
 
 use std::time::Duration;
 

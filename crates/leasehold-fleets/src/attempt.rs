@@ -1,4 +1,4 @@
-//! Attempts and holds, joined from the lines of a log.
+//! Joins the lines of a log into attempts and holds.
 //!
 //! Invariant: a hold counts as valid from its `Granted` line to the last time at which its guard was seen valid. A guard
 //! that was lost once is never valid again, so it was valid at each instant between.

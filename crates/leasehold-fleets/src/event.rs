@@ -47,7 +47,7 @@ pub enum Event {
         /// The error.
         error: String,
     },
-    /// A fenced write that the resource has answered. The time of the line is that of the answer.
+    /// A fenced write that the resource has answered, with the time of the answer.
     Write {
         /// The time before the write was sent.
         sent: u64,

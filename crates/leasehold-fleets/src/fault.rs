@@ -38,7 +38,7 @@ pub enum Fault {
     LagThenFrozen,
     /// One replica of two, which the sentinels prefer, is cut off, and then the master is killed.
     OneLagsThenKilled,
-    /// The packets of all other servers to the master are lost, and not those of clients.
+    /// Packets from all other servers to the master are lost, but not packets from clients.
     MasterDeaf,
     /// The packets of the master to all other servers are lost, and not those to clients.
     MasterMute,

@@ -1,4 +1,4 @@
-//! The course of each fault.
+//! Carries out each fault, step by step.
 //!
 //! Invariant: a fault leaves the fleet whole: all nodes are up and agree.
 

@@ -1,4 +1,4 @@
-//! A hold of any primitive of the laboratory.
+//! A hold of any primitive that the workers use.
 
 use std::time::Duration;
 

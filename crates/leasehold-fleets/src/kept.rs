@@ -1,4 +1,4 @@
-//! The question to all servers whether they still have a hold that its client has lost.
+//! Asks all servers whether they still have a hold that its client has lost.
 //!
 //! Invariant: the question goes around the library, on connections of the kit.
 

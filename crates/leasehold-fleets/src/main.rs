@@ -1,4 +1,4 @@
-//! The program of the laboratory: the campaign, and the worker that it starts.
+//! The program: the campaign, and the workers that it starts from the same binary.
 
 use std::process::ExitCode;
 

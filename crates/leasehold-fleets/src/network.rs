@@ -1,4 +1,4 @@
-//! Packets that are lost between the servers of a fleet, by rules of the kernel's packet filter.
+//! Drops packets between the servers of a fleet, with rules of the kernel's packet filter.
 //!
 //! Invariant: a rule is set in a private network alone, so the filter of the machine never changes.
 
@@ -11,7 +11,7 @@ use leasehold_testkit::servers::RedisServer;
 
 /// The interfaces of this process's network, one a line after two lines of titles.
 const INTERFACES: &str = "/proc/self/net/dev";
-/// The distance of the port on which a node of a cluster talks to the others from that of its clients.
+/// The distance between a cluster node's client port and the port on which it talks to the other nodes.
 const BUS: u16 = 10_000;
 
 /// The packets between a node and all other servers that are lost.

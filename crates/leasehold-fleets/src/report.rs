@@ -1,4 +1,4 @@
-//! The tables, and the verdict.
+//! Prints the tables and the verdict of a campaign.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -25,7 +25,7 @@ const LEASE: Duration = Duration::from_secs(15);
 /// The time of each hold in milliseconds.
 const STAYS_MS: std::ops::Range<u64> = 4000..5000;
 
-/// An order of the campaign to a worker. The number is that of the round.
+/// An order of the campaign to a worker, with the number of the round.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Order {

@@ -1,4 +1,4 @@
-//! Subscriptions of waiters, as the servers count them.
+//! Checks that every waiter has its subscription, as the servers count them.
 //!
 //! Invariant: a missing subscription is certain, because its waiter waited before the count and after it.
 

@@ -109,8 +109,8 @@ fn outcomes(options: &Options, function: &Function, problems: &mut Problems) {
         && !function.is_async()
         && matches!(given.value, Some(OnLost::Cancel))
     {
-        let message = "a function that is not async cannot be canceled; without `on_lost` it ends, and its result is \
-                       replaced by the error";
+        let message = "a function that is not async cannot be canceled; without `on_lost` it runs to its end, and \
+                       its result is replaced by the error";
         problems.at(&given.word, message);
     }
 }

@@ -103,8 +103,8 @@ impl Function {
             FnArg::Typed(argument) => match &*argument.pat {
                 Pat::Ident(name) if name.subpat.is_none() && name.by_ref.is_none() => Ok(name.ident.clone()),
                 pattern => {
-                    let problem = "`fallback` hands every argument on, and this one has no name; write a name here \
-                                   and take it apart in the body";
+                    let problem = "`fallback` passes on every argument, but this one has no name; name it here and \
+                                   destructure it in the body";
                     Err(Error::new_spanned(pattern, problem))
                 }
             },
@@ -119,13 +119,13 @@ impl Function {
             problems.at(word, "a `const fn` cannot wait for a lock; leave `const` out");
         }
         if let Safety::Unsafe(word) = &signature.safety {
-            let message = "an `unsafe fn` cannot be locked: what its caller promised need not be true any more after a \
-                           wait; lock a safe function that calls it";
+            let message = "an `unsafe fn` cannot be locked, because what its caller promised may no longer be true \
+                           after a wait; lock a safe function that calls it";
             problems.at(word, message);
         }
         if let Some(abi) = &signature.abi {
-            let message = "an `extern` function cannot be locked: its callers know nothing of errors; lock a function \
-                           that it calls";
+            let message = "an `extern` function cannot be locked, because its callers cannot handle an error; lock a \
+                           function that it calls";
             problems.at(abi, message);
         }
         let is_plain = signature.constness.is_none() && signature.abi.is_none();
@@ -139,16 +139,16 @@ impl Function {
         if let ReturnType::Type(_, output) = &self.signature.output
             && returns_a_future(output)
         {
-            let message = "this returns a future, and only making it would be locked; lock an `async fn` and call that \
-                           here. (Attributes such as `#[async_trait]` make such a function of an `async fn` before \
-                           `#[locked]` sees it.)";
+            let message = "this function returns a future, so the lock would only cover making it; lock an `async \
+                           fn` and call that here. (Attributes such as `#[async_trait]` turn an `async fn` into such \
+                           a function before `#[locked]` sees it.)";
             // The problem is at the function's name, since another attribute may have generated every token of the
             // type.
             problems.at(&self.signature.ident, message);
         } else if !may_block {
-            let message = "a function that is not async needs the feature `blocking` of `leasehold`, or an `async` here. \
-                           (If it is an `async fn` of which another attribute has made this, put `#[locked]` above \
-                           that one.)";
+            let message = "a function that is not async needs the feature `blocking` of `leasehold`, or an `async` \
+                           here. (If another attribute has made this out of an `async fn`, put `#[locked]` above \
+                           that attribute.)";
             problems.at(word, message);
         }
     }
@@ -216,7 +216,10 @@ mod tests {
             "(futures::future::LocalBoxFuture<'_, ()>)",
         ] {
             let found = problems(&format!("fn charge() -> {output} {{}}"), true);
-            assert!(found.len() == 1 && found[0].contains("this returns a future"), "{output}: {found:?}");
+            assert!(
+                found.len() == 1 && found[0].contains("this function returns a future"),
+                "{output}: {found:?}"
+            );
         }
         for output in ["Result<(), E>", "Result<impl Future, E>", "impl Iterator", "Pin<Box<u8>>"] {
             assert_eq!(problems(&format!("fn charge() -> {output} {{}}"), true), Vec::<String>::new());

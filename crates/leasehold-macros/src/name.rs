@@ -36,7 +36,7 @@ pub(crate) fn name(value: &Expr, function: &Function, problems: &mut Problems) -
             Some(quote_spanned!(span=> ::std::format!(#format, #(#values),*)))
         }
         Expr::Lit(other) => {
-            problems.at(other, "a name is a text, such as `name = \"order:{order_id}\"`, or an expression");
+            problems.at(other, "a name is a string, such as `name = \"order:{order_id}\"`, or an expression");
             None
         }
         // The clone leaves the value to the body.
@@ -56,8 +56,8 @@ fn read(text: &LitStr, function: &Function) -> syn::Result<Template> {
         template.text(&rest[..at]);
         rest = &rest[at..];
         if rest.starts_with("{{") || rest.starts_with('}') {
-            let message = "a name has no braces, which choose a slot of a cluster; for one of those make the name \
-                           yourself: `name = expression`, with `Name::with_hash_tag`";
+            let message = "a name cannot contain braces, because they choose a cluster slot; for a hash tag make the \
+                           name yourself: `name = expression`, with `Name::with_hash_tag`";
             return Err(problem(message.to_owned()));
         }
         let Some((inside, after)) = rest[1..].split_once('}') else {
@@ -210,7 +210,7 @@ mod tests {
             (r#""a:{order_id:.*}""#, "`{order_id:04}`"),
             (r#""a:{order_id.self}""#, "format!"),
             (r#""redisson_lock_queue:{order_id}""#, "word of your own"),
-            ("42", "a name is a text"),
+            ("42", "a name is a string"),
         ] {
             let problem = made(name).unwrap_err();
             assert!(problem.contains(says), "{name}: {problem}");

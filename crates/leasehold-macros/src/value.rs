@@ -57,8 +57,8 @@ impl Span {
         };
         let Lit::Str(text) = &lit else {
             let problem = format!(
-                "a duration is a text with a unit, such as `{option} = \"5s\"` or \"1h30m\", or an \
-                         expression of type `Duration`"
+                "a duration is a string with a unit, such as `{option} = \"5s\"` or \"1h30m\", or an expression of \
+                 type `Duration`"
             );
             return Err(Error::new_spanned(lit, problem));
         };

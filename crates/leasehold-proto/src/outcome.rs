@@ -138,7 +138,7 @@ pub enum StoreErrorKind {
     WrongNode,
     /// `CROSSSLOT`, or what a client knows to be one: the keys of the call are in several slots, or on several servers.
     CrossSlot,
-    /// The call ran, and too few replicas acknowledged it, so a failover can lose its effect.
+    /// The call ran, and too few replicas acknowledged it, so a failover can undo it.
     Unconfirmed,
     /// `TRYAGAIN`: the keys are moving between nodes.
     TryAgain,
@@ -200,18 +200,18 @@ impl StoreErrorKind {
             Self::Misconfigured => "the server cannot persist its data and refuses writes",
             Self::ClusterDown => "the cluster is down",
             Self::WrongNode => "the server is a cluster node that does not serve this key",
-            Self::CrossSlot => "the keys of this call are in several slots of the servers",
+            Self::CrossSlot => "the keys of this call can be on different servers",
             Self::TryAgain => "the keys are moving between cluster nodes",
-            Self::PermissionDenied => "the server's user lacks a permission for this call",
+            Self::PermissionDenied => "the user has no permission for this call",
             Self::AuthenticationFailed => "the server refused the user or password",
             Self::AuthenticationRequired => "the server requires a password",
-            Self::Certificate => "the connection has no valid certificate",
-            Self::Credentials => "the client has no credentials for the server",
-            Self::TooManyClients => "the server has its maximum number of clients",
+            Self::Certificate => "a TLS certificate was refused or cannot be used",
+            Self::Credentials => "the client could not get its credentials for the server",
+            Self::TooManyClients => "the server has reached its maximum number of clients",
             Self::WrongType => "a key of another type has this name; that key is unchanged",
             Self::Malformed => "the reply has an unexpected form",
             Self::Server => "the server replied with an error",
-            Self::Closed => "the connections of this client have ended; connect a new client",
+            Self::Closed => "the client has closed its connections; connect a new client",
         }
     }
 }

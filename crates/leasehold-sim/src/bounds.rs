@@ -1,4 +1,4 @@
-//! The time that a world may take to end after the last fault.
+//! How long a world may take to end after its last fault.
 //!
 //! Invariant: the bounds follow from the promises, which give a lease for a hold that is not renewed, and the longest
 //! hold for each waiter.

@@ -1,6 +1,6 @@
 //! The simulator's command, which runs seeds and prints the first failure.
 //!
-//! Invariant: the command fails exactly if a run broke a promise, or if two runs of a seed differed.
+//! Invariant: the command fails if and only if a run broke a promise or two runs of a seed differed.
 #![expect(clippy::print_stdout, reason = "a command talks")]
 #![expect(clippy::disallowed_methods, reason = "the command tells how long it took")]
 

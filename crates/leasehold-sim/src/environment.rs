@@ -1,6 +1,6 @@
-//! The environment of a workload: time, sleep and the wire.
+//! What a workload may use of its world: time, sleep and the wire.
 //!
-//! Invariant: a workload sees the world by its environment alone.
+//! Invariant: a workload sees the world only through its environment.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! The lifecycle of a world, from its first fault to its end.
 //!
-//! Invariant: all modes have the same lifecycle, and differ in the passage of time and in the effects of an action.
+//! Invariant: all modes share this lifecycle. They differ in how time passes and in what an action does.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The worlds in which a seed can run.
+//! The modes of a run: one server, a quorum, or a fleet.
 //!
 //! Invariant: the name of a mode is its argument on the command line.
 

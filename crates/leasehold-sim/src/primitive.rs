@@ -1,6 +1,6 @@
 //! The primitive of a name, and its calls.
 //!
-//! Invariant: the first word of a name determines its primitive, so the name alone tells the rules that apply to it.
+//! Invariant: the first word of a name determines its primitive, so the name alone says which rules apply.
 
 use std::cmp::Ordering;
 use std::fmt;

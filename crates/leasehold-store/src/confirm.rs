@@ -1,7 +1,7 @@
-//! The confirmation of calls by replicas.
+//! The policy that says how many replicas must acknowledge a call before it counts.
 //!
-//! Invariant: a call whose policy needs replicas counts only with their acknowledgments, or with those of all connected
-//! replicas if the client has chosen that.
+//! Invariant: a call with such a policy succeeds only after enough replicas have acknowledged it. Fewer are enough only
+//! if the client has chosen to make do with those that are connected.
 
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 

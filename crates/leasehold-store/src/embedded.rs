@@ -1,4 +1,4 @@
-//! An in-process server: the same Lua files on data in memory.
+//! A server inside the process, for `memory://` and tests. It runs the same Lua scripts on data in memory.
 //!
 //! The replies, changes and messages of a script equal those of redis-server 7.0.15, as a differential test checks.
 //!

@@ -1,6 +1,6 @@
 //! The classification of a server's error texts, for every store.
 //!
-//! Invariant: a text means [`Applied::No`] only when the server cannot have executed the script, or refused its first
+//! Invariant: a text means [`Applied::No`] only if the server cannot have executed the script, or refused its first
 //! write.
 
 use leasehold_proto::{Applied, StoreErrorKind};

@@ -6,7 +6,7 @@
 //! Invariant: a returned fleet is settled: every node agrees on the roles, and every replica follows its master.
 //!
 //! # How it works
-//! The tests under a fleet inject the faults, so no verb hides one: a verb changes one thing and waits only for what its
+//! Tests inject the faults themselves, so no method hides one: a method changes one thing and waits only for what its
 //! name says. [`Sentinels::wait_until_settled`] and [`Cluster::wait_until_settled`] wait for the fleet's own reaction.
 
 mod cluster;

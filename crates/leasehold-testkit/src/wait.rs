@@ -1,4 +1,4 @@
-//! Waiting for a condition, instead of a fixed sleep.
+//! Waits for a condition instead of sleeping for a fixed time.
 //!
 //! Invariant: a wait returns as soon as the condition holds, and at most one poll after the limit.
 

@@ -1,6 +1,6 @@
-//! The error of `?`: any error of this crate.
+//! One error type for `?`: it holds any error of this crate.
 //!
-//! Invariant: this file is above all modules with errors, so none of them knows the others.
+//! Invariant: this file imports all modules with errors, so none of them imports another.
 
 use std::fmt;
 

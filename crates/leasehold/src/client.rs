@@ -459,7 +459,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets what observers, log lines and spans are told of names (default [`Names::Shown`]). With [`Names::Hidden`] they are
+    /// Sets whether observers, log lines and spans get lock names (default [`Names::Shown`]). With [`Names::Hidden`] they are
     /// told the group in place of the name, unless the name is one of [`per_name`](Self::per_name). Errors have the names in
     /// any case, for the code that gave them.
     ///
@@ -573,7 +573,7 @@ impl ClientBuilder {
     ///
     /// All keys and channels of a name follow from the prefix and the name together, so clients with different prefixes
     /// share no lock. Prefix and name together have at most 512 bytes. A prefix has no control characters, and
-    /// no braces except those of a hash tag, such as `{app}:`. Keys that are written with a fencing token have the
+    /// no braces except for a hash tag, such as `{app}:`. Keys that are written with a fencing token have the
     /// prefix too.
     ///
     /// # Examples

@@ -104,7 +104,7 @@ impl Config {
         &self.ignored
     }
 
-    /// Returns true if the configuration is that of a quorum, for [`connect_quorum`](Self::connect_quorum).
+    /// Returns true if the configuration describes a quorum, for [`connect_quorum`](Self::connect_quorum).
     #[must_use]
     pub const fn is_quorum(&self) -> bool {
         matches!(self.servers, Servers::Quorum(_))
@@ -259,7 +259,7 @@ impl Config {
     /// Connects to the server.
     ///
     /// # Errors
-    /// [`ConfigConnectError::IsQuorum`] if the configuration is that of a quorum. [`ConfigConnectError::Connect`] as
+    /// [`ConfigConnectError::IsQuorum`] if the configuration describes a quorum. [`ConfigConnectError::Connect`] as
     /// [`Client::connect`].
     ///
     /// # Cancel safety
@@ -278,7 +278,7 @@ impl Config {
     /// up.
     ///
     /// # Errors
-    /// [`ConfigConnectError::IsNotQuorum`] if the configuration is that of a single server.
+    /// [`ConfigConnectError::IsNotQuorum`] if the configuration describes a single server.
     /// [`ConfigConnectError::Connect`] as [`Redlock::connect`].
     ///
     /// # Cancel safety

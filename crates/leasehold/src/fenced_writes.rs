@@ -100,7 +100,7 @@ impl FencedWrites {
         Self { replicas: hold.confirmed_by(), ..Self::new(hold.handle(), token) }
     }
 
-    /// Sets the replicas that must acknowledge each write (default: those of the hold, or else of the client). See
+    /// Sets the replicas that must acknowledge each write (default: the hold's, or else the client's). See
     /// [`HoldTerms::replicas`](crate::HoldTerms::replicas).
     #[must_use]
     pub const fn replicas(mut self, policy: Confirm) -> Self {

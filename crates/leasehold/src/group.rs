@@ -1,18 +1,22 @@
 //! The groups that a program sets for its locks.
 //!
-//! Invariant: a group lives as long as the process, so locks and facts share it without counting. Their number has a bound.
+//! Invariant: a group lives as long as the process, so locks and facts share it without reference counting. The number
+//! of groups is bounded.
 
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
 use leasehold_proto::engine::Group;
 
-/// The most groups of a process that its locks may set.
+/// The most groups that a process may set. Groups are never freed, and each is a label value of every metric, so more
+/// of them become `other`.
 const GROUPS_MAX: usize = 1000;
 
 /// Returns the group of this text, which all locks of the process share. Too many groups are one, called `other`.
 pub(crate) fn group(text: &str) -> &'static Group {
+    /// All groups by their text, which live as long as the process.
     static GROUPS: LazyLock<RwLock<BTreeMap<&'static str, &'static Group>>> = LazyLock::new(RwLock::default);
+    /// The group of all groups beyond [`GROUPS_MAX`].
     static OTHER: LazyLock<Group> = LazyLock::new(|| Group::new("other"));
     if let Some(group) = GROUPS.read().unwrap_or_else(PoisonError::into_inner).get(text) {
         return group;

@@ -50,34 +50,13 @@ use crate::runtime::ticket::{Ticket, wait_for};
 pub struct CountDownLatch {
     handle: Arc<Handle>,
     name: Named,
-    /// The group of the name for observers, or `None` for that of the client's rule.
+    /// The group of the name for observers, or `None` for the one by the client's rule.
     group: Option<&'static Group>,
 }
 
 impl CountDownLatch {
     pub(crate) fn new(handle: &Arc<Handle>, name: Named) -> Self {
         Self { handle: Arc::clone(handle), name, group: None }
-    }
-
-    /// Sets the group of the name, which observers are told. See [`Lock::group`](crate::Lock::group).
-    #[must_use]
-    pub fn group(mut self, group: &str) -> Self {
-        self.group = Some(crate::group::group(group));
-        self
-    }
-
-    /// Returns the object that errors name.
-    fn subject(&self) -> error::Subject {
-        self.handle.subject(SubjectKind::CountDownLatch, &self.name)
-    }
-
-    /// Performs an operation that changes the latch.
-    async fn change<T>(
-        &self,
-        call: impl FnOnce(&Name, &Operation) -> Call,
-        read: impl FnOnce(&Reply) -> Option<T>,
-    ) -> Result<T, OperationError> {
-        change(&self.handle, SubjectKind::CountDownLatch, &self.name, call, read).await
     }
 
     /// Sets the count if the latch has none. Returns `false` if it has a count, which stays as it is.
@@ -131,33 +110,6 @@ impl CountDownLatch {
     /// ```
     pub async fn count_down(&self) -> Result<u64, OperationError> {
         self.change(latch::count_down, latch::read_count).await
-    }
-
-    /// Returns the count, as the server reports it, or 0 if it is not set.
-    ///
-    /// # Errors
-    /// [`InspectError`] if the server does not answer.
-    ///
-    /// # Cancel safety
-    /// This method is cancel safe.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let latch = client.count_down_latch("import");
-    /// latch.try_set_count(2).await?;
-    /// assert_eq!(latch.count().await?, 2);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn count(&self) -> Result<u64, InspectError> {
-        let count = async {
-            let name = self.name.as_ref().map_err(|bad| InspectErrorKind::from(bad.clone()))?;
-            self.handle.query(latch::inspect(name), latch::read_count).await
-        };
-        count.await.about(|| self.subject())
     }
 
     /// Waits until the count is zero, as long as it takes. Returns immediately if the count is not set.
@@ -216,21 +168,31 @@ impl CountDownLatch {
         self.request(|handle| wait_for(handle, wait)).await
     }
 
-    async fn request(&self, wait: impl FnOnce(&Handle) -> Wait) -> Result<bool, WaitError> {
-        self.opened(wait).await.about(|| self.subject())
-    }
-
-    async fn opened(&self, wait: impl FnOnce(&Handle) -> Wait) -> Result<bool, WaitErrorKind> {
-        let subject = Subject::new(self.name.as_ref().map_err(Clone::clone)?, &LATCH);
-        let subject = Subject { group: self.group, ..subject };
-        // A wait holds nothing, so its lease has no effect.
-        let request = Request::new(subject, Owner::unique(), Lease::clamped(LEASE_MAX), wait(&self.handle));
-        match Ticket::new(&self.handle, |id| Event::Acquire(id, request)).await? {
-            Outcome::Acquired(Ok(_)) => Ok(true),
-            Outcome::Acquired(Err(AcquireFailure::Contended)) => Ok(false),
-            Outcome::Acquired(Err(failure)) => Err(WaitErrorKind::from_failure(failure)),
-            other => unreachable!("a wait completed as {other:?}"),
-        }
+    /// Returns the count, as the server reports it, or 0 if it is not set.
+    ///
+    /// # Errors
+    /// [`InspectError`] if the server does not answer.
+    ///
+    /// # Cancel safety
+    /// This method is cancel safe.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let latch = client.count_down_latch("import");
+    /// latch.try_set_count(2).await?;
+    /// assert_eq!(latch.count().await?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn count(&self) -> Result<u64, InspectError> {
+        let count = async {
+            let name = self.name.as_ref().map_err(|bad| InspectErrorKind::from(bad.clone()))?;
+            self.handle.query(latch::inspect(name), latch::read_count).await
+        };
+        count.await.about(|| self.subject())
     }
 
     /// Deletes the latch. Returns `false` if it had no count.
@@ -259,6 +221,44 @@ impl CountDownLatch {
     /// ```
     pub async fn delete(&self) -> Result<bool, OperationError> {
         self.change(latch::delete, read_flag).await
+    }
+
+    /// Sets the group of the name, which observers are told. See [`Lock::group`](crate::Lock::group).
+    #[must_use]
+    pub fn group(mut self, group: &str) -> Self {
+        self.group = Some(crate::group::group(group));
+        self
+    }
+
+    /// Returns the object that errors name.
+    fn subject(&self) -> error::Subject {
+        self.handle.subject(SubjectKind::CountDownLatch, &self.name)
+    }
+
+    /// Performs an operation that changes the latch.
+    async fn change<T>(
+        &self,
+        call: impl FnOnce(&Name, &Operation) -> Call,
+        read: impl FnOnce(&Reply) -> Option<T>,
+    ) -> Result<T, OperationError> {
+        change(&self.handle, SubjectKind::CountDownLatch, &self.name, call, read).await
+    }
+
+    async fn request(&self, wait: impl FnOnce(&Handle) -> Wait) -> Result<bool, WaitError> {
+        self.opened(wait).await.about(|| self.subject())
+    }
+
+    async fn opened(&self, wait: impl FnOnce(&Handle) -> Wait) -> Result<bool, WaitErrorKind> {
+        let subject = Subject::new(self.name.as_ref().map_err(Clone::clone)?, &LATCH);
+        let subject = Subject { group: self.group, ..subject };
+        // A wait holds nothing, so its lease has no effect.
+        let request = Request::new(subject, Owner::unique(), Lease::clamped(LEASE_MAX), wait(&self.handle));
+        match Ticket::new(&self.handle, |id| Event::Acquire(id, request)).await? {
+            Outcome::Acquired(Ok(_)) => Ok(true),
+            Outcome::Acquired(Err(AcquireFailure::Contended)) => Ok(false),
+            Outcome::Acquired(Err(failure)) => Err(WaitErrorKind::from_failure(failure)),
+            other => unreachable!("a wait completed as {other:?}"),
+        }
     }
 }
 

@@ -2,19 +2,22 @@
 
 // Invariant: each kind has a file of its own, and no kind uses another.
 
+// These are first, because rustdoc lists the methods of `Lock` in the order of modules.
+pub(crate) mod handle;
+
+mod run;
+
 pub(crate) mod acquire;
 mod fair;
 mod fenced;
 mod foreign;
 pub(crate) mod guard;
-pub(crate) mod handle;
 mod inspect;
 pub(crate) mod kind;
 pub(crate) mod plain;
 mod plain_format;
 mod read_write;
 mod reentrant;
-mod run;
 pub(crate) mod section;
 mod spin;
 

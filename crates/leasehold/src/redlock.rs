@@ -22,9 +22,11 @@ pub use guard::QuorumGuard;
 pub use lock::QuorumLock;
 pub use node::Node;
 
-/// The default of the longest wait for one answer of a node.
+/// The default of the longest wait for one answer of a node. It is short, because a round waits for its slowest node,
+/// and the other nodes' leases run meanwhile.
 const NODE_TIMEOUT: Duration = Duration::from_millis(500);
-/// The default of the longest lease in the fleet, which is the watchdog's lease.
+/// The default of the longest lease in the fleet, which is the watchdog's lease. A restarted node stays out for this
+/// long.
 const LONGEST_LEASE: Duration = Duration::from_secs(30);
 
 /// A set of independent servers, a majority of which grants a lock. Cheap to clone.

@@ -1,4 +1,4 @@
-//! Semaphores, which are numbers of permits, shared by all processes.
+//! Semaphores: a number of permits that all processes share.
 
 // Invariant: a semaphore consists of a name and terms only. Guards and the server know the acquired permits.
 

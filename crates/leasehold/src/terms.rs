@@ -1,4 +1,4 @@
-//! The terms of a hold: its lease and its bounds.
+//! The terms of a hold: how long its lease is, who renews it, and what bounds it.
 
 // Invariant: terms that no hold can meet are refused before anything is sent.
 //
@@ -44,9 +44,9 @@ pub struct HoldTerms {
     min_hold: Option<Duration>,
     max_renewals: Option<u32>,
     hand_off: Option<Duration>,
-    /// The replicas that confirm, or `None` for those of the client.
+    /// The replicas that confirm, or `None` for the client's.
     replicas: Option<Confirm>,
-    /// The group of the name for observers, or `None` for that of the client's rule.
+    /// The group of the name for observers, or `None` for the one by the client's rule.
     group: Option<&'static Group>,
 }
 
@@ -163,11 +163,11 @@ impl HoldTerms {
     }
 
     /// Sets the replicas that must acknowledge each acquire and each renewal of the hold, and the writes of its guard with
-    /// a fencing token (default: those of the client). [`Confirm::None`] turns the confirmation of the client off, that of
-    /// the disk included.
+    /// a fencing token (default: the client's). [`Confirm::None`] turns the client's confirmation off, by replicas and by
+    /// disks.
     ///
-    /// The policy takes the place of the client's. The time for the acknowledgments, the choice for missing replicas, and
-    /// the disk are those of the client. See [`ClientBuilder::replicas`](crate::ClientBuilder::replicas).
+    /// The policy overrides the client's. The time for the acknowledgments, the choice for missing replicas, and the
+    /// confirmation by disks stay as the client has them. See [`ClientBuilder::replicas`](crate::ClientBuilder::replicas).
     ///
     /// A hold keeps its policy until it ends. A re-entry with another policy adds to it: from then on, the hold needs as
     /// many replicas as the stricter of both. A hold passes to a waiter of this client only if the waiter has the same
@@ -205,7 +205,7 @@ impl HoldTerms {
         if self.replicas.is_some() { self } else { Self { replicas: policy, ..self } }
     }
 
-    /// Returns the replicas that confirm, or `None` for those of the client.
+    /// Returns the replicas that confirm, or `None` for the client's.
     pub(crate) const fn confirmed_by(&self) -> Option<Confirm> {
         self.replicas
     }
@@ -303,7 +303,7 @@ macro_rules! lease_options {
                 self.map_terms(|terms| terms.watchdog(lease))
             }
 
-            /// Sets the replicas that must acknowledge each acquire and each renewal (default: those of the client).
+            /// Sets the replicas that must acknowledge each acquire and each renewal (default: the client's).
             /// [`Confirm::None`](crate::Confirm::None) turns the confirmation of the client off. See
             /// [`HoldTerms::replicas`](crate::HoldTerms::replicas).
             #[must_use]

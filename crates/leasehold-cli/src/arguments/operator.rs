@@ -45,9 +45,9 @@ pub(crate) struct Output {
 }
 
 pub(crate) const LISTED: &str = "\
-Three sources: the clients that are asked and say what they hold and wait for, the channels on which waiters listen, which
-shows Redisson's waiters too, and a scan of all keys, which shows what Redisson and dead clients hold. Databases of more
-than 200,000 keys are scanned only with --scan. The last line says what could not be seen.
+The table has three sources: visible clients, which say what they hold and wait for; the channels that waiters listen
+to, which also show Redisson's waiters; and a scan of all keys, which shows what Redisson and dead clients hold.
+Databases of more than 200,000 keys are scanned only with --scan. The last line says what could not be seen.
 
 HELD and LONGEST come from the clients. Redisson's locks do not say since when they are held.
 
@@ -143,12 +143,12 @@ impl List {
 }
 
 pub(crate) const SHOWN: &str = "\
-Everything that the servers and the clients know of one name: who holds it since when, who waits, what it is for, and what
-the holder would notice if you released it.
+Shows everything that the servers and the clients know about one name: who holds it and since when, who waits, what it
+is for, and when the holder would notice a release.
 
 Exit codes:
    0  shown
-   1  the name is free, and has no waiters
+   1  the name is free and has no waiters
   64  wrong arguments, address or configuration
   69  a server cannot be reached, or refuses a question
 
@@ -175,7 +175,7 @@ pub(crate) struct Show {
 
 pub(crate) const CLIENTS_LISTED: &str = "\
 The clients that are visible: those that have waited, renewed a hold or taken a lease of 10 s or more. A client that does
-not answer has ended without a word, or stands still. Its card stays for up to an hour.
+not answer has vanished or is frozen. Its card stays for up to an hour.
 
 Exit codes:
    0  all have answered
@@ -193,8 +193,8 @@ pub(crate) struct Clients {
 }
 
 pub(crate) const WATCHED: &str = "\
-A line for each change between two looks: taken, passed on, free, and the number of waiters. What changes back in between is
-not seen, and the watched locks do not notice.
+Prints a line for each change between two looks: taken, passed on, free, and the number of waiters. A change that is
+undone between two looks is not seen. Watching does not slow the locks down.
 
 Exit codes:
    0  ended by SIGINT or SIGTERM, or the reader has closed the output
@@ -228,10 +228,10 @@ pub(crate) struct Watch {
 }
 
 pub(crate) const RELEASED: &str = "\
-Shows the hold and asks for the name to be typed, then releases this hold and no other, and wakes a waiter. The holder is not
-asked, and notices at its next renewal: until then two processes may act under the lock. A fenced resource refuses the
-former one. A semaphore's permits are released one acquisition, or one permit that expires, at a time. A plain lock is released
-by the value that was shown. A string of another library may be a lock or something else, so it needs --foreign.
+Shows the hold, asks you to type the name, then releases this hold and no other, and wakes a waiter. The holder is not
+asked. It notices at its next renewal, so until then two processes may act under the lock, unless the resource checks
+fencing tokens. A semaphore's permits are released one acquisition, or one permit that expires, at a time. A plain lock
+is released by the value that was shown. A string of another library may not be a lock, so it needs --foreign.
 
 Exit codes:
    0  released
@@ -276,9 +276,9 @@ pub(crate) struct Release {
 }
 
 pub(crate) const REPAIRED: &str = "\
-A lock without an expiry blocks until somebody frees it. Neither leasehold nor Redisson leaves one behind. The lock is looked at
-twice, a lease apart. If it has not changed, and no process renews it, it gets a lease, and ends with it. A string of another
-library may be a lock without an expiry on purpose, as redis-py sets it by default, so it needs --foreign.
+A lock without an expiry blocks until somebody frees it. Neither leasehold nor Redisson leaves one behind. The command
+looks at it twice, a lease apart. If the lock has not changed and no process renews it, it gets a lease and ends with
+it. A string of another library may lack an expiry on purpose, as redis-py's default does, so it needs --foreign.
 
 Exit codes:
    0  repaired

@@ -10,10 +10,12 @@ use crate::table::clean;
 pub(crate) fn confirmed(name: &str) -> Result<bool, Failure> {
     let report = Report::new(false);
     if !io::stdin().is_terminal() {
-        report.warn(format_args!("declined: the input is no terminal, so --yes is needed"));
+        report.warn(format_args!(
+            "declined: the input is not a terminal; use --yes to release without a question"
+        ));
         return Ok(false);
     }
-    write_to_stderr(&format!("type the name to go on ({}): ", clean(name)));
+    write_to_stderr(&format!("type the name to continue ({}): ", clean(name)));
     let mut typed = String::new();
     io::stdin().lock().read_line(&mut typed).map_err(Failure::system)?;
     let is_same = typed.trim_end_matches(['\n', '\r']) == name;

@@ -1,6 +1,6 @@
 //! `leasehold doctor`: examines the servers of a configuration.
 //!
-//! Invariant: a failed check is an outcome and no error. An error is a deployment that cannot be named.
+//! Invariant: a failed check is an outcome, not an error. The only error is a deployment that cannot be named.
 
 use leasehold::config::Server;
 use leasehold_proto::recipe::grants::Names;

@@ -1,4 +1,4 @@
-//! What the verbs for operators have in common: the connection and the report of a failure.
+//! What the verbs for operators share: connecting, and reporting a failure.
 
 use std::time::Duration;
 

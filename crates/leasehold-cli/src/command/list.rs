@@ -124,7 +124,7 @@ pub(crate) fn holder_name(holder: &Holder) -> String {
 pub(crate) fn seen(listing: &Listing) -> String {
     let clients = &listing.sources.clients;
     let mut parts = vec![format!("{} of {} clients answered", clients.answered, clients.asked)];
-    for (what, rows) in [("silent", &clients.silent), ("ended without a word", &clients.ended)] {
+    for (what, rows) in [("silent", &clients.silent), ("vanished", &clients.ended)] {
         let names: Vec<_> = rows.iter().take(5).map(|client| client.process.short()).collect();
         let more = rows.len().saturating_sub(5);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -133,19 +133,22 @@ pub(crate) fn seen(listing: &Listing) -> String {
         }
     }
     if listing.sources.quorum > 1 {
-        parts.push(format!("{} alone of {} servers of a quorum", listing.server, listing.sources.quorum));
+        parts.push(format!(
+            "{} is only one of {} servers of a quorum",
+            listing.server, listing.sources.quorum
+        ));
     }
     parts.extend(listing.sources.missing.iter().cloned());
     if listing.sources.channels.is_none() {
-        parts.push("a server does not list its channels: waiters of Redisson may be missing".to_owned());
+        parts.push("a server does not list its channels, so waiters of Redisson may be missing".to_owned());
     }
     match listing.sources.scan {
         Some(scan) if !scan.is_declined => {}
         Some(scan) => parts.push(format!(
-            "{} keys are scanned only with --scan: holds of Redisson without waiters are missing",
+            "the {} keys were not scanned, so holds of Redisson without waiters are missing: use --scan",
             scan.keys
         )),
-        None => parts.push("no scan: holds of Redisson without waiters are missing".to_owned()),
+        None => parts.push("no scan, so holds of Redisson without waiters are missing".to_owned()),
     }
     if listing.omitted > 0 {
         parts.push(format!("{} more with --all", listing.omitted));
@@ -155,5 +158,5 @@ pub(crate) fn seen(listing: &Listing) -> String {
 
 /// The failure of a name without an object.
 pub(crate) fn nothing(name: &str) -> Failure {
-    Failure { code: 1, reason: anyhow::anyhow!("the name {name:?} is free, and has no waiters") }
+    Failure { code: 1, reason: anyhow::anyhow!("the name {name:?} is free and has no waiters") }
 }

@@ -1,4 +1,4 @@
-//! `leasehold completions` and `leasehold man`: what shells and manuals know of the command.
+//! `leasehold completions` and `leasehold man`: print the command's shell completions and manual pages.
 
 use std::io;
 

@@ -50,7 +50,7 @@ async fn release(arguments: &Release, fleet: &Fleet) -> Result<u8, Failure> {
     if !arguments.yes {
         if shown.is_by_owner_alone() {
             Report::new(false).warn(format_args!(
-                "since when it is held is unknown: a later hold of the same owner would be released in its place"
+                "the age of this hold is unknown, so a later hold of the same owner would be released instead"
             ));
         }
         if !confirmed(name)? {
@@ -76,7 +76,7 @@ fn chosen<'a>(arguments: &Release, object: &'a Object) -> Result<Option<&'a Hold
             let owners: Vec<_> = holders.iter().take(10).map(|holder| holder.owner.as_str()).collect();
             let count = object.holders_total;
             Err(Failure::usage(anyhow!(
-                "{:?} has {count} holders; choose one by --owner: {}",
+                "{:?} has {count} holders; choose one with --owner: {}",
                 object.name,
                 owners.join(", ")
             )))
@@ -88,7 +88,8 @@ fn has_no_holder(arguments: &Release, object: Option<&Object>) -> Result<u8, Fai
     match object {
         Some(object) if object.value.is_some() => Err(is_foreign(&object.name)),
         Some(Object { name, stored_as: Some(stored_as), .. }) => Err(Failure::usage(anyhow!(
-            "{name:?} is a {stored_as} that is no lock, and no lock of this name can be acquired while it exists; nothing was released"
+            "{name:?} is a {stored_as} and not a lock, and no lock of this name can be acquired while it exists; \
+             nothing was released"
         ))),
         Some(object) if object.count.is_some() => {
             let Object { name, kind, .. } = object;

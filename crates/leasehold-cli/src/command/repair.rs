@@ -63,7 +63,7 @@ async fn repair(arguments: &Repair, fleet: &Fleet) -> Result<u8, Failure> {
         write_to_stdout(&format!("repaired: it ends in {}, unless a holder renews it\n", shown(*lease)));
         Ok(0)
     } else {
-        write_to_stdout("the lock has changed, and was not touched\n");
+        write_to_stdout("the lock has changed meanwhile, so it was not touched\n");
         Ok(CHANGED)
     }
 }
@@ -117,5 +117,5 @@ fn damage(found: &Found) -> Option<Damaged> {
 
 fn expired(reply: &Reply) -> Result<bool, Failure> {
     read_expired(reply)
-        .ok_or_else(|| Failure::unavailable(anyhow!("the server gave a strange reply: {reply:?}")))
+        .ok_or_else(|| Failure::unavailable(anyhow!("the server sent an unexpected reply: {reply:?}")))
 }

@@ -54,7 +54,7 @@ fn attempt(arguments: &Run, report: Report) -> Result<u8, Failure> {
     name(&arguments.name)?;
     if arguments.url.as_ref().is_some_and(Address::has_password) {
         report.warn(format_args!(
-            "the password in --url is visible to every user of this machine (ps); LEASEHOLD_URL is the place for it"
+            "every user of this machine can see the password in --url (with ps); set LEASEHOLD_URL instead"
         ));
     }
     let settings = settings::read(arguments)?;
@@ -71,7 +71,7 @@ fn name(text: &str) -> Result<Name, Failure> {
     name.map_err(|error| {
         let reason = match error {
             NameError::CrossSlot => anyhow!(
-                "its braces are no hash tag, as in {{a}}:b or a:{{b}}; use a name with a hash tag, or without braces"
+                "its braces do not form a hash tag, as in {{a}}:b or a:{{b}}; use a hash tag, or no braces"
             ),
             error => Error::new(error),
         };

@@ -1,4 +1,4 @@
-//! `leasehold show`: one name in full.
+//! `leasehold show`: everything about one name.
 
 use std::fmt::Write;
 
@@ -67,11 +67,11 @@ pub(crate) fn text(listing: &Listing, object: &Object, style: Style) -> String {
         line(
             &mut text,
             "type",
-            &format!("a {stored_as} that is no lock; no lock of this name can be acquired while it exists"),
+            &format!("a {stored_as} and not a lock; no lock of this name can be acquired while it exists"),
         );
     }
     if let Some(value) = &object.value {
-        line(&mut text, "value", &format!("{value:?}, which this library does not write"));
+        line(&mut text, "value", &format!("{value:?}, written by another library"));
     }
     if matches!(object.kind, Kind::Text | Kind::Counter) {
         line(
@@ -126,7 +126,7 @@ fn of_holder(text: &mut String, holder: &Holder) {
     line(text, "holder", &parts.join(", "));
     match holder.form {
         Some(Form::Foreign) => {
-            line(text, "", &format!("value \"{}\", which this library has not chosen", holder.owner));
+            line(text, "", &format!("value \"{}\", written by another library", holder.owner));
         }
         Some(Form::Marked) => line(text, "", &format!("owner {}, marked by a waiter", holder.owner)),
         _ => line(text, "", &format!("owner {}", holder.owner)),

@@ -1,6 +1,6 @@
 //! `leasehold watch`: a line for each change between two looks.
 //!
-//! Invariant: the locks do not notice, because nothing subscribes to their channels.
+//! Invariant: watching does not disturb the locks, because nothing subscribes to their channels.
 
 use std::collections::{BTreeMap, BTreeSet};
 

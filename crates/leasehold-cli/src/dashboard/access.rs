@@ -1,4 +1,4 @@
-//! Who may read the page.
+//! Decides who may read the page.
 //!
 //! Invariant: a request is refused for its host before anything else is looked at, and no answer is given without the token.
 //! The page itself has no data, so it needs no token.
@@ -50,7 +50,7 @@ impl Access {
         let mut hosts = headers.get_all(HOST).iter();
         let host = hosts.next().and_then(|host| host.to_str().ok()).map(str::to_ascii_lowercase);
         let is_known = host.is_some_and(|host| self.hosts.contains(&host)) && hosts.next().is_none();
-        let why = "this host is not served; --allow-host names it";
+        let why = "this host is not served; allow it with --allow-host";
         if is_known { Ok(()) } else { Err(refusal(StatusCode::MISDIRECTED_REQUEST, why)) }
     }
 
@@ -77,11 +77,11 @@ impl Access {
         let header = |name: &str| parts.headers.get(name).map(|value| value.to_str().unwrap_or_default());
         let kind = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         if kind.split(';').next().unwrap_or_default().trim() != "application/json" {
-            return Err(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, "a change is application/json"));
+            return Err(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, "a change must be application/json"));
         }
         match header("sec-fetch-site") {
             None | Some("same-origin") => Ok(()),
-            Some(_) => Err(refusal(StatusCode::FORBIDDEN, "a change comes from the page itself")),
+            Some(_) => Err(refusal(StatusCode::FORBIDDEN, "a change must come from the page itself")),
         }
     }
 }

@@ -1,6 +1,7 @@
-//! What viewers are told: everything once, and then what has changed.
+//! What viewers receive: everything once, and then only changes.
 //!
-//! Invariant: a message is made once for all viewers. What only grows older, such as the age of a hold, is no change.
+//! Invariant: a message is made once for all viewers. A value that only grows older, such as the age of a hold, does
+//! not count as a change.
 
 use std::collections::BTreeMap;
 

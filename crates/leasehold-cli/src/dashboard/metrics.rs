@@ -1,6 +1,6 @@
 //! The gauges of a fleet, in the text format of Prometheus.
 //!
-//! Invariant: a name is no label, because a series for each order would fill a Prometheus.
+//! Invariant: a lock's name is never a label, because one series for each order would overload Prometheus.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

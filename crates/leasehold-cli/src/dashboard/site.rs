@@ -116,7 +116,7 @@ impl Site {
         let bad = |text| Refusal { status: StatusCode::BAD_REQUEST, text };
         let body = Limited::new(body, BODY_MAX).collect().await.map_err(|_| bad("the body is too long"))?;
         let release: Release = serde_json::from_slice(&body.to_bytes())
-            .map_err(|_| bad("a release has a `name` and an `owner`"))?;
+            .map_err(|_| bad("a release needs a `name` and an `owner`"))?;
         Ok(match self.reader.release(&release.name, &release.owner).await {
             Ok(outcome) => json(serde_json::json!({ "outcome": outcome }).to_string()),
             Err(why) => reply(StatusCode::BAD_GATEWAY, "text/plain; charset=utf-8", why),

@@ -1,4 +1,4 @@
-//! The facts that servers tell about themselves.
+//! What servers report about themselves, as plain values for the checks.
 
 use std::collections::BTreeMap;
 

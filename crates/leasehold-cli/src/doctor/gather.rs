@@ -1,7 +1,7 @@
-//! The questions to the servers of a URL.
+//! Asks the servers of a URL for the facts that the checks need.
 //!
-//! Invariant: asks for nothing that changes a server, apart from a scratch lock that is released again. A refused
-//! question is an answer.
+//! Invariant: no question changes a server, apart from a scratch lock that is released again. A refusal counts as an
+//! answer.
 
 mod node;
 mod sentinels;

@@ -1,4 +1,4 @@
-//! The times of an acquire and a release, as a client of the library sees them.
+//! Measures an acquire and a release as a client of the library sees them.
 
 use std::time::Duration;
 

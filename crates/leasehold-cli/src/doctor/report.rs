@@ -1,4 +1,4 @@
-//! The findings as text for an operator, and as JSON for a program.
+//! Prints the findings, as text for an operator or as JSON for a program.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! The rights that a user lacks, by `ACL DRYRUN` over the rules of a user with the smallest rights.
+//! Finds the rights that a user lacks, with `ACL DRYRUN` over the rules of a minimal user.
 
 use leasehold_store::redis::wire::Answer;
 

@@ -1,4 +1,4 @@
-//! Questions to the clients.
+//! Asks the clients of a fleet what they hold and wait for.
 //!
 //! Invariant: a client that does not answer is named. The number of clients that listen is known before they are asked, so the
 //! wait ends when all have answered.
@@ -86,7 +86,7 @@ impl Servers {
                 None => return Ok(()),
             }
         }
-        rows.miss("some clients have more pages than were asked for".to_owned());
+        rows.miss("some clients have more to say than was asked for".to_owned());
         Ok(())
     }
 
@@ -102,7 +102,7 @@ impl Servers {
         let reached_clients = operate::read_asked(&reply).ok_or_else(|| strange(&reply))?;
         rows.listening = reached_clients.listening.map(|count| count as usize);
         if rows.listening.is_none() {
-            rows.miss("the servers do not count the clients, so some may have been missed".to_owned());
+            rows.miss("the servers do not count the listening clients, so some may be missing".to_owned());
         }
         let answerers = reached_clients.listening.unwrap_or(reached_clients.registered);
         let (end, mut pause) = (after(patience(answerers)), PAUSE[0]);
@@ -148,7 +148,7 @@ impl Heard {
 
 /// Returns the failure of a reply that no script gives.
 pub(super) fn strange(reply: &Reply) -> Failure {
-    Failure::unavailable(anyhow::anyhow!("the server gave a strange reply: {reply:?}"))
+    Failure::unavailable(anyhow::anyhow!("the server sent an unexpected reply: {reply:?}"))
 }
 
 #[cfg(test)]

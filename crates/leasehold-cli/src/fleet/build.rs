@@ -1,4 +1,4 @@
-//! Objects out of what a server and the clients say.
+//! Builds the objects of a listing from what a server and the clients say.
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
 //! Who blocks whom: the holder of a lock may wait for another lock itself, and so on.
 //!
-//! Invariant: a chain says what the clients say. A process whose one task waits may go on with another, so a chain is a hint.
+//! Invariant: a chain says what the clients say. While one task of a process waits, another may go on, so a chain is
+//! only a hint.
 
 use leasehold_proto::ClientId;
 

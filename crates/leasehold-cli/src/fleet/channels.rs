@@ -1,4 +1,4 @@
-//! The names that are waited for, by the channels on which waiters listen. Waiters of Redisson are among them.
+//! Finds the names that somebody waits for, by the channels that waiters listen to. This also finds Redisson's waiters.
 
 use futures_util::future::join_all;
 use leasehold_proto::operate::{Kind, is_owner};
@@ -22,7 +22,7 @@ const PREFIXES: [(&str, Kind); 4] = [
 const LATCH: &str = "redisson_countdownlatch__channel__";
 
 impl Servers {
-    /// Adds the names that are waited for. Channels are those of all databases of a server.
+    /// Adds the names that somebody waits for. A server lists the channels of all its databases.
     /// A server that does not tell leaves the number unknown.
     pub(super) async fn add_awaited(&self, rows: &mut Rows) {
         let is_cluster = self.is_cluster();
@@ -46,7 +46,7 @@ impl Servers {
                 self.doubt_masters();
                 Vec::new()
             });
-            // A user who may not ask is not told of other databases.
+            // A user without the right learns nothing about other databases.
             rows.is_shared |=
                 !is_cluster && answers.last().and_then(text).is_some_and(|info| has_others(&info));
             // A user of a cluster needs the right to one of both, because clients use either.

@@ -1,4 +1,4 @@
-//! Descriptions of names by their servers.
+//! Asks servers to describe names.
 
 use futures_util::{StreamExt, stream};
 use leasehold_proto::Name;

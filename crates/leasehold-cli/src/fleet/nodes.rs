@@ -1,4 +1,4 @@
-//! The masters of a fleet, and the slots of each.
+//! Finds the masters of a fleet, and the slots of each.
 
 use anyhow::{Error, anyhow};
 use leasehold_proto::Name;
@@ -40,7 +40,7 @@ pub(super) async fn masters(url: &ServerUrl, options: &ConnectOptions) -> Result
                 _ => None,
             };
             let named = address(answers).map(|address| one(&address));
-            named.ok_or_else(|| anyhow!("the sentinels know no master of {service:?}"))
+            named.ok_or_else(|| anyhow!("the sentinels know no master for the service {service:?}"))
         }
         Servers::Cluster { seeds } => {
             let (answer, seed) =
@@ -52,7 +52,7 @@ pub(super) async fn masters(url: &ServerUrl, options: &ConnectOptions) -> Result
                 _ => Err(anyhow!("the cluster has no slots")),
             }
         }
-        _ => Err(anyhow!("such servers are not supported")),
+        _ => Err(anyhow!("this command does not support such servers")),
     }
 }
 

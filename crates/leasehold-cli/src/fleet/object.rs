@@ -51,7 +51,7 @@ pub(crate) struct Clients {
     pub(crate) answered: usize,
     /// The clients that have not answered. Some of them may have ended, if others listen and stand still.
     pub(crate) silent: Vec<ClientRow>,
-    /// The clients that no longer listen: their processes ended without a word, or have lost the server.
+    /// The clients that no longer listen: their processes vanished, or have lost the server.
     pub(crate) ended: Vec<ClientRow>,
     /// The clients that have answered.
     pub(crate) living: Vec<ClientRow>,

@@ -1,7 +1,7 @@
 //! The pages of what clients hold and wait for.
 //!
-//! Invariant: a client costs the patience of one question at most. Whoever does not answer a question is not waited for
-//! again, and counts as silent.
+//! Invariant: a client that does not answer delays one question at most. It counts as silent, and no later question
+//! waits for it.
 //!
 //! # How it works
 //! All clients hear each question, and each has cursors of its own. So the question is for the client that is furthest

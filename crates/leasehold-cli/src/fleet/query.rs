@@ -1,4 +1,4 @@
-//! What a user wants to see.
+//! The filters of a listing: what the user wants to see.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The release of a hold.
+//! Releases one hold, if it is still the one that was shown.
 
 use std::fmt;
 
@@ -66,9 +66,9 @@ impl fmt::Display for Released {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Done => "released",
-            Self::WasFree => "it was free already",
+            Self::WasFree => "it was already free",
             Self::ChangedHands => {
-                "another owner holds it, or this one since later, and that hold was not released"
+                "another owner holds it by now, or this owner acquired it again; that hold was not released"
             }
         })
     }
@@ -109,7 +109,7 @@ impl Servers {
 /// Returns the failure of an operator who has not said that a string is a lock of another library.
 pub(crate) fn is_foreign(name: &str) -> Failure {
     Failure::usage(anyhow!(
-        "{name:?} is a string that another library has written, which is a lock or something else; if it is a lock, say --foreign"
+        "{name:?} is a string that another library has written, which may not be a lock; if it is one, use --foreign"
     ))
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Rows {
     /// The names that are waited for.
     pub(super) channels: Option<usize>,
     pub(super) scan: Option<Scan>,
-    /// True if the channels may be those of names in another database.
+    /// True if the channels may belong to names in another database.
     pub(super) is_shared: bool,
     /// What could not be seen, in words.
     pub(super) missing: BTreeSet<String>,
@@ -68,7 +68,7 @@ impl Row {
     }
 
     pub(super) fn show(&mut self, kind: Kind) {
-        // A channel of locks is also that of fair and fenced ones.
+        // Locks, fair locks and fenced locks share a channel.
         if self.shown.is_none_or(|known| known == Kind::Lock) {
             self.shown = Some(kind);
         }
@@ -146,7 +146,7 @@ impl Rows {
         }
     }
 
-    /// Returns true for a name that only a channel shows, if the channel may be that of another database.
+    /// Returns true for a name that only a channel shows, if the channel may belong to another database.
     pub(super) fn is_elsewhere(&self, object: &Object) -> bool {
         let row = self.names.get(&object.key);
         let is_told = row.is_some_and(|row| !row.held.is_empty() || !row.waiting.is_empty());

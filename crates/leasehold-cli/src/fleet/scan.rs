@@ -1,7 +1,7 @@
-//! The scan of all keys. It finds holds without waiters that no client reports: Redisson's, and those of dead clients.
+//! The scan of all keys. It finds holds without waiters that no client reports: Redisson's and dead clients'.
 //!
-//! Invariant: a scan takes at most its share of a server's time, and a call of it about a millisecond. It is the dearest
-//! source, so a large database is scanned only on request.
+//! Invariant: a scan takes at most its share of a server's time, and each call about a millisecond. It is the most
+//! expensive source, so a large database is scanned only on request.
 //!
 //! # How it works
 //! After calls of `t` ms at a share of 5 %, the scan sleeps for `19 t`: once `t` is a millisecond, because timers are no more

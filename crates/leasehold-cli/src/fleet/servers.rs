@@ -1,4 +1,4 @@
-//! The connection to the servers of a fleet.
+//! Connects to the servers of a fleet.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! Warnings about objects.
+//! Decides which objects of a listing get a warning.
 //!
-//! Invariant: a warning says what is seen, and no more. Two processes that each wait for what the other holds are a possible
-//! deadlock, because other tasks of them may hold and wait.
+//! Invariant: a warning says what is seen, and no more. Two processes that each wait for what the other holds are only
+//! a possible deadlock, because the tasks that hold may not be the tasks that wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +49,11 @@ pub(super) fn add(objects: &mut [Object], rows: &Rows) {
         {
             warnings.push(warn(
                 "long-hold",
-                format!("held for {}, and others of its group for {}", shown_ms(age), shown_ms(median)),
+                format!(
+                    "held for {}; half of its group is held for less than {}",
+                    shown_ms(age),
+                    shown_ms(median)
+                ),
             ));
         }
         if let Some(wait) = object.waiting.longest_ms.filter(|wait| *wait > MINUTE_MS) {
@@ -83,7 +87,10 @@ fn of_holders(object: &Object, rows: &Rows, warnings: &mut Vec<Warning>) {
             None if rows.clients.values().any(|known| known.has_answered) => {
                 warnings.push(warn(
                     "unknown-client",
-                    format!("the holder {client} has no card: it is Redisson, a client that is not visible, or one that has not renewed a hold yet"),
+                    format!(
+                        "the holder {client} has no card; it is Redisson, a client that is not visible, or one that has \
+                         not renewed a hold yet"
+                    ),
                 ));
             }
             None => {}
@@ -96,7 +103,10 @@ fn of_holders(object: &Object, rows: &Rows, warnings: &mut Vec<Warning>) {
     {
         warnings.push(warn(
             "unknown-client",
-            format!("the holder {owner} has no card: it is a client of this library that is not visible, has not renewed a hold yet, or has ended"),
+            format!(
+                "the holder {owner} has no card; it is a client of this library that is not visible, has not renewed \
+                 a hold yet, or has ended"
+            ),
         ));
     }
     let is_late = |holder: &&Holder| {
@@ -107,7 +117,7 @@ fn of_holders(object: &Object, rows: &Rows, warnings: &mut Vec<Warning>) {
         let [left, lease] = [holder.lease_ms, holder.whole_lease_ms].map(|ms| shown_ms(ms.unwrap_or(0)));
         warnings.push(warn(
             "late-renewal",
-            format!("{left} are left of a lease of {lease} that the client renews"),
+            format!("{left} of the {lease} lease are left, although the client renews it"),
         ));
     }
 }
@@ -115,7 +125,8 @@ fn of_holders(object: &Object, rows: &Rows, warnings: &mut Vec<Warning>) {
 fn of_state(object: &Object, rows: &Rows, warnings: &mut Vec<Warning>) {
     if object.kind.has_lease() && !object.holders.is_empty() && object.expires_ms.is_none() {
         let text = if object.holders.iter().any(Holder::is_foreign) {
-            "the lock never expires, as another library has set it: it ends when its holder releases it"
+            "the lock never expires, because another library wrote it without a lease; it ends when its holder \
+             releases it"
         } else {
             "the lock never expires, although every lock has a lease"
         };
@@ -125,7 +136,7 @@ fn of_state(object: &Object, rows: &Rows, warnings: &mut Vec<Warning>) {
     if dead > 0 {
         warnings.push(warn(
             "dead-queue-entry",
-            format!("{dead} waiters of the queue are dead, and the next call removes them"),
+            format!("{dead} waiters in the queue are dead, and the next call removes them"),
         ));
     }
     let kinds = rows.names.get(&object.key).map(super::rows::Row::kinds).unwrap_or_default();

@@ -243,12 +243,15 @@ impl State {
             (object.name.clone(), owner.map(|holder| holder.owner.clone()))
         });
         match hold {
-            _ if !self.may_release => self.message = Some("read-only: start with --allow-release".to_owned()),
+            _ if !self.may_release => {
+                self.message = Some("read-only; start with --allow-release to release holds".to_owned())
+            }
             Some((name, Some(owner))) => {
                 self.front = Front::Release { name, owner, typed: String::new() };
             }
             Some((name, None)) => {
-                self.message = Some(format!("{name} has not one holder: use `leasehold release --owner`"));
+                self.message =
+                    Some(format!("{name} does not have exactly one holder; use `leasehold release --owner`"));
             }
             None => {}
         }

@@ -129,7 +129,7 @@ fn a_setting_that_the_command_cannot_honor_is_64_and_runs_nothing() {
     let file = folder.path("app.toml");
     let quorum = "[quorum]\nurls = ['redis://a', 'redis://b', 'redis://c']";
     for (text, says) in [
-        (quorum, "the configuration is that of a quorum"),
+        (quorum, "the configuration describes a quorum"),
         ("url = 'MEMORY://jobs'", "memory:// excludes no other process"),
         ("[sentinel]\nmaster = 'm'", "`sentinel.addresses` is missing"),
         ("[cluster]\nuser = 'u'\npassword = 'p'", "`cluster.addresses` is missing"),

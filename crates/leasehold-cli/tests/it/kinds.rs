@@ -64,8 +64,8 @@ fn slots_of_a_lock_name_are_refused_in_one_sentence() {
     let server = RedisServer::start();
     let folder = Folder::new();
     let running = begun(&server, &folder, &[]);
-    let kind = "another kind of object has this name on the server, such as a string, which redis-py and redsync write \
-                (`TYPE` says which kind); that object is unchanged";
+    let kind = "another kind of object has this name on the server (`TYPE` says which; redis-py and redsync write \
+                strings); that object is unchanged";
     for (options, said) in [
         (&["-s"][..], format!("leasehold: read lock \"{NAME}\" not acquired: {kind}\n")),
         (&["--slots", "2"], format!("leasehold: expirable semaphore \"{NAME}\" not inspected: {kind}\n")),

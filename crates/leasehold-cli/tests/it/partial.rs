@@ -82,9 +82,18 @@ fn of_a_quorum_one_server_is_listed_and_none_is_changed() {
     let urls: Vec<_> = servers.iter().map(RedisServer::url).collect();
     let run = |words: &[&str]| outcome(leasehold().env("LEASEHOLD_QUORUM__URLS", urls.join(",")).args(words));
     let listed = run(&["list"]);
-    assert!(listed.code() == 0 && listed.out.contains("alone of 3 servers"), "{} {}", listed.out, listed.err);
+    assert!(
+        listed.code() == 0 && listed.out.contains("only one of 3 servers"),
+        "{} {}",
+        listed.out,
+        listed.err
+    );
     let shown = run(&["show", "job"]);
-    assert!(shown.out.contains(&format!("127.0.0.1:{} alone of 3", servers[0].port())), "{}", shown.out);
+    assert!(
+        shown.out.contains(&format!("127.0.0.1:{} is only one of 3", servers[0].port())),
+        "{}",
+        shown.out
+    );
     for words in [&["release", "job", "--yes"][..], &["repair", "job", "--fix", "no-expiry", "--yes"]] {
         let refused = run(words);
         assert_eq!(refused.code(), 64, "{} {}", refused.out, refused.err);

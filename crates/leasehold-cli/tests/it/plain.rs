@@ -108,7 +108,12 @@ async fn a_holder_of_another_library_is_named_so_and_released_only_on_request() 
         assert_eq!(warnings(seen), ["no-expiry"], "{listing}");
         assert!(done(&url, &["list", "--no-scan"], 0).contains("another library's"), "{listing}");
         let text = done(&url, &["show", "job"], 0);
-        for part in [FOREIGN, "never expires", "as another library has set it", "--fix no-expiry --foreign"] {
+        for part in [
+            FOREIGN,
+            "never expires",
+            "another library wrote it without a lease",
+            "--fix no-expiry --foreign",
+        ] {
             assert!(text.contains(part), "{part} in {text}");
         }
         let refused = outcome(&mut operator(&url, &["release", "job", "--yes"]));
@@ -197,7 +202,7 @@ fn an_object_that_is_no_lock_is_named_by_its_type_and_never_released() {
         for told in [&[][..], &["--foreign"]] {
             let arguments = [&["release", name, "--yes"], told].concat();
             let refused = outcome(&mut operator(&server.url(), &arguments));
-            let said = format!("{name:?} is a {name} that is no lock");
+            let said = format!("{name:?} is a {name} and not a lock");
             assert_eq!(refused.code(), 64, "{}", refused.out);
             assert!(
                 refused.err.contains(&said) && refused.err.contains("nothing was released"),
@@ -206,7 +211,7 @@ fn an_object_that_is_no_lock_is_named_by_its_type_and_never_released() {
             );
         }
         let text = done(&server.url(), &["show", name], 0);
-        assert!(text.contains(&format!("a {name} that is no lock")), "{text}");
+        assert!(text.contains(&format!("a {name} and not a lock")), "{text}");
     }
     assert_eq!(server.cli(&["EXISTS", "hash", "list"]), "2");
 }

@@ -174,7 +174,7 @@ fn a_release_on_a_terminal_asks_for_the_name() {
     let session = |typed: &str| {
         let script = format!("{program} release job; echo code=$?");
         let mut session = Session::start(&["sh", "-c", &script], &[("LEASEHOLD_URL", &url)]);
-        session.until("type the name to go on (job): ");
+        session.until("type the name to continue (job): ");
         session.press(typed);
         let told = session.until("code=");
         (told, session.until("\n"))
@@ -195,7 +195,7 @@ fn a_later_hold_of_the_same_owner_is_not_the_one_that_was_shown() {
     let release = |meanwhile: &dyn Fn()| {
         let script = format!("{} release job; echo code=$?", env!("CARGO_BIN_EXE_leasehold"));
         let mut session = Session::start(&["sh", "-c", &script], &[("LEASEHOLD_URL", &server.url())]);
-        session.until("type the name to go on (job): ");
+        session.until("type the name to continue (job): ");
         meanwhile();
         session.press("job\n");
         session.until("code=");
@@ -214,7 +214,7 @@ fn before_a_release_an_unknown_age_is_told() {
     java_hold(&server, "job", JAVA);
     let script = format!("{} release job; echo code=$?", env!("CARGO_BIN_EXE_leasehold"));
     let mut session = Session::start(&["sh", "-c", &script], &[("LEASEHOLD_URL", &server.url())]);
-    let told = session.until("type the name to go on (job): ");
+    let told = session.until("type the name to continue (job): ");
     assert!(told.contains("a later hold of the same owner"), "{told}");
 }
 

@@ -101,7 +101,7 @@ fn control_z_stops_both_and_fg_continues_both() {
         session.until(word);
         session.until(word);
         session.press(CTRL_Z);
-        session.until("suspended; the lock is not renewed meanwhile");
+        session.until("suspended; nothing renews the lock meanwhile");
         session.until("$ ");
         session.press("echo sh''ell\n");
         session.until("shell");

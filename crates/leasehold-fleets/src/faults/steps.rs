@@ -1,4 +1,4 @@
-//! Steps of the faults of several topologies.
+//! Steps that the faults of several topologies share.
 
 use std::thread;
 use std::time::Duration;

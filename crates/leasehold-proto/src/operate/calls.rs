@@ -144,7 +144,7 @@ pub fn ask(audience: &Audience, request: RequestId, question: &Question) -> Call
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reached {
-    /// The cards, of which the clients that ended without a word have some.
+    /// The cards, which include those of clients that vanished.
     pub registered: u32,
     /// The clients that listen, or `None` if one server does not know all of them.
     pub listening: Option<u32>,

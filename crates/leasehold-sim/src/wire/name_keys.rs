@@ -85,7 +85,7 @@ impl NameKeys {
         Self { name: Arc::clone(name), primitive, exact, beginning }
     }
 
-    /// Returns true if the name is that of a plain lock.
+    /// Returns true if the name belongs to a plain lock.
     pub(super) const fn is_plain(&self) -> bool {
         self.primitive.is_plain()
     }

@@ -1,8 +1,8 @@
-//! A foreign client, which changes keys and channels straight on the wire: those of a lock as Redisson does, and a plain lock
-//! as the Redis documentation describes it, without messages. Some plain ones have no expiry, and some foreign clients take a
-//! plain lock again that they have lost.
+//! A foreign client, which works directly on the wire. It handles a lock's keys and channels as Redisson does, and a
+//! plain lock as the Redis documentation describes it, without messages. Some of its plain locks have no expiry, and
+//! some foreign clients take a plain lock again that they have lost.
 //!
-//! Invariant: the client believes to hold a lock only for as long as the server surely keeps it, so a breach of
+//! Invariant: the client believes that it holds a lock only while the server certainly keeps it, so a breach of
 //! exclusion is our fault.
 
 use std::sync::Arc;

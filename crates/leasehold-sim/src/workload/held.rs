@@ -1,7 +1,7 @@
 //! The holds of a user.
 //!
-//! Invariant: the recorder learns of the end of a hold before the guard goes, if it ends with its future, with its
-//! process or by its user's choice.
+//! Invariant: if a hold ends with its future, with its process or by its user's choice, the recorder hears of it before
+//! the guard is dropped.
 
 use std::sync::Arc;
 use std::time::Duration;

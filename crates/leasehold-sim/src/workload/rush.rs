@@ -1,4 +1,5 @@
-//! The rush at the end of some runs: each user takes one thing again and again, without thinking, for a moment at a time.
+//! The rush at the end of some runs: each user takes the same lock or pair of locks again and again, for a moment at a
+//! time.
 //!
 //! Invariant: as in the parent module. A user does not change what it takes, so that one queue of a client can starve
 //! another one.

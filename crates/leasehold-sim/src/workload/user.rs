@@ -1,4 +1,4 @@
-//! The user, the common part of all workloads.
+//! One user: the common part of all workloads.
 //!
 //! Invariant: as in the parent module.
 
@@ -44,7 +44,7 @@ pub(super) enum LeaseMode {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Policy {
     pub(super) mode: LeaseMode,
-    /// The replicas that confirm the hold, or `None` for those of the client.
+    /// The replicas that confirm the hold, or `None` for the client's.
     pub(super) replicas: Option<Confirm>,
 }
 

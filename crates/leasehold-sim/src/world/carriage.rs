@@ -1,4 +1,4 @@
-//! The way of the bytes: dialing, writing, reading and delivering.
+//! Moves the bytes of the simulated network: dials, writes, reads and deliveries.
 //!
 //! Invariant: the server handles a request when its last byte has been read, and a segment that still travels when its
 //! stream is cut is dropped on arrival.

@@ -26,7 +26,7 @@ pub(super) const SERVERS: usize = 4;
 const SENTINELS: usize = 3;
 /// The name of the fleet at its sentinels.
 const SERVICE: &str = "fleet";
-/// The channel on which a sentinel tells of a new master.
+/// The channel on which a sentinel announces a new master.
 const SWITCH: &str = "+switch-master";
 
 /// A fleet. Its nodes are numbered: the servers first, then the sentinels.
@@ -256,7 +256,7 @@ impl Fleet {
         self.state().snapshots[node] = data;
     }
 
-    /// Replaces the data of a server with that of its replica, which is to take over. Returns the data that it had.
+    /// Replaces a server's data with its replica's, which is to take over. Returns the data that it had.
     pub(super) fn lose_last_writes(&self, node: usize) -> Database {
         let data = self.processes[node].database(|database| database.clone());
         let mut replica = self.state().snapshots[node].clone();

@@ -1,6 +1,6 @@
-//! The connection between a client and its server, which can be made to fail.
+//! The connection between a client and the server inside the process. A test can make it fail.
 //!
-//! Invariant: a call whose reply was lost ends by its timeout or by the connection's end, never by itself.
+//! Invariant: a call whose reply was lost ends by its timeout or with the connection, never by itself.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};

@@ -1,6 +1,6 @@
 //! The states in which a server refuses to work.
 //!
-//! Invariant: the texts are those of redis-server 7.0.15.
+//! Invariant: the error texts equal those of redis-server 7.0.15.
 
 /// A state in which a server refuses some or all commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,6 +1,6 @@
-//! Patterns of KEYS, PSUBSCRIBE and PUBSUB CHANNELS.
+//! The patterns that KEYS, PSUBSCRIBE and PUBSUB CHANNELS take.
 //!
-//! Invariant: matching takes no recursion per byte, so no pattern can exhaust the stack.
+//! Invariant: matching does not recurse for each byte, so no pattern can exhaust the stack.
 
 /// Returns true if `pattern` matches `text`. A pattern has `*`, `?`, `[a-c]`, `[^a]`, and `\` before a byte that means
 /// itself.

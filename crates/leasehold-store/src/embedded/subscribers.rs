@@ -1,4 +1,4 @@
-//! The numbers of subscribers, for the replies of PUBLISH and PUBSUB.
+//! Counts the subscribers of each channel, for the replies of PUBLISH and PUBSUB.
 //!
 //! Invariant: a channel without a subscriber has no entry.
 

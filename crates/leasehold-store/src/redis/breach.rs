@@ -9,7 +9,8 @@ pub(super) const REPLY_MAX: usize = 1 << 20;
 pub(super) const MAP_MAX: usize = 64 << 20;
 /// The size of an announced array item before its first byte has come, because the parser reserves memory for the item.
 pub(super) const ITEM: usize = 64;
-/// The longest line of text, in bytes: errors and simple strings.
+/// The longest line of text, in bytes: errors and simple strings. The client keeps 300 characters of an error, so a
+/// longer line only costs memory.
 pub(super) const LINE_MAX: usize = 16 << 10;
 /// The longest line with a number: the digits of an `i64` and its sign.
 pub(super) const NUMBER_MAX: usize = 20;
@@ -26,11 +27,11 @@ pub(super) enum Breach {
     #[error("the reply does not follow the Redis protocol")]
     Protocol,
     #[error(
-        "the reply exceeds {REPLY_MAX} bytes ({MAP_MAX} for the map of a cluster), a line of {LINE_MAX} bytes or a depth \
-         of {DEPTH_MAX}"
+        "the reply exceeds {REPLY_MAX} bytes ({MAP_MAX} for a cluster map), a line of {LINE_MAX} bytes or a depth of \
+         {DEPTH_MAX}"
     )]
     TooLarge,
-    #[error("the server sent a reply without a command")]
+    #[error("the server sent a reply that no command asked for")]
     Unasked,
 }
 

@@ -6,7 +6,7 @@
 
 use crate::sharding::ShardedPubsub;
 
-/// The channel of the probe. No lock has a channel of this name.
+/// The channel of the probe. No lock has a channel of this name, so nobody hears it.
 pub(super) const PROBE: &str = "leasehold:probe";
 
 /// A kind of channels.

@@ -1,7 +1,7 @@
-//! The sources of credentials: fixed ones, a file, and a function of the user's.
+//! Where connections get their credentials: fixed values, a file, or a function of the application.
 //!
-//! Invariant: each connection asks the source anew. A source that fails, panics or is silent fails the attempt to connect,
-//! and no other connection.
+//! Invariant: each new connection asks the source again. A source that fails, panics or does not answer fails that
+//! attempt to connect, and leaves the other connections alone.
 
 use std::error::Error;
 use std::fmt;
@@ -18,7 +18,7 @@ use futures_util::future::BoxFuture;
 use crate::tokio_runtime::{off_thread, within};
 use crate::url::Credentials;
 
-/// The largest file that can hold a password.
+/// The largest password file, in bytes. A signed token fits, and a path to something endless fails at once.
 const FILE_MAX: usize = 64 << 10;
 
 /// An error of a provider. Its text is shown to the user, so it must repeat no secret.
@@ -152,9 +152,9 @@ impl fmt::Debug for CredentialsSource {
 pub(super) enum CredentialsFault {
     #[error("{0}")]
     Failed(ProviderError),
-    #[error("the provider of the credentials panicked")]
+    #[error("the credentials provider panicked")]
     Panicked,
-    #[error("the provider of the credentials did not answer in time")]
+    #[error("the credentials provider did not answer in time")]
     Silent,
 }
 

@@ -1,6 +1,6 @@
 //! The failures of a connection, and the error replies of its server.
 //!
-//! Invariant: a failure has [`Applied::No`] only when the server cannot have executed the script, or refused its first
+//! Invariant: a failure says [`Applied::No`] only if the server cannot have executed the script, or refused its first
 //! write.
 
 use std::error::Error;
@@ -16,7 +16,7 @@ use crate::server_error::{ServerText, classify};
 use Applied::No;
 use StoreErrorKind as Kind;
 
-/// The number of slots of a cluster.
+/// The number of slots of a cluster, which Redis fixes.
 pub(super) const SLOTS: u16 = 16_384;
 
 /// A failure that is not yet attributed to a call.
@@ -35,7 +35,7 @@ pub(super) struct Redirection {
     /// True if this call alone goes to the other node (`ASK`), and false if the slot has moved (`MOVED`).
     pub(super) asks: bool,
     pub(super) slot: u16,
-    /// The host, which is empty if it is that of the replying node.
+    /// The host, which is empty if it is the replying node's.
     pub(super) host: String,
     pub(super) port: u16,
 }
@@ -62,7 +62,7 @@ impl Redirection {
     }
 }
 
-/// The most characters of the addresses that servers sent.
+/// The most characters of server-sent addresses in an error, because a stranger may have written them.
 const ADDRESSES_MAX: usize = 300;
 
 /// The cause of a failure. It never holds a login of the URL, nor a reply that might repeat it.
@@ -77,29 +77,29 @@ enum Cause {
     #[error("the server is one of {0} masters of a cluster; use a URL that begins with `redis+cluster://`")]
     Masters(u32),
     #[error(
-        "the keys {0:?} and {1:?} are in two slots of the cluster; give the names one hash tag, as in \
+        "the keys {0:?} and {1:?} are in two slots of the cluster; give the names the same hash tag, as in \
          `Name::with_hash_tag(\"order:42\", \":stock\")`, or lock them one by one"
     )]
     TwoSlots(String, String),
     #[error(
-        "a proxy in front of several servers can lead the keys {0:?} and {1:?} to two of them; lock the names one by one, \
-         or use an address that leads to one server"
+        "a proxy may route the keys {0:?} and {1:?} to two servers; lock the names one by one, or connect to one \
+         server without the proxy"
     )]
     SeveralServers(String, String),
     #[error(
-        "the keys {0:?} and {1:?} can be on two servers, because the address does not say which server is behind it; \
-         give the user the right to `INFO`, or lock the names one by one"
+        "a proxy might route the keys {0:?} and {1:?} to two servers, and without `INFO` the client cannot tell; let \
+         the user run `INFO`, or lock the names one by one"
     )]
     UnknownServers(String, String),
-    #[error("the servers directed the call on in turn, to {0:?}; check that they know each other")]
+    #[error("the nodes kept redirecting the call, to {0:?}; check that they agree who serves its slot")]
     Redirections(String),
-    #[error("the sentinels know no service {0:?}")]
+    #[error("no sentinel knows the service {0:?}; check its name")]
     Service(String),
-    #[error("{acknowledged} of {wanted} replicas acknowledged the call, so a failover can lose its effect")]
+    #[error("{acknowledged} of {wanted} replicas acknowledged the call, so a failover can undo it")]
     Unconfirmed { acknowledged: u32, wanted: u32 },
-    #[error("the server did not count the replicas: {0}")]
+    #[error("the server refused to wait for its replicas: {0}")]
     NotCounted(ServerText),
-    #[error("the server has not written the call to its disk in time, so a power loss can lose its effect")]
+    #[error("the server did not write the call to its disk in time, so a power loss can undo it")]
     NotOnDisk,
     #[error("{0}")]
     Lacks(&'static str),
@@ -130,8 +130,8 @@ impl Failure {
     /// Returns the failure of a call that was taken back before it was sent, because its caller waits no longer.
     pub(super) fn unsent(is_connected: bool) -> Self {
         let (kind, text) = match is_connected {
-            true => (Kind::Timeout, "not sent by the end of the wait"),
-            false => (Kind::Unreachable, "no connection by the end of the wait"),
+            true => (Kind::Timeout, "the wait ended before the call was sent"),
+            false => (Kind::Unreachable, "the wait ended before a connection was made"),
         };
         Self { cause: Some(Cause::Io(Arc::new(io::Error::other(text)))), ..Self::new(kind, No) }
     }
@@ -232,13 +232,13 @@ impl Failure {
         }
     }
 
-    /// Turns the failure of another command, or of a connect, into that of a call that was not sent.
+    /// Turns the failure of another command, or of a connect, into the failure of an unsent call.
     pub(super) const fn of_unsent(mut self) -> Self {
         self.applied = No;
         self
     }
 
-    /// Turns the failure into that of a call that was executed.
+    /// Turns the failure into the failure of an executed call.
     pub(super) const fn of_executed(mut self) -> Self {
         self.applied = Applied::Unknown;
         self

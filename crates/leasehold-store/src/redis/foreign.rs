@@ -1,6 +1,6 @@
-//! Code of the application that runs on the store's threads: dialers, their streams, and maps of addresses.
+//! Runs the application's code on the store's threads: its dialers, their streams, and its address maps.
 //!
-//! Invariant: a panic of such code fails what it was called for, and nothing else. The panic hook has reported it.
+//! Invariant: a panic in such code fails only what it was called for. The panic hook has reported it by then.
 
 use std::future::Future;
 use std::io;

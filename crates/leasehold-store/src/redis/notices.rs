@@ -1,7 +1,8 @@
-//! The notices for operators: a password that travels in plain text over a network that strangers may read, missing
-//! replicas, and connections that open and end.
+//! Notices for operators: a plain-text password on a network that others can read, missing replicas, and connections
+//! that open and end.
 //!
-//! Invariant: a client tells of a password at most once, by the address to which it has connected and not by a name.
+//! Invariant: a client warns about its password at most once, and judges by the address that it connected to, not by a
+//! name.
 
 use std::fmt;
 use std::net::IpAddr;

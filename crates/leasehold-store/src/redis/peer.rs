@@ -1,4 +1,4 @@
-//! The other ends of connections.
+//! What is at the other end of a connection: a data server or a sentinel. They have different logins and encryption.
 
 use crate::url::{Credentials, ServerUrl, Servers};
 

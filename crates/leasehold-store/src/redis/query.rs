@@ -1,4 +1,4 @@
-//! Questions to one server, for tools that look at a deployment. No lock uses them.
+//! Asks one server a few questions, for tools such as `leasehold doctor`. No lock uses this.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -17,7 +17,7 @@ use super::wire::{Answer, Conversation};
 use crate::tokio_runtime::within;
 use crate::url::{Address, Credentials, ServerUrl};
 
-/// The size of a read.
+/// The bytes of one read. The answers of these questions are mostly shorter.
 const READ: usize = 4 << 10;
 
 /// Asks a server these commands over a connection of their own, and closes it. The answers are in the order of the
@@ -84,8 +84,8 @@ impl Inquiry {
         #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
         if peer == Peer::Server && options.trusts_names_in_plain_text(url) {
             return Err(Failure::lacks(
-                "sentinels in plain text would choose the name in its certificate; set `server_name` or `ca_file`, or \
-                 encrypt the sentinels",
+                "an attacker could answer for plain-text sentinels and name another server; set `server_name` or \
+                 `ca_file`, or encrypt the sentinels",
             ));
         }
         let login = login(url, peer, options).await.map_err(Failure::unreachable)?;

@@ -1,6 +1,7 @@
-//! The distance of an address, which decides who may read plain text on the way to it.
+//! How far away an address is (this machine, a private network, or public), because that decides who can read plain
+//! text on the way.
 //!
-//! Invariant: an address is public unless it is known to be of this machine or of a private network.
+//! Invariant: an address counts as public unless it certainly belongs to this machine or to a private network.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,6 +1,6 @@
-//! The servers of a URL as a store: a single server, the master behind sentinels, or the masters of a cluster.
+//! A store over the servers of a URL: a single server, the master behind sentinels, or the masters of a cluster.
 //!
-//! Invariant: the store is a wire and its driver, and adds no rule of its own.
+//! Invariant: the store combines a wire with its driver, and adds no rule of its own.
 
 use std::future::Future;
 use std::sync::{Arc, Weak};

@@ -1,6 +1,6 @@
 //! Encrypted connections.
 //!
-//! Invariant: each connection reads the files of the options anew, so a certificate that was renewed needs no restart.
+//! Invariant: each new connection reads the configured files again, so a renewed certificate needs no restart.
 
 mod encrypted;
 mod material;

@@ -1,4 +1,4 @@
-//! The meaning of the errors of the TLS library.
+//! Explains the TLS library's errors, and says what to do about them.
 //!
 //! Invariant: no text repeats bytes of the peer, such as the names in its certificate.
 
@@ -27,7 +27,8 @@ fn library_error(error: &io::Error) -> Option<&Error> {
     error.get_ref()?.downcast_ref()
 }
 
-/// The library's name for the error that a server shows a CA's certificate as its own. The error has no variant.
+/// The library's name for the error about a CA certificate that a server shows as its own. The library has no public
+/// variant for it, so its debug text must do.
 const SIGNS_ITSELF: &str = "CaUsedAsEndEntity";
 
 fn fault_of(error: &Error) -> TlsFault {
@@ -51,31 +52,31 @@ fn of_server(error: &CertificateError) -> &'static str {
             "it is not valid yet; correct the clock of this machine"
         }
         CertificateError::UnknownIssuer => {
-            "its issuer is not trusted; name the certificate of the server's CA by `ca_file`"
+            "its issuer is not trusted; set `ca_file` to the certificate of the server's CA"
         }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "it is for other names than the host of this connection; use one of them, or set `server_name`"
+            "it does not contain the host of this connection; connect by a name in it, or set `server_name`"
         }
         CertificateError::Revoked => "it was revoked",
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
             "it is not for servers; its extended key usage must be server authentication"
         }
         CertificateError::BadSignature => {
-            "its signature is wrong; check that `ca_file` is that of its issuer"
+            "its signature is wrong; check that `ca_file` is its issuer's certificate"
         }
         CertificateError::Other(other) if format!("{other:?}").contains(SIGNS_ITSELF) => {
-            "it is a CA's certificate, as `openssl req -x509` makes it; name it by `ca_file` to trust exactly this one"
+            "it is a CA certificate, as `openssl req -x509` makes; set `ca_file` to it to trust exactly this one"
         }
-        _ => "it is not well-formed, or uses what this client does not support",
+        _ => "it is malformed, or uses a feature that this client does not support",
     }
 }
 
 const fn of_client(alert: AlertDescription) -> Option<&'static str> {
     Some(match alert {
         AlertDescription::CertificateRequired | AlertDescription::NoCertificate => {
-            "it requires one; set the client's certificate and key"
+            "none was sent; set the client's certificate and key"
         }
-        AlertDescription::UnknownCA => "it does not trust the issuer; check the server's `tls-ca-cert-file`",
+        AlertDescription::UnknownCA => "its issuer is not trusted; check the server's `tls-ca-cert-file`",
         AlertDescription::CertificateExpired => "it has expired; renew it",
         AlertDescription::CertificateRevoked => "it was revoked",
         AlertDescription::BadCertificate

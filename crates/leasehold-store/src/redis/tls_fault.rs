@@ -1,7 +1,7 @@
-//! The failures of encryption.
+//! The reasons why a connection could not be encrypted.
 //!
 //! Invariant: a failure says what to check, and repeats no key, no part of the URL and no byte of the peer. It travels
-//! inside an `io::Error`, because dialers and streams know no other error.
+//! inside an `io::Error`, the only error type that dialers and streams have.
 
 use std::io;
 use std::path::PathBuf;
@@ -22,7 +22,9 @@ pub(super) enum TlsFault {
     #[error("the {what} cannot be used: {problem}")]
     Pem { what: &'static str, problem: String },
     /// The certificates of the system cannot be used.
-    #[error("the operating system has no trusted certificates; name the server's CA by `ca_file`: {0}")]
+    #[error(
+        "the operating system has no trusted certificates; set `ca_file` to the certificate of the server's CA: {0}"
+    )]
     System(String),
     /// The server's certificate.
     #[error("the server's certificate is refused: {0}")]
@@ -32,14 +34,14 @@ pub(super) enum TlsFault {
     Client(&'static str),
     /// The peer sent bytes that are not TLS.
     #[error(
-        "the server does not speak TLS on this port; use its TLS port, or a URL without the `s` of `rediss`"
+        "the server does not speak TLS on this port; use its TLS port, or write `redis` in place of `rediss`"
     )]
     Plain,
     /// The peer sent nothing.
     #[error("no answer to the TLS handshake; check that the server speaks TLS on this port")]
     Silent,
     /// The name to verify cannot be in a certificate.
-    #[error("the host is not a name that a certificate can have; set `server_name`")]
+    #[error("no certificate can contain this host as a name; set `server_name`")]
     Name,
     /// Any other failure, in the words of the TLS library.
     #[error("the TLS handshake failed: {0}")]

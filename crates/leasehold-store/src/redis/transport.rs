@@ -1,7 +1,7 @@
-//! The stream of bytes below encryption.
+//! The byte stream below TLS.
 //!
-//! Invariant: the stream can move to another runtime while it is in use, and its owner keeps it in one place. So a stream
-//! that is encrypted moves too.
+//! Invariant: the stream can move to another runtime while it is in use, although its owner never moves. So an
+//! encrypted stream can move too.
 
 use std::io;
 use std::mem::MaybeUninit;

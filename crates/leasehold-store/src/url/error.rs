@@ -1,4 +1,4 @@
-//! The reasons for which a URL is refused.
+//! The reasons why a URL is refused.
 
 use std::fmt;
 
@@ -37,28 +37,28 @@ pub enum UrlError {
     #[error("the URL's port is not a number from 1 to 65535")]
     BadPort,
     /// A `redis+sentinel://` URL has no service name between the Sentinels and the database or the end.
-    #[error("the URL has no service name behind its Sentinels, as `redis+sentinel://host/service` has")]
+    #[error("the URL has no service name after its sentinels; write `redis+sentinel://host/service`")]
     NoService,
     /// The database is not a number.
-    #[error("the URL's database is not a number")]
+    #[error("the URL's database is not a number; write `redis://host/0`")]
     BadDatabase,
     /// The URL has a user name without a password.
-    #[error("the URL has a user but no password")]
+    #[error("the URL has a user but no password; write `redis://user:password@host`")]
     NoPassword,
     /// The user or password has a `/`, `?`, `#` or `@` that is not percent-encoded.
     #[error("the URL's user or password has a `/`, `?`, `#` or `@` that must be percent-encoded")]
     UnescapedCredentials,
     /// A `%` is not followed by two hex digits, or the decoded bytes are not UTF-8.
-    #[error("the URL has a percent escape that is not two hex digits of UTF-8 text")]
+    #[error("the URL has a `%` without two hex digits of UTF-8 text; write `%25` for a percent sign")]
     BadEscape,
     /// A `unix://` URL has no absolute path.
-    #[error("the URL has no absolute path to a socket")]
+    #[error("the URL has no absolute path to a socket; write `unix:///run/redis.sock`")]
     NoPath,
     /// A parameter is not known for this scheme, or the URL has a fragment.
-    #[error("the URL has a parameter or fragment that its scheme does not have")]
+    #[error("the URL has a parameter or fragment that its scheme does not take")]
     UnknownParameter,
     /// The name of a store in memory has characters besides letters, digits, `-`, `_` and `.`.
-    #[error("the store name in the URL has other characters than letters, digits, `-`, `_` and `.`")]
+    #[error("the store name in the URL may only have letters, digits, `-`, `_` and `.`")]
     BadStoreName,
 }
 

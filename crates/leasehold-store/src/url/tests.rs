@@ -1,4 +1,4 @@
-//! Which URLs are read, with which parts, and what is shown of them.
+//! Tests: which URLs are accepted, how they are split, and what their masked text shows.
 
 use super::*;
 use proptest::prelude::*;

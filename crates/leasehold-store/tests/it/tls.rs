@@ -83,12 +83,12 @@ async fn a_certificate_that_is_not_valid_is_refused_with_what_to_check() {
     assert_refused(&server, Tls::new().ca_file("/nowhere/ca.pem"), "cannot be used").await;
     let other = Authority::new();
     assert_refused(&server, Tls::new().ca_file(other.file()), "issuer is not trusted").await;
-    assert_refused(&server, trusting().server_name("other.example"), "for other names").await;
-    assert_refused(&server, Tls::new().ca_pem("nonsense"), "no certificate in PEM").await;
+    assert_refused(&server, trusting().server_name("other.example"), "does not contain the host").await;
+    assert_refused(&server, Tls::new().ca_pem("nonsense"), "no PEM certificate").await;
     server.show(&authority.expired(&NAMES));
     assert_refused(&server, trusting(), "has expired").await;
     server.show(&authority.server(&["redis.example"]));
-    assert_refused(&server, trusting(), "for other names").await;
+    assert_refused(&server, trusting(), "does not contain the host").await;
     connect(&server.tls_url(), trusting().server_name("redis.example")).await.unwrap();
     connect(&server.tls_url(), Tls::new().danger_accept_any_certificate()).await.unwrap();
 }
@@ -97,7 +97,7 @@ async fn a_certificate_that_is_not_valid_is_refused_with_what_to_check() {
 async fn a_certificate_that_signs_itself_is_trusted_if_it_is_named() {
     let (authority, other) = (Authority::new(), Authority::new());
     let server = TlsServer::start(&authority, &authority.itself(), false);
-    let says = "name it by `ca_file` to trust exactly this one";
+    let says = "set `ca_file` to it to trust exactly this one";
     assert_refused(&server, Tls::new().ca_file(other.file()), says).await;
     assert_refused(&server, Tls::new(), says).await;
     for provider in providers() {
@@ -113,7 +113,7 @@ async fn a_client_certificate_is_shown_where_the_server_requires_one() {
     let authority = Authority::new();
     let server = TlsServer::start(&authority, &authority.server(&NAMES), true);
     let trusting = || Tls::new().ca_file(authority.file());
-    assert_refused(&server, trusting(), "requires one").await;
+    assert_refused(&server, trusting(), "none was sent").await;
     let stranger = Authority::new().client();
     let with = |one: &Identity| trusting().client_files(one.certificate_file(), one.key_file());
     assert_refused(&server, with(&stranger), "cannot be used").await;

@@ -1,4 +1,4 @@
-//! The bench of a semaphore or a latch: the calls of its recipes, and the state on the server.
+//! A test bench for semaphores and latches: it sends the calls of their recipes, and reads the state on the server.
 //!
 //! Invariant: owners and operations are numbers. The server gets only calls that clients send.
 

@@ -1,4 +1,4 @@
-//! The calls of a lock's recipe, for the behaviors of the locks.
+//! Sends the calls of a lock's recipe, for the contract of every lock.
 //!
 //! Invariant: owners are numbers. The server gets only calls that clients send.
 

@@ -1,4 +1,4 @@
-//! The login of the clients under test, beside the kit's own.
+//! The login of the clients under test, separate from the kit's own.
 
 /// A user that every data node of a fleet knows. The nodes themselves use the default user.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! A cluster of one server, with all features of a cluster for clients: slots, redirections, sharded pub/sub.
+//! A cluster of one server, which has everything that clients see of a cluster: slots, redirections, sharded pub/sub.
 //!
 //! Invariant: a returned cluster serves every slot.
 

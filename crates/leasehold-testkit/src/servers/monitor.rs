@@ -1,4 +1,4 @@
-//! The commands that a server receives, line by line.
+//! Records the commands that a server receives, line by line.
 //!
 //! # How it works
 //! A thread reads the lines of MONITOR. These lines travel behind the replies, so a reader first sends a marker through

@@ -1,4 +1,4 @@
-//! The end of a server after its test process is gone, even if the test process was killed.
+//! Ends a server once its test process is gone, even if the test process was killed.
 //!
 //! # How it works
 //! A shell reads from a pipe whose only writing end this process holds. The kernel closes the pipe whenever the process

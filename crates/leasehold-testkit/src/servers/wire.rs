@@ -1,5 +1,5 @@
-//! The minimum of the Redis protocol, with one request to a server at a time. The kit must not depend on the client
-//! under test.
+//! A minimal client of the Redis protocol, with one request at a time. The kit must not depend on the client under
+//! test.
 //!
 //! Invariant: one request has one reply. A failed connection is not used again.
 

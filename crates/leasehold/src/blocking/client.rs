@@ -196,7 +196,7 @@ impl ClientBuilder {
         Self(self.0.group_by(group))
     }
 
-    /// Sets what observers, log lines and spans are told of names. See
+    /// Sets whether observers, log lines and spans get lock names. See
     /// [`ClientBuilder::names`](crate::ClientBuilder::names).
     pub fn names(self, names: crate::observe::Names) -> Self {
         Self(self.0.names(names))
@@ -214,7 +214,7 @@ impl ClientBuilder {
         Self(self.0.credentials(provider))
     }
 
-    /// Sets the source of the login at the sentinels, which replaces that of the URL. See
+    /// Sets the source of the login at the sentinels, which replaces the URL's. See
     /// [`ClientBuilder::sentinel_credentials`](crate::ClientBuilder::sentinel_credentials).
     #[cfg(feature = "redis")]
     pub fn sentinel_credentials(self, provider: impl crate::CredentialsProvider) -> Self {
@@ -227,7 +227,7 @@ impl ClientBuilder {
         Self(self.0.tls(tls))
     }
 
-    /// Sets the encryption of the connections to sentinels (default: that of the connections to the servers).
+    /// Sets the encryption of connections to sentinels (default: the same as of connections to servers).
     #[cfg(any(feature = "tls-ring", feature = "tls-aws-lc"))]
     pub fn sentinel_tls(self, tls: crate::SentinelTls) -> Self {
         Self(self.0.sentinel_tls(tls))

@@ -1,4 +1,4 @@
-//! The client of functions that name no client, for threads that block.
+//! The installed client, for threads that block and name no client.
 //!
 //! Invariant: the async API has the same installed client.
 

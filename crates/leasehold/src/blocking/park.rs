@@ -1,10 +1,10 @@
-//! The wait of every blocking call.
+//! How every blocking call waits: it parks its thread until the async method is done.
 //!
 //! Invariant: a thread that drives async code is never parked, because the end of the wait may need a task of that
 //! thread.
 //!
 //! # How it works
-//! Async code is recognized by its *budget*. Tokio limits how long a task, or a future in `block_on`, runs without a
+//! Async code is recognized by its *budget*. Tokio limits how much a task, or a future in `block_on`, does without a
 //! pause. Other threads of tokio have no budget, such as those of `spawn_blocking` and `block_in_place`. A task that
 //! was made `unconstrained` has no budget either, but tokio itself detects such a task when the thread parks. Among
 //! other executors, only those of `futures` can be recognized.
@@ -19,7 +19,7 @@ use tokio::task::{self, coop::consume_budget};
 
 use crate::owner::{ambient, scope_of};
 
-/// A number above every budget, which tokio counts in one byte.
+/// A number above every budget, which tokio counts in one byte. Whoever can spend this much has no budget.
 const MORE_THAN_A_BUDGET: usize = 256;
 
 /// The job of the calling thread, or `None` for a thread without a job.

@@ -1,4 +1,4 @@
-//! What a client is doing: its health, its holds and its waits.
+//! The methods by which a program asks its client for its health, holds and waits.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The client of functions that name no client, one per process.
+//! The installed client, one per process, for functions that name no client.
 //!
 //! Invariant: the installed client is set at most once, so every caller that sees a client sees the same client.
 
@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use crate::client::Client;
 use crate::error::{AlreadyInstalled, NotInstalled};
 
+/// The client that [`install`] has set.
 static INSTALLED: OnceLock<Client> = OnceLock::new();
 
 /// Makes this the client of every function that names no client, for the life of the process. Call it once, at the

@@ -1,4 +1,4 @@
-//! What a client tells of itself.
+//! The health of a client, and the lists of what it holds and waits for.
 
 // Invariant: the engine's lock is held for one page of rows at a time, so that reading 100,000 holds delays no renewal.
 
@@ -11,7 +11,8 @@ use leasehold_proto::engine::Id;
 use super::rows::{HeldLock, WaitingAcquire};
 use crate::runtime::shared::Handle;
 
-/// The time after which a driver that has something to do and does not turn counts as stuck.
+/// How long the driver may leave work undone before it counts as stuck. Of the default lease of 30 s at least half is
+/// left by then, so an alert comes before a loss.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
 
 /// The health of a client. See [`Client::health`](super::Client::health).

@@ -1,4 +1,4 @@
-//! The rows of what a client holds and waits for.
+//! One row of such a list: a hold, or an acquire that waits.
 
 use std::fmt;
 use std::sync::Arc;

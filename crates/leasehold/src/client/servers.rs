@@ -65,7 +65,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the source of the login, which replaces the user and password of the URL (default: those of the URL).
+    /// Sets the source of the login, which replaces the URL's user and password (default: the URL's).
     ///
     /// It is a [`Credentials`](crate::Credentials) that does not change, a [`CredentialsFile`](crate::CredentialsFile)
     /// that each connection reads again, or a [`CredentialsProvider`] of your own, such as the tokens of a cloud. A
@@ -96,7 +96,7 @@ impl ClientBuilder {
     /// Sets the source of the login at the sentinels, which replaces the `sentinel_username` and `sentinel_password` of the
     /// URL (default: those of the URL).
     ///
-    /// Each connection to a sentinel asks the source anew. A connection that is open keeps its login, also when the
+    /// Each new connection to a sentinel asks the source again. An open connection keeps its login, also when the
     /// credentials expire.
     ///
     /// # Examples
@@ -119,7 +119,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the encryption of the connections to sentinels (default: that of the connections to the servers).
+    /// Sets the encryption of connections to sentinels (default: the same as of connections to servers).
     ///
     /// # Examples
     /// ```no_run

@@ -1,4 +1,4 @@
-//! What operators see of a client.
+//! What operators can see of a client: its name, labels and connection names.
 
 use leasehold_proto::ClientId;
 use leasehold_proto::operate::{Audience, Card, check_labels};
@@ -6,11 +6,11 @@ use leasehold_store::tokio_runtime::TokioRuntime;
 
 use crate::runtime::identity::Identity;
 
-/// The longest name of a client, in bytes.
+/// The longest name of a client, in bytes. Servers repeat it in `CLIENT LIST` and in each card.
 pub(super) const CLIENT_NAME_MAX: usize = 128;
-/// The library, as cards name it.
+/// The name and version of the library, as cards show it.
 const LIBRARY: &str = concat!("leasehold ", env!("CARGO_PKG_VERSION"));
-/// The bytes of a client's id behind the name of a connection, with a separator.
+/// The bytes that a connection's name needs for the client's id, which has 36, and a separator.
 #[cfg(feature = "redis")]
 const ID_BYTES: usize = 37;
 

@@ -60,7 +60,7 @@ impl ConfigBuilder {
         self
     }
 
-    /// Reads these variables instead of those of the process.
+    /// Reads these variables instead of the process's environment.
     ///
     /// # Examples
     /// ```
@@ -144,7 +144,7 @@ impl ConfigBuilder {
         self.set("patience", patience)
     }
 
-    /// Sets what logs and observers are told of names (default: the names).
+    /// Sets whether logs and observers get lock names (default: they do).
     pub fn names(self, names: Names) -> Self {
         self.set("names", if names == Names::Hidden { "hidden" } else { "shown" })
     }

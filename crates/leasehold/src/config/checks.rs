@@ -1,6 +1,6 @@
 //! Checks that the merged values fit together.
 //!
-//! Invariant: an error only if the combination cannot work or contradicts itself. The error names both values, their
+//! Invariant: a combination is refused only if it cannot work or contradicts itself. The error names both values, their
 //! sources and the change to make.
 
 use std::collections::BTreeMap;
@@ -66,15 +66,18 @@ impl Checked<'_> {
         let policies: Vec<Replicas> = replicas.iter().copied().chain(of_holds).collect();
         let has_policy = !policies.is_empty();
         if policies.iter().any(|replicas| replicas.policy(*replicas_total).is_none()) {
-            missing("replicas_total", "a majority is that of the fleet, replicas that are down included")
+            missing(
+                "replicas_total",
+                "a majority counts all replicas of the fleet, including those that are down",
+            )
         } else if has_policy {
             Ok(())
         } else if replicas_total.is_some() {
-            missing("replicas", "`replicas_total` is for a majority of them")
+            missing("replicas", "`replicas_total` only matters with `replicas = \"majority\"`")
         } else if on_missing.is_some() {
-            missing("replicas", "`on_missing` is for those that are away")
+            missing("replicas", "`on_missing` says what to do when one of them is missing")
         } else if replicas_within.is_some() && *fsync != Some(true) {
-            missing("replicas", "`replicas_within` is the time that they have")
+            missing("replicas", "`replicas_within` limits the wait for them")
         } else {
             Ok(())
         }
@@ -145,7 +148,7 @@ impl Checked<'_> {
         }
         match quorum.longest_lease {
             Some(_) if quorum.persist_every_write == Some(true) => {
-                let instead = "servers that forget nothing count at once; set one of them";
+                let instead = "servers that keep every write count right after a restart; set one of them";
                 let keys = ("quorum.longest_lease", "quorum.persist_every_write");
                 Err(self.conflict(keys.0, keys.1, Conflict::NotUsed { instead }))
             }
@@ -160,16 +163,12 @@ impl Checked<'_> {
     fn only_for_one_server(&self) -> Result<(), ConfigError> {
         let instead = |key: &str| match key.split_once('.') {
             None if key == "timeout" => {
-                Some("the servers of a quorum have a timeout of their own: set `quorum.node_timeout`")
+                Some("a quorum has its own timeout; set `quorum.node_timeout` instead")
             }
-            None if key == "lazy" => {
-                Some("the servers of a quorum are always connected to with the first call; leave it out")
-            }
+            None if key == "lazy" => Some("a quorum always connects with the first call; leave it out"),
             None | Some(("quorum", _) | ("lock", "watchdog" | "lease")) => None,
-            Some(("lock", _)) => {
-                Some("a lock over a quorum has a lease or a watchdog and no other terms; leave it out")
-            }
-            Some(_) => Some("a quorum has only `lock`; leave the section out"),
+            Some(("lock", _)) => Some("a lock over a quorum takes only a lease or a watchdog; leave it out"),
+            Some(_) => Some("a quorum only has locks of the section `lock`; leave this section out"),
         };
         let found = self.sources.keys().find_map(|key| instead(key).map(|instead| (key, instead)));
         let Some((key, instead)) = found else { return Ok(()) };

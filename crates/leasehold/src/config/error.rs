@@ -27,7 +27,7 @@ pub enum ConfigError {
         /// The error of the operating system.
         cause: io::Error,
     },
-    /// The extension of a file is not that of TOML, YAML or JSON.
+    /// A file has no extension for TOML, YAML or JSON.
     #[error("{} does not end in .toml, .yaml, .yml or .json", escaped(.path))]
     #[non_exhaustive]
     Format {
@@ -97,7 +97,10 @@ pub enum ConfigError {
         cause: UrlError,
     },
     /// This build of the library cannot connect to such servers.
-    #[error("{set_by}: `{}` needs {what}, which this build lacks; enable a feature that brings it", .key.escape_debug())]
+    #[error(
+        "{set_by}: `{}` needs {what}, which this build lacks; enable a feature of `leasehold` that adds it",
+        .key.escape_debug()
+    )]
     #[non_exhaustive]
     NotSupported {
         /// The source of the value.
@@ -165,10 +168,10 @@ impl ConfigError {
 #[non_exhaustive]
 pub enum ConfigConnectError {
     /// `Config::connect` was called for the configuration of a quorum.
-    #[error("the configuration is that of a quorum: connect with `connect_quorum`")]
+    #[error("the configuration describes a quorum; connect with `connect_quorum`")]
     IsQuorum,
     /// `Config::connect_quorum` was called for the configuration of a single server.
-    #[error("the configuration is not that of a quorum: connect with `connect`")]
+    #[error("the configuration describes no quorum; connect with `connect`")]
     IsNotQuorum,
     /// Connecting failed.
     #[error(transparent)]
@@ -240,15 +243,15 @@ impl fmt::Display for Conflict {
         f.write_str(match self {
             Self::Either => "set one of them",
             Self::RenewalTooLate { least_lease, most_timeout } => {
-                f.write_str("a slow renewal would be answered after the lease ends; ")?;
+                f.write_str("a slow renewal could end after the lease; ")?;
                 write!(f, "raise the lease to {}", exact(*least_lease))?;
                 return most_timeout.map_or(Ok(()), |most| write!(f, " or lower the timeout to {}", exact(most)));
             }
             Self::NothingLeft => {
-                "nothing is left of the lease when a node takes all its time; raise the lease or lower the timeout"
+                "a node that uses its whole timeout leaves nothing of the lease; raise the lease or lower the timeout"
             }
             Self::RecentlyRestarted => {
-                "a server that restarted without its data would count before the lease of a lost hold is over; raise \
+                "a server that restarted without its data could grant a lock that is still held; raise \
                  `quorum.longest_lease` in every client"
             }
             Self::Order => "the first value must not exceed the second",

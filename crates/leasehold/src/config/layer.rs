@@ -14,7 +14,7 @@ use super::schema::{ENCRYPTIONS, LOGINS, Settings};
 /// The values of one source, by their keys with sections. An empty section has a value of its own, an empty table.
 pub(super) type Layer = BTreeMap<String, (ValueKind, Source)>;
 
-/// The prefix of the variables.
+/// The prefix of the environment variables that configure a client.
 const PREFIX: &str = "LEASEHOLD_";
 /// Variables that the command sets for the programs it runs, and which configure nothing.
 const NOT_OURS: [&str; 3] = ["LEASEHOLD_NAME", "LEASEHOLD_OWNER", "LEASEHOLD_TOKEN"];
@@ -91,6 +91,7 @@ pub(super) fn environment(
 /// Returns true for a variable that Kubernetes sets in every pod beside a service whose name begins with `leasehold`, such
 /// as `LEASEHOLD_REDIS_PORT=tcp://10.96.0.7:6379`. Without this rule such a service would stop all pods of its namespace.
 fn is_of_a_service(key: &str, value: &str) -> bool {
+    /// The protocols that a Kubernetes service can have.
     const PROTOCOLS: [&str; 3] = ["TCP", "UDP", "SCTP"];
     let is_address =
         || PROTOCOLS.iter().any(|name| value.starts_with(&format!("{}://", name.to_lowercase())));

@@ -21,7 +21,7 @@ use crate::terms::HoldTerms;
 pub(super) const SERVERS: [&str; 5] = ["url", "standalone", "sentinel", "cluster", "quorum"];
 /// The sections with a login, each of which may have a section `tls`.
 pub(super) const LOGINS: [&str; 4] = ["standalone", "sentinel", "cluster", "quorum"];
-/// The sections of the encryption: that of `url`, and those of the sections with a login.
+/// The TLS sections: `tls` for `url`, and one for each section with a login.
 pub(super) const ENCRYPTIONS: [&str; 5] =
     ["tls", "standalone.tls", "sentinel.tls", "cluster.tls", "quorum.tls"];
 

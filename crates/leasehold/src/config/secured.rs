@@ -1,6 +1,6 @@
-//! The login by a file and the encryption of a client.
+//! The password file and the TLS files of a client.
 //!
-//! Invariant: a URL has neither. Each connection reads the files again.
+//! Invariant: no URL contains these settings. Each new connection reads the files again.
 
 #[cfg(feature = "redis")]
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
-//! The servers and the login.
+//! Finds out which servers a configuration names, and the login for them.
 //!
-//! Invariant: a configuration names its servers in one way. No store connects without a login that was set.
+//! Invariant: a configuration names its servers in one way only. A login that was set is always used.
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +24,7 @@ pub(super) enum Servers {
 }
 
 /// The expected value of a password.
-const NOT_EMPTY: &str = "a password that is not empty; leave it out when there is none";
+const NOT_EMPTY: &str = "a password that is not empty; leave it out if there is none";
 
 impl Checked<'_> {
     /// Returns the servers.
@@ -43,7 +43,8 @@ impl Checked<'_> {
             }
             (None, [(_, server)]) if self.settings.tls != Tls::default() => {
                 let set = self.sources.keys().find(|key| is_within(key, "tls"));
-                let instead = "the section `tls` is for `url`; name it with the section of the servers, such as `cluster.tls`";
+                let instead = "the section `tls` only applies to `url`; put it into the section of the servers, such \
+                               as `cluster.tls`";
                 Err(self.conflict(set.map_or("tls", String::as_str), server, Conflict::NotUsed { instead }))
             }
             (None, [("standalone", _)]) => self.standalone(&self.settings.standalone).map(Servers::One),
@@ -51,8 +52,7 @@ impl Checked<'_> {
             (None, [("cluster", _)]) => self.cluster(&self.settings.cluster).map(Servers::One),
             (None, [("quorum", _)]) => self.quorum_servers(&self.settings.quorum).map(Servers::Quorum),
             _ => {
-                let why =
-                    "say where the server is, by `url`, [standalone], [sentinel], [cluster] or [quorum]";
+                let why = "the client does not know its server; set `url`, [standalone], [sentinel], [cluster] or [quorum]";
                 Err(missing("url", why))
             }
         }
@@ -60,7 +60,7 @@ impl Checked<'_> {
 
     fn standalone(&self, server: &Standalone) -> Result<Server, ConfigError> {
         let Some(address) = server.address.as_deref().filter(|address| !address.is_empty()) else {
-            return Err(missing("standalone.address", "it says where the server is"));
+            return Err(missing("standalone.address", "set the server's address"));
         };
         let login =
             self.login("standalone", "", (&server.user, &server.password, server.password_file.as_deref()))?;
@@ -70,10 +70,10 @@ impl Checked<'_> {
 
     fn sentinel(&self, fleet: &Sentinel) -> Result<Server, ConfigError> {
         let key = "sentinel.addresses";
-        let why = "it says where the sentinels are";
+        let why = "list the addresses of the sentinels";
         let sentinels = self.list(key, fleet.addresses.as_deref(), why, Address::sentinel)?;
         let Some(service) = fleet.master.clone().filter(|master| !master.is_empty()) else {
-            return Err(missing("sentinel.master", "it says which service of the sentinels has the locks"));
+            return Err(missing("sentinel.master", "name the service that the sentinels watch"));
         };
         let login = (&fleet.user, &fleet.password, fleet.password_file.as_deref());
         let login = self.login("sentinel", "", login)?;
@@ -88,7 +88,7 @@ impl Checked<'_> {
 
     fn cluster(&self, cluster: &Cluster) -> Result<Server, ConfigError> {
         let key = "cluster.addresses";
-        let why = "it says where some nodes of the cluster are";
+        let why = "list the addresses of some cluster nodes";
         let seeds = self.list(key, cluster.addresses.as_deref(), why, Address::server)?;
         let login =
             self.login("cluster", "", (&cluster.user, &cluster.password, cluster.password_file.as_deref()))?;
@@ -141,7 +141,7 @@ impl Checked<'_> {
         let addresses = quorum.addresses.as_deref().unwrap_or_default();
         let urls = quorum.urls.as_deref().unwrap_or_default();
         let (key, servers) = match (addresses, urls) {
-            ([], []) => return Err(missing("quorum.addresses", "a majority needs servers")),
+            ([], []) => return Err(missing("quorum.addresses", "list the addresses of the servers")),
             ([], urls) => {
                 let key = "quorum.urls";
                 let servers = urls.iter().map(|url| self.parsed(key, url)).collect::<Result<Vec<_>, _>>()?;
@@ -161,7 +161,7 @@ impl Checked<'_> {
         if !(1..servers.len()).any(is_twice) {
             return Ok(servers);
         }
-        Err(self.wrong(key, "servers that are different: one that is named twice would have two votes"))
+        Err(self.wrong(key, "different servers, because one that is named twice would have two votes"))
     }
 
     /// Checks a section of TLS beside URLs, which say themselves whether to encrypt.
@@ -172,7 +172,7 @@ impl Checked<'_> {
     ) -> Result<(), ConfigError> {
         let switch = format!("{section}.enabled");
         if self.sources.contains_key(&switch) {
-            let instead = "a URL says that itself, by a scheme such as `rediss`";
+            let instead = "the URL decides this by its scheme, such as `rediss`; leave it out";
             return Err(self.conflict(&switch, key, Conflict::NotUsed { instead }));
         }
         if self.tls(section, tls)? && !servers.iter().any(Server::is_encrypted) {
@@ -193,7 +193,8 @@ impl Checked<'_> {
         match keys.iter().find(|key| self.sources.contains_key(*key)) {
             None => Ok(()),
             Some(key) => {
-                let instead = "a URL says that itself; write it there, or `addresses` instead of `urls`";
+                let instead =
+                    "URLs contain this themselves; write it there, or use `addresses` instead of `urls`";
                 Err(self.conflict(key, "quorum.urls", Conflict::NotUsed { instead }))
             }
         }
@@ -262,7 +263,7 @@ impl Checked<'_> {
                 }
             },
             (None, None) if user.is_some() => {
-                return Err(missing(&of_text, "a user needs one, or a file with it"));
+                return Err(missing(&of_text, "a user needs a password, or a `password_file`"));
             }
             (None, None) => (of_text, None),
         };

@@ -70,6 +70,7 @@ impl SpanVisitor {
 
 /// Returns the duration in the largest units in which it has no fractions, as [`parse_span`] reads it.
 pub(super) fn exact(span: Duration) -> String {
+    /// The units and their nanoseconds, the largest first.
     const UNITS: [(&str, u128); 7] = [
         ("d", 86_400_000_000_000),
         ("h", 3_600_000_000_000),
@@ -194,7 +195,7 @@ enum MissingWords {
     Warn,
 }
 
-/// What observers are told of names.
+/// Whether observers get lock names.
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub(super) struct ShownNames(#[serde(with = "NamesWords")] pub(super) Names);

@@ -1,4 +1,4 @@
-//! The error of an acquire of one lock or semaphore.
+//! The error of acquiring one lock or semaphore.
 //!
 //! Invariant: an error says whether the server may keep an effect of the attempt, and by when the effect is gone.
 
@@ -127,12 +127,14 @@ impl fmt::Display for AcquireErrorKind {
             ),
             Self::AlreadyHeld => f.write_str("its owner already holds it, and the lock is non-reentrant; release that hold first"),
             Self::Deadlock => {
-                f.write_str("the wait would deadlock; the holder is this caller or waits for this caller")
+                f.write_str("waiting would deadlock, because the holder is this caller or waits for it; release \
+                             this caller's hold first")
             }
             Self::OtherKind(source) => {
                 let cause = std::error::Error::source(source);
                 match cause.and_then(|cause| cause.downcast_ref::<Foreign>()) {
-                    Some(foreign) => write!(f, "its name belongs to another kind of object on the server, {foreign}; that object is unchanged"),
+                    Some(foreign) => write!(f, "another kind of object has its name on the server, {foreign}; that \
+                                                object is unchanged"),
                     None => f.write_str(OTHER_KIND),
                 }
             }
@@ -142,10 +144,11 @@ impl fmt::Display for AcquireErrorKind {
             }
             Self::LeaseTooShort { lease, took } => {
                 let (lease, took) = (Rounded::down(*lease), Rounded::up(*took));
-                write!(f, "the grant took {took}, too long for a lease of {lease}; it was undone")
+                write!(f, "the grant took {took}, too long for a lease of {lease}; it was undone, so retry or use a \
+                           longer lease")
             }
             Self::Unclaimed => {
-                f.write_str("the future was not polled in time after the grant; the grant was undone")
+                f.write_str("the future was not polled in time after the grant; the grant was undone, so retry")
             }
             Self::Closed => f.write_str("the client is closed"),
             Self::Forked => f.write_str(FORKED),

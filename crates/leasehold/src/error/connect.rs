@@ -89,13 +89,13 @@ impl fmt::Display for ConnectError {
             ),
             Self::UnverifiedServer { server } => write!(
                 f,
-                "no connection to {server}: sentinels in plain text would choose the name in the server's certificate; set \
-                 `server_name` or `ca_file`, or encrypt the sentinels"
+                "no connection to {server}: an attacker could answer for plain-text sentinels and name another \
+                 server; set `server_name` or `ca_file`, or encrypt the sentinels"
             ),
             Self::Lease(error) => write!(f, "a default lease cannot be used: {error}"),
             Self::KeyPrefix(error) => write!(f, "the key prefix cannot be used: {error}"),
             Self::ClientName => {
-                f.write_str("the client's name is not 1 to 128 printable ASCII characters without spaces")
+                f.write_str("the client's name must be 1 to 128 printable ASCII characters without spaces")
             }
             Self::Label => f.write_str("a client has at most four labels, each with a name without `=`"),
             Self::Store { server, source } => write!(f, "no connection to {server}: {}", source.reason()),

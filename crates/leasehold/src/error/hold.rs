@@ -1,4 +1,4 @@
-//! Errors of the release of a hold, and of a renewal on demand.
+//! The errors of releasing a hold and of renewing it on demand.
 //!
 //! Invariant: an error says for how long the lock is still held, or by when it is free.
 

@@ -1,4 +1,4 @@
-//! Debug output that is the message.
+//! Makes `{:?}` of an error print its message.
 //!
 //! Invariant: `{:?}` prints the message of `{}` and any causes that the message lacks, so a program whose `main`
 //! returns an error prints what went wrong. `{:#?}` prints the fields.

@@ -1,7 +1,7 @@
-//! Errors of operations without a hold: changes of semaphores and latches, fenced writes, waits for a latch, and
-//! inspects.
+//! The errors of operations without a hold: changes of semaphores and latches, fenced writes, latch waits, and
+//! inspections.
 //!
-//! Invariant: an error of a change says whether the change may have been made.
+//! Invariant: the error of a change says whether the change may have been made.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use super::message::{FORKED, from_cause, message_in_debug, unavailable};
 use super::subject::{Subject, of_a_subject};
 
 /// The end of a message about a name that another kind of object has.
-pub(super) const OTHER_KIND: &str = "another kind of object has this name on the server, such as a string, which redis-py and \
-     redsync write (`TYPE` says which kind); that object is unchanged";
+pub(super) const OTHER_KIND: &str = "another kind of object has this name on the server (`TYPE` says which; redis-py \
+                                     and redsync write strings); that object is unchanged";
 
 /// The reason why a semaphore, latch or fenced key was not changed, or may not have been.
 #[derive(Clone, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl fmt::Display for OperationError {
         match &self.kind {
             OperationErrorKind::Name(error) => write!(f, "{subject} not changed: {error}"),
             OperationErrorKind::Lifetime { given } => {
-                write!(f, "{subject} not changed: a lifetime is 1ms to 365d, not {given:?}")
+                write!(f, "{subject} not changed: a lifetime must be from 1ms to 365d, not {given:?}")
             }
             OperationErrorKind::Store(source) => write!(f, "{subject} not changed: {}", source.reason()),
             OperationErrorKind::Unknown(source) => {
@@ -157,7 +157,7 @@ impl fmt::Display for FencedWriteError {
             Self::Stale { subject, newest } => {
                 write!(
                     f,
-                    "{subject} not written: a holder with the newer token {newest} has written it; the lock is lost"
+                    "{subject} not written: a newer holder, with token {newest}, has written it; the lock is lost"
                 )
             }
             Self::Operation(error) => error.fmt(f),

@@ -1,4 +1,4 @@
-//! The error of a change of permits that are named by their ids.
+//! The error of changing permits that the caller names by their ids.
 //!
 //! Invariant: an error says whether the change may have been made.
 

@@ -1,4 +1,4 @@
-//! The error of an acquire of a majority of servers.
+//! The error of acquiring a lock on a majority of servers.
 //!
 //! Invariant: an error has the answer of every node.
 
@@ -110,7 +110,7 @@ answers! { self: QuorumError =>
 
 impl fmt::Display for QuorumError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} not acquired: no majority of the nodes works", self.subject)?;
+        write!(f, "{} not acquired: too few nodes work for a majority", self.subject)?;
         for (number, node) in self.nodes.iter().enumerate() {
             f.write_str(if number == 0 { ": " } else { "; " })?;
             match &node.error {

@@ -1,4 +1,4 @@
-//! The error of a body under a lock.
+//! The error of running a body under a lock.
 //!
 //! Invariant: an error says whether the body ran.
 

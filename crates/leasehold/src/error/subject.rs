@@ -1,4 +1,4 @@
-//! The lock, semaphore, latch or key of an error.
+//! The subject of an error: a lock, semaphore, latch or key.
 //!
 //! Invariant: the name is the caller's, without the client's key prefix, and short enough for a log.
 
@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use leasehold_proto::NameError;
 
-/// The highest number of characters that an error keeps of a name that cannot be used.
+/// The most characters that an error keeps of an unusable name. Such a name can be as long as a request body, and an
+/// error goes to a log.
 const SHOWN_MAX: usize = 80;
 
 /// The lock, semaphore, latch or key of an error, such as `lock "order:42"` in messages.

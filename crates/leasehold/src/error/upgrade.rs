@@ -1,4 +1,4 @@
-//! The error of an upgrade from a read hold to a write hold.
+//! The error of upgrading a read hold to a write hold.
 //!
 //! Invariant: an error leaves the read hold as it was, unless it says that the read hold is lost.
 
@@ -57,7 +57,10 @@ impl fmt::Display for UpgradeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::WrongGuard { subject } => {
-                write!(f, "{subject} not acquired: the guard is not a read guard of this lock and client")
+                write!(
+                    f,
+                    "{subject} not acquired: the guard is not a read guard of this lock from this client"
+                )
             }
             Self::Acquire(error) => error.fmt(f),
         }

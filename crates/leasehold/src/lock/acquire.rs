@@ -1,4 +1,4 @@
-//! The event of the engine that acquires a hold.
+//! Sends an acquire to the engine and awaits its guard. Every kind of lock and permit ends up here.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The kind of a foreign object under the name of a lock, for the error that it causes.
+//! Finds out which other kind of object has a lock's name, so that the error can say so.
 //!
 //! Invariant: only an acquire that has failed asks, so no other call pays for it.
 

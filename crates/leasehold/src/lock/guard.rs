@@ -2,7 +2,7 @@
 //!
 //! While the guard lives, the lock is held or known to be lost.
 //!
-//! Invariant: a guard decides nothing about its hold. It names a hold and asks the engine, and it reads the validity that
+//! Invariant: a guard decides nothing about its hold. It names the hold, asks the engine, and reads the validity that
 //! the engine publishes.
 
 use std::borrow::Cow;
@@ -119,7 +119,7 @@ impl Guard {
         error::Subject::new(self.kind, self.name())
     }
 
-    /// Returns the replicas that confirm the hold, or `None` for those of the client.
+    /// Returns the replicas that confirm the hold, or `None` for the client's.
     pub(crate) fn confirmed_by(&self) -> Option<Confirm> {
         self.handle.read(|engine, _| engine.replicas_of(self.hold)).ok().flatten()
     }

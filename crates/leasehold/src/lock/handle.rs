@@ -62,77 +62,6 @@ impl<K: Kind> Lock<K> {
         Self { handle, name, owner: None, terms, reenters: true, note: None, kind }
     }
 
-    /// Sets the owner of the acquires. Acquires with equal owners re-enter each other.
-    ///
-    /// Without this setting, the owner is that of the enclosing [`run`](Self::run) of the same lock, or else that of
-    /// the enclosing [`owner::scope`](crate::owner::scope). Outside both, each acquire has an owner of its own.
-    ///
-    /// An owner re-enters through one client only. Its holds through another client exclude it like the holds of any
-    /// other owner, and this client does not see them.
-    ///
-    /// # Examples
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let owner = client.owner();
-    /// let lock = client.lock("order:42").owned_by(&owner);
-    /// let outer = lock.lock().await?;
-    /// let inner = lock.lock().await?; // a second hold, granted at once
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn owned_by(mut self, owner: &Owner) -> Self {
-        self.owner = Some(*owner);
-        self
-    }
-
-    /// Forbids re-entry, as Redisson's non-reentrant lock does.
-    ///
-    /// An acquire by an owner that already holds the lock fails with
-    /// [`AcquireErrorKind::AlreadyHeld`]. The existing hold stays as it is.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let owner = client.owner();
-    /// let lock = client.lock("order:42").owned_by(&owner).non_reentrant();
-    /// let guard = lock.lock().await?;
-    /// assert_eq!(lock.lock().await.unwrap_err().kind, leasehold::error::AcquireErrorKind::AlreadyHeld);
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn non_reentrant(mut self) -> Self {
-        self.reenters = false;
-        self
-    }
-
-    /// Says what the holds are for, as [`Guard::note`](crate::Guard::note) does for one of them.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let lock = client.lock("import").note("import of 2026-11-26");
-    /// lock.run(async |_guard| {
-    ///     assert!(client.holds().next().expect("a hold").note.is_some());
-    /// })
-    /// .await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn note(mut self, note: &str) -> Self {
-        self.note = Some(note.into());
-        self
-    }
-
     /// Acquires the lock, waiting as long as it takes.
     ///
     /// The waiters of one client are served in the order of their arrival. Only a [`Fair`](crate::lock::Fair) lock has
@@ -226,6 +155,77 @@ impl<K: Kind> Lock<K> {
     /// ```
     pub async fn try_lock_for(&self, wait: Duration) -> Result<Option<K::Guard>, AcquireError> {
         self.acquire(|handle| wait_for(handle, wait)).await
+    }
+
+    /// Sets the owner of the acquires. Acquires with equal owners re-enter each other.
+    ///
+    /// Without this setting, the owner is that of the enclosing [`run`](Self::run) of the same lock, or else that of
+    /// the enclosing [`owner::scope`](crate::owner::scope). Outside both, each acquire has an owner of its own.
+    ///
+    /// An owner re-enters through one client only. Its holds through another client exclude it like the holds of any
+    /// other owner, and this client does not see them.
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let owner = client.owner();
+    /// let lock = client.lock("order:42").owned_by(&owner);
+    /// let outer = lock.lock().await?;
+    /// let inner = lock.lock().await?; // a second hold, granted at once
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn owned_by(mut self, owner: &Owner) -> Self {
+        self.owner = Some(*owner);
+        self
+    }
+
+    /// Forbids re-entry, as Redisson's non-reentrant lock does.
+    ///
+    /// An acquire by an owner that already holds the lock fails with
+    /// [`AcquireErrorKind::AlreadyHeld`]. The existing hold stays as it is.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let owner = client.owner();
+    /// let lock = client.lock("order:42").owned_by(&owner).non_reentrant();
+    /// let guard = lock.lock().await?;
+    /// assert_eq!(lock.lock().await.unwrap_err().kind, leasehold::error::AcquireErrorKind::AlreadyHeld);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn non_reentrant(mut self) -> Self {
+        self.reenters = false;
+        self
+    }
+
+    /// Says what the holds are for, as [`Guard::note`](crate::Guard::note) does for one of them.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let lock = client.lock("import").note("import of 2026-11-26");
+    /// lock.run(async |_guard| {
+    ///     assert!(client.holds().next().expect("a hold").note.is_some());
+    /// })
+    /// .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn note(mut self, note: &str) -> Self {
+        self.note = Some(note.into());
+        self
     }
 
     /// Sets the time after a grant of the server for which the lock passes from one waiter of this client to the next

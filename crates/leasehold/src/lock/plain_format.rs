@@ -1,4 +1,4 @@
-//! The formats of other libraries: with whom a plain lock is shared.
+//! The libraries with which a plain lock can be shared, and the values that they write.
 
 use std::borrow::Cow;
 
@@ -170,7 +170,7 @@ impl PlainFormat {
         Self { signal: Signal::Channel(format!("{registry}-channel:").into()), ..Self::spring(registry) }
     }
 
-    /// Returns the format of Laravel's cache locks (PHP): the prefix of the connection and that of the cache.
+    /// Returns the format of Laravel's cache locks (PHP): the connection's prefix and the cache's prefix.
     #[must_use]
     pub fn laravel(connection: &str, cache: &str) -> Self {
         Self::new().prefix(&format!("{connection}{cache}"))

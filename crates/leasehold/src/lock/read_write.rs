@@ -99,89 +99,6 @@ impl RwLock {
         Self { read, write }
     }
 
-    /// Returns the read side as a separate lock, for its terms, [`Lock::run`], inspection and forced unlock.
-    ///
-    /// The read side is locked while any owner reads, including a writer that also reads. A forced unlock of this side
-    /// releases the holds of all readers, and does nothing while an owner writes.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let prices = client.rw_lock("prices");
-    /// let price = prices.read_lock().run(async |_guard| 42).await?;
-    /// assert!(!prices.read_lock().is_locked().await?);
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn read_lock(&self) -> Lock<Read> {
-        self.read.clone()
-    }
-
-    /// Returns the write side as a separate lock, for its terms, [`Lock::run`], inspection and forced unlock.
-    ///
-    /// A forced unlock of this side releases the writer's hold together with its read holds, and does nothing while
-    /// only readers hold the lock.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let prices = client.rw_lock("prices");
-    /// prices.write().await?.detach(); // a writer that never releases
-    /// assert!(!prices.read_lock().force_unlock().await?, "no owner reads");
-    /// assert!(prices.write_lock().force_unlock().await?);
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn write_lock(&self) -> Lock<Write> {
-        self.write.clone()
-    }
-
-    /// Changes the terms of both sides.
-    pub(crate) fn map_terms(self, change: impl Fn(HoldTerms) -> HoldTerms) -> Self {
-        Self { read: self.read.map_terms(&change), write: self.write.map_terms(&change) }
-    }
-
-    /// Sets the owner of the acquires for both sides, as [`Lock::owned_by`] does.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let prices = client.rw_lock("prices").owned_by(&client.owner());
-    /// let writer = prices.write().await?;
-    /// let reader = prices.read().await?; // the writer reads as well
-    /// writer.release().await?; // from now on others may read too
-    /// assert!(reader.is_held());
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn owned_by(self, owner: &Owner) -> Self {
-        Self { read: self.read.owned_by(owner), write: self.write.owned_by(owner) }
-    }
-
-    /// Gives waiting writers precedence over new readers (default: readers join readers, so a writer waits for as long as
-    /// read holds overlap, without a bound).
-    ///
-    /// The setting works between clients that use it. Java readers, and clients without it, still join readers.
-    ///
-    /// A writer that disappears keeps readers out for at most 3 s. An owner that already reads may read again at any
-    /// time. Nested reads need one owner. Without an owner, the inner read waits for the writer, and the writer waits
-    /// for the outer read.
-    #[must_use]
-    pub fn prefer_writers(mut self) -> Self {
-        self.read.kind.yields = true;
-        self.write.kind.preferred = true;
-        self
-    }
-
     /// Acquires the read side, waiting as long as it takes until no other owner writes.
     ///
     /// # Errors
@@ -348,6 +265,89 @@ impl RwLock {
     /// ```
     pub async fn try_write_for(&self, wait: Duration) -> Result<Option<Guard>, AcquireError> {
         self.write.try_lock_for(wait).await
+    }
+
+    /// Returns the read side as a separate lock, for its terms, [`Lock::run`], inspection and forced unlock.
+    ///
+    /// The read side is locked while any owner reads, including a writer that also reads. A forced unlock of this side
+    /// releases the holds of all readers, and does nothing while an owner writes.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let prices = client.rw_lock("prices");
+    /// let price = prices.read_lock().run(async |_guard| 42).await?;
+    /// assert!(!prices.read_lock().is_locked().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn read_lock(&self) -> Lock<Read> {
+        self.read.clone()
+    }
+
+    /// Returns the write side as a separate lock, for its terms, [`Lock::run`], inspection and forced unlock.
+    ///
+    /// A forced unlock of this side releases the writer's hold together with its read holds, and does nothing while
+    /// only readers hold the lock.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let prices = client.rw_lock("prices");
+    /// prices.write().await?.detach(); // a writer that never releases
+    /// assert!(!prices.read_lock().force_unlock().await?, "no owner reads");
+    /// assert!(prices.write_lock().force_unlock().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn write_lock(&self) -> Lock<Write> {
+        self.write.clone()
+    }
+
+    /// Sets the owner of the acquires for both sides, as [`Lock::owned_by`] does.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let prices = client.rw_lock("prices").owned_by(&client.owner());
+    /// let writer = prices.write().await?;
+    /// let reader = prices.read().await?; // the writer reads as well
+    /// writer.release().await?; // from now on others may read too
+    /// assert!(reader.is_held());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn owned_by(self, owner: &Owner) -> Self {
+        Self { read: self.read.owned_by(owner), write: self.write.owned_by(owner) }
+    }
+
+    /// Gives waiting writers precedence over new readers (default: readers join readers, so a writer waits for as long as
+    /// read holds overlap, without a bound).
+    ///
+    /// The setting works between clients that use it. Java readers, and clients without it, still join readers.
+    ///
+    /// A writer that disappears keeps readers out for at most 3 s. An owner that already reads may read again at any
+    /// time. Nested reads need one owner. Without an owner, the inner read waits for the writer, and the writer waits
+    /// for the outer read.
+    #[must_use]
+    pub fn prefer_writers(mut self) -> Self {
+        self.read.kind.yields = true;
+        self.write.kind.preferred = true;
+        self
+    }
+
+    /// Changes the terms of both sides.
+    pub(crate) fn map_terms(self, change: impl Fn(HoldTerms) -> HoldTerms) -> Self {
+        Self { read: self.read.map_terms(&change), write: self.write.map_terms(&change) }
     }
 }
 

@@ -1,7 +1,7 @@
-//! The way of the facts that the client's own thread finds out: a queue, and the thread that empties it.
+//! Delivers the facts that the client's own thread finds out, through a queue and a thread that empties it.
 //!
-//! Invariant: giving facts to the queue never waits. The thread that gives may be the driver, which renews the locks. A log
-//! pipe that stands still costs facts, and no lock.
+//! Invariant: queueing a fact never waits, because the thread that queues it may be the driver, which renews the locks.
+//! A blocked log pipe costs facts, but no lock.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use super::observers::{Audience, Observers};
 /// The facts that may wait for the observers of a process. More of them are dropped and counted.
 pub const QUEUE_MAX: usize = 8192;
 
-/// The most facts for which a thread keeps its memory.
+/// The most facts for which a thread keeps its memory, so that one busy step does not keep memory for good.
 const BUFFERED: usize = 64;
 
 /// Facts for the observers of one client.
@@ -125,6 +125,7 @@ impl Observers {
     }
 
     fn queue(self: &Arc<Self>, facts: Facts) {
+        /// The queue of this process, with its thread, which begins with the first fact.
         static QUEUE: OnceLock<Option<Queue>> = OnceLock::new();
         let many = facts.many();
         if many == 0 || !self.are_queued() {

@@ -1,4 +1,4 @@
-//! Observers, and the facts that they are told.
+//! The trait for observers, and the facts that they receive.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ impl<O: Observer + ?Sized> Observer for std::sync::Arc<O> {
     }
 }
 
-/// What observers, logs and spans are told of names.
+/// Whether observers, logs and spans get lock names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Names {
@@ -92,7 +92,7 @@ pub enum What<'a> {
         owner: &'a str,
         /// True if [`What::Waiting`] was told.
         was_waiting: bool,
-        /// True if [`What::Patient`] was told of this acquire.
+        /// True if this acquire was a [`What::Patient`] fact before.
         was_patient: bool,
     },
     /// An acquire has ended without the lock.
@@ -108,7 +108,7 @@ pub enum What<'a> {
         free_within: Option<FreeWithin>,
         /// True if [`What::Waiting`] was told.
         was_waiting: bool,
-        /// True if [`What::Patient`] was told of this acquire.
+        /// True if this acquire was a [`What::Patient`] fact before.
         was_patient: bool,
     },
     /// A guard was released or detached.
@@ -182,7 +182,7 @@ pub enum What<'a> {
         connection: Connection,
         /// True if it is not the first of its kind to this server.
         again: bool,
-        /// True if another server answers for the names of the one before, as the sentinels say.
+        /// True if another server has taken over the names, as the sentinels say.
         moved: bool,
     },
     /// A connection that served has ended.

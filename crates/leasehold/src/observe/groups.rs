@@ -1,4 +1,4 @@
-//! The group of a name: what many names of one purpose have in common.
+//! The group of a name, which many names of one purpose share, such as `order` for `order:42`.
 //!
 //! A metric with a label per name would have as many series as there are orders. So labels have the group.
 
@@ -10,13 +10,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use leasehold_proto::engine::Group;
 
-/// The names whose groups a thread remembers, a power of two.
+/// The number of names whose groups a thread remembers. It is a power of two, so that a hash finds its place with a
+/// mask.
 const KNOWN_MAX: usize = 64;
-/// The most segments of a group.
+/// The most segments of a group. Two say what a name is for, such as `order:refund`, and later ones are mostly ids.
 const SEGMENTS: usize = 2;
-/// The longest segment that stands for itself, in bytes.
+/// The longest segment that is shown as it is, in bytes. A longer one is more likely an id than a word.
 const SEGMENT_MAX: usize = 24;
-/// The characters between two segments.
+/// The characters that separate two segments, as people write keys.
 const SEPARATORS: [char; 5] = [':', '/', '.', '_', '-'];
 
 /// The groups of the names of one client.
@@ -66,6 +67,7 @@ thread_local! {
 
 impl Groups {
     pub(super) fn new(group_by: fn(&str) -> Cow<'_, str>, per_name: &Arc<BTreeSet<String>>) -> Self {
+        /// The number of the last rule, which tells the rules of two clients apart in [`KNOWN`].
         static LAST: AtomicU64 = AtomicU64::new(0);
         let rule = LAST.fetch_add(1, Ordering::Relaxed) + 1;
         Self { rule, group_by, per_name: Arc::clone(per_name) }

@@ -1,6 +1,7 @@
 //! The observer that logs with `tracing`.
 //!
-//! Invariant: a WARN asks for an operator. A lock that ends as its own terms planned is no loss.
+//! Invariant: a WARN is something for an operator to look at. A lock that ends because its own terms end it is not a
+//! loss.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,11 +13,12 @@ use tracing::{Dispatch, Level, dispatcher, event};
 
 use super::fact::{Fact, Observer, What};
 
-/// The time in which a message about one name is logged once.
+/// The time in which a message about one name is logged once, so that a server that is down does not fill the log.
 const AGAIN_AFTER: Duration = Duration::from_secs(10);
-/// The names whose messages are remembered.
+/// The most names whose messages are remembered. More of them clear the list, and then a message may come twice.
 const NAMES_MAX: usize = 1024;
-/// The part of a lease below which a renewal is late.
+/// The share of a lease below which a renewal is late. It is sent when two thirds are left, so it has failed or hung
+/// for a whole third.
 const LATE: f64 = 1.0 / 3.0;
 
 /// The observer.

@@ -1,7 +1,7 @@
-//! The observer that counts with the facade `metrics`.
+//! The observer that counts with the crate `metrics`.
 //!
-//! Invariant: a name is no label, unless the program has chosen it. All clients of a process share one [`Registry`], so a
-//! series has one writer of its value and the limits hold for the process.
+//! Invariant: a lock's name becomes a label only if the program has chosen it. All clients of a process share one
+//! [`Registry`], so a series has one writer of its value and the limits hold for the process.
 //!
 //! # How it works
 //! This observer never waits, so the client's own thread tells it directly, and its facts are never dropped. A recorder
@@ -27,8 +27,10 @@ use self::names::reason_label;
 use self::series::{Pair, Registry};
 use super::fact::{Fact, Observer, Outcome, What};
 
-/// The time for which a handle of the recorder is used.
+/// How long a handle of the recorder is used before it is looked up again, so a recorder that is installed later counts
+/// within this time.
 const KEPT: Duration = Duration::from_secs(10);
+/// The same in nanoseconds, which is how the clock is read here.
 const KEPT_NANOS: u64 = KEPT.as_secs() * 1_000_000_000;
 
 /// The observer of one client.
@@ -47,6 +49,7 @@ pub(super) struct Metrics {
 impl Metrics {
     /// Returns the observer of a client of this server.
     pub(super) fn new(server: &str, confirm: Confirm, chosen: &Arc<BTreeSet<String>>) -> Self {
+        /// The series of this process, which all its clients share.
         static REGISTRY: LazyLock<Arc<Registry>> = LazyLock::new(Arc::default);
         Self::counting_in(&REGISTRY, server, confirm, chosen)
     }

@@ -21,7 +21,7 @@ use super::log::Log;
 use super::metrics::Metrics;
 use crate::defaults::Defaults;
 
-/// The wait after which a name has a fact of its own, unless the user sets another one.
+/// How long an acquire waits before this is a fact of its own, unless the program sets another time.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a user sets about observers, before the client connects.

@@ -1,7 +1,7 @@
-//! The spans of `tracing`, only around what a caller awaits.
+//! The `tracing` spans, which only surround what a caller awaits.
 //!
-//! Invariant: a span ends with the future that it is around. A hold without a body has no span, because exporters write a
-//! span when it ends, and the hold of a leader never does.
+//! Invariant: a span ends with the future that it surrounds. A hold without a body has no span, because exporters write
+//! a span when it ends, and the hold of a leader never does.
 
 use std::future::Future;
 

@@ -6,7 +6,7 @@
 //! # How it works
 //! The lock sends one attempt to every node at the same time, each within its client's timeout. After a majority of
 //! grants, the hold (`guard`) completes the attempts still in flight. [`quorum::Round`] counts the votes and decides
-//! when a round ends, at which node to wait, and which votes to give up before.
+//! when a round ends, which node to wait for, and which votes to give up before that.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The driver, which brings replies, messages and timers to the engine, and executes its actions on the store.
+//! The driver, which passes replies, messages and timers to the engine, and carries out the engine's actions on the
+//! store.
 //!
 //! Invariant: the driver decides nothing. It runs on a thread of the client's own, so neither a busy runtime nor a
 //! dropped future of the application can delay or stop it.
@@ -31,7 +32,7 @@ enum Caller {
 /// The largest number of commands, and of replies, between two turns of the other tasks of the driver's runtime. These
 /// read the sockets, and a reply that is not read in time counts as missing.
 const TURN: usize = 256;
-/// The longest time that a client that ends takes to remove its card.
+/// The longest time that a closing client spends on removing its card. A card that stays behind expires by itself.
 const LEAVING: Duration = Duration::from_secs(1);
 
 /// Runs until the client has ended. `timeout` bounds the calls that do not come from the engine.

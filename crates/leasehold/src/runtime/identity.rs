@@ -1,4 +1,4 @@
-//! Who a client says that it is.
+//! How a client introduces itself to operators: its card, and who may see it.
 
 use leasehold_proto::Call;
 use leasehold_proto::operate::{self, Audience, Card};

@@ -1,7 +1,7 @@
-//! What a client has heard and its engine has not: one entry for each channel.
+//! Messages that the client has received and the engine has not seen yet, one entry for each channel.
 //!
-//! Invariant: memory is bounded by the channels, however many messages a stranger sends. The last message of a channel is
-//! never left out, unless [`HINTS_MAX`] others of it are still to come.
+//! Invariant: memory is bounded by the number of channels, however many messages a stranger sends. The latest message
+//! of a channel is never dropped, unless [`HINTS_MAX`] others are still queued for it.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,4 +1,4 @@
-//! Operations, which are changes of a semaphore or a latch that hold nothing.
+//! Operations: changes of a semaphore or latch that hold nothing.
 //!
 //! Invariant: an operation is applied at most once, however often it is sent, because its marker on the server keeps
 //! the reply.

@@ -1,19 +1,20 @@
-//! The pulse of a client: whether its server answers, how long that takes, and whether its driver turns.
+//! The pulse of a client: whether its server answers, how long that takes, and whether its driver keeps up.
 //!
 //! Invariant: it reads no clock of its own, and it decides nothing.
 //!
 //! # How it works
-//! One call at a time is timed, the next one once that is answered. So the times are a sample of the calls, and a call costs
-//! a comparison. They are counted in windows of a second, of which a minute is kept, and in buckets, three for each four
-//! doublings.
+//! One call at a time is timed, and the next one after its answer. So the times are a sample, and an untimed call costs
+//! only a comparison. They are counted in windows of a second, of which a minute is kept, and in buckets, three for
+//! each four doublings.
 
 use std::time::Duration;
 
 use leasehold_proto::Moment;
 use leasehold_proto::engine::CallId;
 
-/// The windows, of a second each.
+/// The windows, of a second each, so the figures cover the last minute.
 const WINDOWS: usize = 60;
+/// The buckets of a window, which reach beyond any round trip.
 const BUCKETS: usize = 32;
 
 /// The pulse.

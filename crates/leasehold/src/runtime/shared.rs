@@ -1,6 +1,6 @@
-//! The engine behind one short lock. Each caller that brings an event steps the engine on its own thread.
+//! The engine behind one short lock. A caller with an event steps the engine on its own thread.
 //!
-//! Invariant: the lock is held for a step and nothing else. Wakers are woken and the driver is notified outside the
+//! Invariant: the lock is held for one step and nothing else. Wakers are woken and the driver is notified outside the
 //! lock. The clock is read inside the lock, so the engine never sees time go back. Calls of the application refuse a
 //! forked process before they take the lock.
 //!

@@ -1,7 +1,7 @@
-//! A client's answers to the questions of operators.
+//! Answers the questions that operators ask a client.
 //!
-//! Invariant: what is done here changes nothing that the engine knows, and a failure of it is no failure of the client. A
-//! flood of questions costs a bounded amount of memory, and ten answers a second.
+//! Invariant: nothing here changes what the engine knows, and a failure here does not fail the client. A flood of
+//! questions costs a bounded amount of memory, and ten answers a second.
 //!
 //! # How it works
 //! A client stays unseen until it listens to a channel, renews a hold, or asks for a long lease, so one with short holds and
@@ -23,23 +23,24 @@ use self::work::Work;
 use crate::runtime::identity::Identity;
 use crate::runtime::shared::Shared;
 
-/// The duration of a registration, which outlives a crash by this time.
+/// The duration of a registration. A card stays this long after a crash, so operators can see which client vanished.
 const REGISTERED: Duration = Duration::from_secs(3600);
-/// The interval of registrations.
+/// The interval of registrations, a third of their duration, so that two of them may fail.
 const REGISTER_EVERY: Duration = Duration::from_secs(20 * 60);
-/// The first and the longest pause after a registration that failed.
+/// The first and the longest pause after a failed registration. Nothing but the view of operators depends on it.
 const RETRY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
-/// The pause before an answer is pushed again, because too many answers waited for their asker.
+/// The pause before an answer is pushed again, because the asker's list was full.
 const FULL: Duration = Duration::from_millis(100);
-/// The times that an answer is pushed again. An asker waits for two to four seconds.
+/// How often an answer is pushed again: 20 times 100 ms cover the two to four seconds that an asker waits.
 const PUSHES: u8 = 20;
-/// The time that each client adds to the spread of the answers.
+/// The time that each client adds to the spread of the answers, so that 10,000 clients answer within two seconds and
+/// not at once.
 const SPREAD: Duration = Duration::from_micros(200);
-/// The longest pause before an answer.
+/// The longest pause before an answer, which is how long an asker waits at least.
 const SPREAD_MAX: Duration = Duration::from_secs(2);
-/// The answers of a second.
+/// The most answers in a second, so that a flood of questions cannot keep the driver from its renewals.
 const A_SECOND: u32 = 10;
-/// The most questions that wait for their answer.
+/// The most questions that wait for their answer. More are dropped, because anybody on the channel can send them.
 const WAITING_MAX: usize = 16;
 
 /// What a call was for.
@@ -68,7 +69,7 @@ pub(super) struct Visible {
     /// The time of the next registration.
     register_at: Moment,
     is_registering: bool,
-    /// True if a subscription has begun anew meanwhile, perhaps at another server.
+    /// True if a subscription was made again meanwhile, perhaps at another server.
     is_outdated: bool,
     /// The pause after the next registration that fails.
     retry: Duration,

@@ -21,7 +21,8 @@ use crate::runtime::operation::change;
 use crate::runtime::shared::Handle;
 use crate::runtime::ticket::wait_for;
 
-/// The nominal lease that limits the time for the claim of a grant, since permits have no lease.
+/// The nominal lease of a grant of permits, which have none. It only limits the time in which the caller must claim the
+/// grant.
 const NOMINAL_LEASE: Duration = Duration::from_secs(30);
 /// The shortest lifetime of a semaphore, and the unit in which the server counts it.
 const LIFETIME_MIN: Duration = Duration::from_millis(1);
@@ -52,110 +53,13 @@ pub struct Semaphore {
     handle: Arc<Handle>,
     name: Named,
     fifo: bool,
-    /// The group of the name for observers, or `None` for that of the client's rule.
+    /// The group of the name for observers, or `None` for the one by the client's rule.
     group: Option<&'static Group>,
 }
 
 impl Semaphore {
     pub(crate) fn new(handle: &Arc<Handle>, name: Named) -> Self {
         Self { handle: Arc::clone(handle), name, fifo: false, group: None }
-    }
-
-    /// Returns the object that errors name.
-    fn subject(&self) -> error::Subject {
-        self.handle.subject(SubjectKind::Semaphore, &self.name)
-    }
-
-    /// Performs an operation that changes the semaphore.
-    async fn change<T>(
-        &self,
-        call: impl FnOnce(&Name, &Operation) -> Call,
-        read: impl FnOnce(&Reply) -> Option<T>,
-    ) -> Result<T, OperationError> {
-        change(&self.handle, SubjectKind::Semaphore, &self.name, call, read).await
-    }
-
-    /// Serves waiters in the order of their arrival, across all processes (default: no order between clients).
-    ///
-    /// The waiters form a queue on the server. The queue passes a waiter that has not polled for 5 s, because its
-    /// process is dead. Java clients, waiters without this setting and `try_acquire` calls are not in the queue. A Java
-    /// client can acquire a free permit before the queue does. A waiter for many permits keeps the waiters behind it
-    /// waiting until it has its permits, so it does not starve.
-    #[must_use]
-    pub fn fifo(mut self) -> Self {
-        self.fifo = true;
-        self
-    }
-
-    /// Sets the group of the name, which observers are told. See [`Lock::group`](crate::Lock::group).
-    #[must_use]
-    pub fn group(mut self, group: &str) -> Self {
-        self.group = Some(crate::group::group(group));
-        self
-    }
-
-    /// Sets the number of permits if it was never set. Returns `false` if it was set before.
-    ///
-    /// # Errors
-    /// [`OperationError`], with [`OperationErrorKind::Unknown`](crate::error::OperationErrorKind::Unknown) if the server does
-    /// not answer.
-    ///
-    /// # Cancel safety
-    /// Dropping the future does not cancel a call that was sent.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let seats = client.semaphore("seats");
-    /// assert!(seats.try_set_permits(10).await?);
-    /// assert!(!seats.try_set_permits(20).await?, "there are ten");
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn try_set_permits(&self, permits: u32) -> Result<bool, OperationError> {
-        self.try_set(permits, None).await
-    }
-
-    /// Sets the number of permits as [`try_set_permits`](Self::try_set_permits) does, and a lifetime of 1 ms to 365 days.
-    /// The server deletes the semaphore after the lifetime, including its acquired permits.
-    ///
-    /// [`add_permits`](Self::add_permits) and [`drain`](Self::drain) remove the lifetime, as in Redisson.
-    ///
-    /// # Errors
-    /// Returns the errors of [`try_set_permits`](Self::try_set_permits), and [`OperationErrorKind::Lifetime`] for a
-    /// lifetime outside these bounds.
-    ///
-    /// # Cancel safety
-    /// Dropping the future does not cancel a call that was sent.
-    ///
-    /// # Examples
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let today = client.semaphore("calls:2026-08-21");
-    /// today.try_set_permits_for(1000, Duration::from_secs(24 * 3600)).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn try_set_permits_for(
-        &self,
-        permits: u32,
-        lifetime: Duration,
-    ) -> Result<bool, OperationError> {
-        // The script reads a lifetime of 0 ms as none, so a shorter one would make the semaphore permanent.
-        if !(LIFETIME_MIN..=LEASE_MAX).contains(&lifetime) {
-            return Err(OperationErrorKind::Lifetime { given: lifetime }.of(self.subject()));
-        }
-        self.try_set(permits, Some(lifetime)).await
-    }
-
-    async fn try_set(&self, permits: u32, lifetime: Option<Duration>) -> Result<bool, OperationError> {
-        let call = |name: &_, operation: &_| semaphore::try_set(name, operation, permits, lifetime);
-        self.change(call, read_flag).await
     }
 
     /// Acquires a permit, waiting as long as it takes.
@@ -335,27 +239,91 @@ impl Semaphore {
         self.request(permits, |handle| wait_for(handle, wait)).await
     }
 
-    async fn request(
-        &self,
-        permits: u32,
-        wait: impl FnOnce(&Handle) -> Wait,
-    ) -> Result<Option<Guard>, AcquireError> {
-        self.granted(permits, wait).await.about(|| self.subject())
+    /// Returns this many permits to the semaphore, whichever client acquired them, and returns the number of available
+    /// permits. As in Redisson, the server does not check that they were acquired.
+    ///
+    /// Use it to hand permits over. The acquirer [detaches](Guard::detach) its guard, and the process that finishes the
+    /// work releases the permit.
+    ///
+    /// # Errors
+    /// Returns the errors of [`try_set_permits`](Self::try_set_permits).
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not cancel a call that was sent.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let room = client.semaphore("queue:room");
+    /// room.try_set_permits(10).await?;
+    /// room.acquire().await?.detach(); // the producer takes a permit ...
+    /// assert_eq!(room.release(1).await?, 10); // ... and the consumer returns it
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn release(&self, permits: u32) -> Result<i64, OperationError> {
+        self.change(|name, operation| semaphore::return_permits(name, operation, permits), read_count).await
     }
 
-    async fn granted(
+    /// Sets the number of permits if it was never set. Returns `false` if it was set before.
+    ///
+    /// # Errors
+    /// [`OperationError`], with [`OperationErrorKind::Unknown`](crate::error::OperationErrorKind::Unknown) if the server does
+    /// not answer.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not cancel a call that was sent.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let seats = client.semaphore("seats");
+    /// assert!(seats.try_set_permits(10).await?);
+    /// assert!(!seats.try_set_permits(20).await?, "there are ten");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn try_set_permits(&self, permits: u32) -> Result<bool, OperationError> {
+        self.try_set(permits, None).await
+    }
+
+    /// Sets the number of permits as [`try_set_permits`](Self::try_set_permits) does, and a lifetime of 1 ms to 365 days.
+    /// The server deletes the semaphore after the lifetime, including its acquired permits.
+    ///
+    /// [`add_permits`](Self::add_permits) and [`drain`](Self::drain) remove the lifetime, as in Redisson.
+    ///
+    /// # Errors
+    /// Returns the errors of [`try_set_permits`](Self::try_set_permits), and [`OperationErrorKind::Lifetime`] for a
+    /// lifetime outside these bounds.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not cancel a call that was sent.
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let today = client.semaphore("calls:2026-08-21");
+    /// today.try_set_permits_for(1000, Duration::from_secs(24 * 3600)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn try_set_permits_for(
         &self,
         permits: u32,
-        wait: impl FnOnce(&Handle) -> Wait,
-    ) -> Result<Option<Guard>, AcquireErrorKind> {
-        let recipe: &'static Recipe = if self.fifo { &FIFO_SEMAPHORE } else { &semaphore::SEMAPHORE };
-        let subject = Subject::new(self.name.as_ref().map_err(Clone::clone)?, recipe);
-        let subject = Subject { group: self.group, ..subject };
-        // The server grants a request for zero permits immediately, so it never waits.
-        let wait = if permits == 0 { Wait::Once } else { wait(&self.handle) };
-        let request = Request::new(subject, Owner::unique(), Lease::clamped(NOMINAL_LEASE), wait);
-        let request = Request { units: permits, watchdog: false, ..request };
-        acquire(&self.handle, request, SubjectKind::Semaphore).await
+        lifetime: Duration,
+    ) -> Result<bool, OperationError> {
+        // The script reads a lifetime of 0 ms as none, so a shorter one would make the semaphore permanent.
+        if !(LIFETIME_MIN..=LEASE_MAX).contains(&lifetime) {
+            return Err(OperationErrorKind::Lifetime { given: lifetime }.of(self.subject()));
+        }
+        self.try_set(permits, Some(lifetime)).await
     }
 
     /// Adds permits, or removes them if `permits` is negative, and returns the number of available permits.
@@ -409,34 +377,6 @@ impl Semaphore {
         self.change(semaphore::drain, read_count).await
     }
 
-    /// Returns this many permits to the semaphore, whichever client acquired them, and returns the number of available
-    /// permits. As in Redisson, the server does not check that they were acquired.
-    ///
-    /// Use it to hand permits over. The acquirer [detaches](Guard::detach) its guard, and the process that finishes the
-    /// work releases the permit.
-    ///
-    /// # Errors
-    /// Returns the errors of [`try_set_permits`](Self::try_set_permits).
-    ///
-    /// # Cancel safety
-    /// Dropping the future does not cancel a call that was sent.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let room = client.semaphore("queue:room");
-    /// room.try_set_permits(10).await?;
-    /// room.acquire().await?.detach(); // the producer takes a permit ...
-    /// assert_eq!(room.release(1).await?, 10); // ... and the consumer returns it
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn release(&self, permits: u32) -> Result<i64, OperationError> {
-        self.change(|name, operation| semaphore::return_permits(name, operation, permits), read_count).await
-    }
-
     /// Returns the number of available permits, as the server reports it. The number is negative if the total was
     /// reduced below the acquired permits, and 0 if it was never set.
     ///
@@ -464,6 +404,67 @@ impl Semaphore {
             self.handle.query(semaphore::inspect(name), read_count).await
         };
         available.await.about(|| self.subject())
+    }
+
+    /// Serves waiters in the order of their arrival, across all processes (default: no order between clients).
+    ///
+    /// The waiters form a queue on the server. The queue passes a waiter that has not polled for 5 s, because its
+    /// process is dead. Java clients, waiters without this setting and `try_acquire` calls are not in the queue. A Java
+    /// client can acquire a free permit before the queue does. A waiter for many permits keeps the waiters behind it
+    /// waiting until it has its permits, so it does not starve.
+    #[must_use]
+    pub fn fifo(mut self) -> Self {
+        self.fifo = true;
+        self
+    }
+
+    /// Sets the group of the name, which observers are told. See [`Lock::group`](crate::Lock::group).
+    #[must_use]
+    pub fn group(mut self, group: &str) -> Self {
+        self.group = Some(crate::group::group(group));
+        self
+    }
+
+    /// Returns the object that errors name.
+    fn subject(&self) -> error::Subject {
+        self.handle.subject(SubjectKind::Semaphore, &self.name)
+    }
+
+    /// Performs an operation that changes the semaphore.
+    async fn change<T>(
+        &self,
+        call: impl FnOnce(&Name, &Operation) -> Call,
+        read: impl FnOnce(&Reply) -> Option<T>,
+    ) -> Result<T, OperationError> {
+        change(&self.handle, SubjectKind::Semaphore, &self.name, call, read).await
+    }
+
+    async fn try_set(&self, permits: u32, lifetime: Option<Duration>) -> Result<bool, OperationError> {
+        let call = |name: &_, operation: &_| semaphore::try_set(name, operation, permits, lifetime);
+        self.change(call, read_flag).await
+    }
+
+    async fn request(
+        &self,
+        permits: u32,
+        wait: impl FnOnce(&Handle) -> Wait,
+    ) -> Result<Option<Guard>, AcquireError> {
+        self.granted(permits, wait).await.about(|| self.subject())
+    }
+
+    async fn granted(
+        &self,
+        permits: u32,
+        wait: impl FnOnce(&Handle) -> Wait,
+    ) -> Result<Option<Guard>, AcquireErrorKind> {
+        let recipe: &'static Recipe = if self.fifo { &FIFO_SEMAPHORE } else { &semaphore::SEMAPHORE };
+        let subject = Subject::new(self.name.as_ref().map_err(Clone::clone)?, recipe);
+        let subject = Subject { group: self.group, ..subject };
+        // The server grants a request for zero permits immediately, so it never waits.
+        let wait = if permits == 0 { Wait::Once } else { wait(&self.handle) };
+        let request = Request::new(subject, Owner::unique(), Lease::clamped(NOMINAL_LEASE), wait);
+        let request = Request { units: permits, watchdog: false, ..request };
+        acquire(&self.handle, request, SubjectKind::Semaphore).await
     }
 }
 

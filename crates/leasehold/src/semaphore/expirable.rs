@@ -60,113 +60,6 @@ impl ExpirableSemaphore {
         Self { handle: Arc::clone(handle), name, terms }
     }
 
-    /// Returns the object that errors name.
-    pub(crate) fn subject(&self) -> error::Subject {
-        self.handle.subject(SubjectKind::ExpirableSemaphore, &self.name)
-    }
-
-    /// Performs an operation that changes the semaphore.
-    async fn change<T>(
-        &self,
-        call: impl FnOnce(&Name, &Operation) -> Call,
-        read: impl FnOnce(&Reply) -> Option<T>,
-    ) -> Result<T, OperationError> {
-        let call = |name: &_, operation: &_| call(name, operation).confirmed_by(self.terms.confirmed_by());
-        change(&self.handle, SubjectKind::ExpirableSemaphore, &self.name, call, read).await
-    }
-
-    /// Performs a read of the semaphore.
-    async fn inspect<T>(
-        &self,
-        call: impl FnOnce(&Name) -> Call,
-        read: impl FnOnce(&Reply) -> Option<T>,
-    ) -> Result<T, InspectError> {
-        let inspected = async {
-            let name = self.name.as_ref().map_err(|bad| InspectErrorKind::from(bad.clone()))?;
-            self.handle.query(call(name).confirmed_by(self.terms.confirmed_by()), read).await
-        };
-        inspected.await.about(|| self.subject())
-    }
-
-    pub(crate) fn map_terms(self, change: impl Fn(HoldTerms) -> HoldTerms) -> Self {
-        Self { terms: change(self.terms), ..self }
-    }
-
-    /// Sets the number of permits if it was never set. Returns `false` if it was set before.
-    ///
-    /// # Errors
-    /// [`OperationError`], with [`OperationErrorKind::Unknown`] if the server does not answer.
-    ///
-    /// # Cancel safety
-    /// Dropping the future does not cancel a call that was sent.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let seats = client.expirable_semaphore("seats");
-    /// assert!(seats.try_set_permits(10).await?);
-    /// assert!(!seats.try_set_permits(20).await?, "there are ten");
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn try_set_permits(&self, permits: u32) -> Result<bool, OperationError> {
-        let call = |name: &_, operation: &_| semaphore::try_set(name, operation, permits, None);
-        self.change(call, read_flag).await
-    }
-
-    /// Sets the total number of permits, acquired ones included, and returns the number of available permits.
-    ///
-    /// The result can be negative. That many permits then have to be returned before the next permit can be acquired.
-    ///
-    /// # Errors
-    /// Returns the errors of [`try_set_permits`](Self::try_set_permits).
-    ///
-    /// # Cancel safety
-    /// Dropping the future does not cancel a call that was sent.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let seats = client.expirable_semaphore("seats");
-    /// assert_eq!(seats.set_permits(10).await?, 10);
-    /// let permits = seats.acquire_many(4).await?;
-    /// assert_eq!(seats.set_permits(3).await?, -1);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn set_permits(&self, permits: u32) -> Result<i64, OperationError> {
-        let call = |name: &_, operation: &_| expirable::set(name, operation, permits);
-        self.change(call, semaphore::read_count).await
-    }
-
-    /// Adds permits, or removes them if `permits` is negative, and returns the number of available permits.
-    ///
-    /// # Errors
-    /// Returns the errors of [`try_set_permits`](Self::try_set_permits).
-    ///
-    /// # Cancel safety
-    /// Dropping the future does not cancel a call that was sent.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// # let client = leasehold::Client::connect("memory://").await?;
-    /// let seats = client.expirable_semaphore("seats");
-    /// seats.try_set_permits(10).await?;
-    /// assert_eq!(seats.add_permits(-3).await?, 7);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn add_permits(&self, permits: i32) -> Result<i64, OperationError> {
-        let call = |name: &_, operation: &_| expirable::add(name, operation, permits);
-        self.change(call, semaphore::read_count).await
-    }
-
     /// Acquires a permit, waiting as long as it takes.
     ///
     /// # Errors
@@ -341,41 +234,79 @@ impl ExpirableSemaphore {
         self.request(permits, |handle| wait_for(handle, wait)).await
     }
 
-    /// Sets the number of permits as [`try_set_permits`](Self::try_set_permits) does, but not again for [`SET_AGAIN`],
-    /// to save a round trip without effect.
-    pub(crate) async fn set_permits_once(&self, permits: u32) -> Result<(), OperationError> {
-        let Ok(name) = &self.name else { return self.try_set_permits(permits).await.map(drop) };
-        let now = self.handle.now();
-        if !self.handle.was_set_recently(name, now) {
-            self.try_set_permits(permits).await?;
-            self.handle.note_set(name, now + SET_AGAIN);
-        }
-        Ok(())
+    /// Sets the number of permits if it was never set. Returns `false` if it was set before.
+    ///
+    /// # Errors
+    /// [`OperationError`], with [`OperationErrorKind::Unknown`] if the server does not answer.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not cancel a call that was sent.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let seats = client.expirable_semaphore("seats");
+    /// assert!(seats.try_set_permits(10).await?);
+    /// assert!(!seats.try_set_permits(20).await?, "there are ten");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn try_set_permits(&self, permits: u32) -> Result<bool, OperationError> {
+        let call = |name: &_, operation: &_| semaphore::try_set(name, operation, permits, None);
+        self.change(call, read_flag).await
     }
 
-    async fn request(
-        &self,
-        permits: u32,
-        wait: impl FnOnce(&Handle) -> Wait,
-    ) -> Result<Option<Permits>, AcquireError> {
-        self.granted(permits, wait).await.about(|| self.subject())
+    /// Sets the total number of permits, acquired ones included, and returns the number of available permits.
+    ///
+    /// The result can be negative. That many permits then have to be returned before the next permit can be acquired.
+    ///
+    /// # Errors
+    /// Returns the errors of [`try_set_permits`](Self::try_set_permits).
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not cancel a call that was sent.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let seats = client.expirable_semaphore("seats");
+    /// assert_eq!(seats.set_permits(10).await?, 10);
+    /// let permits = seats.acquire_many(4).await?;
+    /// assert_eq!(seats.set_permits(3).await?, -1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn set_permits(&self, permits: u32) -> Result<i64, OperationError> {
+        let call = |name: &_, operation: &_| expirable::set(name, operation, permits);
+        self.change(call, semaphore::read_count).await
     }
 
-    async fn granted(
-        &self,
-        permits: u32,
-        wait: impl FnOnce(&Handle) -> Wait,
-    ) -> Result<Option<Permits>, AcquireErrorKind> {
-        let name = self.name.as_ref().map_err(Clone::clone)?;
-        if permits > PERMITS_MAX {
-            return Err(AcquireErrorKind::TooManyPermits { given: permits });
-        }
-        let subject = Subject::new(name, &expirable::EXPIRABLE_SEMAPHORE);
-        // The server grants a request for zero permits immediately, so it never waits.
-        let wait = if permits == 0 { Wait::Once } else { wait(&self.handle) };
-        let request = Request { units: permits, ..self.terms.request(subject, Owner::unique(), wait)? };
-        let guard = acquire(&self.handle, request, SubjectKind::ExpirableSemaphore).await?;
-        Ok(guard.map(|guard| Permits::new(guard, permits)))
+    /// Adds permits, or removes them if `permits` is negative, and returns the number of available permits.
+    ///
+    /// # Errors
+    /// Returns the errors of [`try_set_permits`](Self::try_set_permits).
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not cancel a call that was sent.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let seats = client.expirable_semaphore("seats");
+    /// seats.try_set_permits(10).await?;
+    /// assert_eq!(seats.add_permits(-3).await?, 7);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn add_permits(&self, permits: i32) -> Result<i64, OperationError> {
+        let call = |name: &_, operation: &_| expirable::add(name, operation, permits);
+        self.change(call, semaphore::read_count).await
     }
 
     /// Releases permits by their ids, all or none, at most [`PERMITS_MAX`](crate::semaphore::PERMITS_MAX) (4096) at once. Returns
@@ -554,6 +485,75 @@ impl ExpirableSemaphore {
         let census = self.census().await?;
         let acquired = i64::try_from(census.acquired).unwrap_or(i64::MAX);
         Ok(if census.is_set { census.available.saturating_add(acquired) } else { 0 })
+    }
+
+    /// Returns the object that errors name.
+    pub(crate) fn subject(&self) -> error::Subject {
+        self.handle.subject(SubjectKind::ExpirableSemaphore, &self.name)
+    }
+
+    /// Performs an operation that changes the semaphore.
+    async fn change<T>(
+        &self,
+        call: impl FnOnce(&Name, &Operation) -> Call,
+        read: impl FnOnce(&Reply) -> Option<T>,
+    ) -> Result<T, OperationError> {
+        let call = |name: &_, operation: &_| call(name, operation).confirmed_by(self.terms.confirmed_by());
+        change(&self.handle, SubjectKind::ExpirableSemaphore, &self.name, call, read).await
+    }
+
+    /// Performs a read of the semaphore.
+    async fn inspect<T>(
+        &self,
+        call: impl FnOnce(&Name) -> Call,
+        read: impl FnOnce(&Reply) -> Option<T>,
+    ) -> Result<T, InspectError> {
+        let inspected = async {
+            let name = self.name.as_ref().map_err(|bad| InspectErrorKind::from(bad.clone()))?;
+            self.handle.query(call(name).confirmed_by(self.terms.confirmed_by()), read).await
+        };
+        inspected.await.about(|| self.subject())
+    }
+
+    pub(crate) fn map_terms(self, change: impl Fn(HoldTerms) -> HoldTerms) -> Self {
+        Self { terms: change(self.terms), ..self }
+    }
+
+    /// Sets the number of permits as [`try_set_permits`](Self::try_set_permits) does, but not again for [`SET_AGAIN`],
+    /// to save a round trip without effect.
+    pub(crate) async fn set_permits_once(&self, permits: u32) -> Result<(), OperationError> {
+        let Ok(name) = &self.name else { return self.try_set_permits(permits).await.map(drop) };
+        let now = self.handle.now();
+        if !self.handle.was_set_recently(name, now) {
+            self.try_set_permits(permits).await?;
+            self.handle.note_set(name, now + SET_AGAIN);
+        }
+        Ok(())
+    }
+
+    async fn request(
+        &self,
+        permits: u32,
+        wait: impl FnOnce(&Handle) -> Wait,
+    ) -> Result<Option<Permits>, AcquireError> {
+        self.granted(permits, wait).await.about(|| self.subject())
+    }
+
+    async fn granted(
+        &self,
+        permits: u32,
+        wait: impl FnOnce(&Handle) -> Wait,
+    ) -> Result<Option<Permits>, AcquireErrorKind> {
+        let name = self.name.as_ref().map_err(Clone::clone)?;
+        if permits > PERMITS_MAX {
+            return Err(AcquireErrorKind::TooManyPermits { given: permits });
+        }
+        let subject = Subject::new(name, &expirable::EXPIRABLE_SEMAPHORE);
+        // The server grants a request for zero permits immediately, so it never waits.
+        let wait = if permits == 0 { Wait::Once } else { wait(&self.handle) };
+        let request = Request { units: permits, ..self.terms.request(subject, Owner::unique(), wait)? };
+        let guard = acquire(&self.handle, request, SubjectKind::ExpirableSemaphore).await?;
+        Ok(guard.map(|guard| Permits::new(guard, permits)))
     }
 
     async fn census(&self) -> Result<Census, InspectError> {

@@ -1,4 +1,4 @@
-//! Sections of the expirable semaphore: bodies that run with one permit.
+//! Sections of the expirable semaphore, which run a body with one permit.
 
 use std::time::Duration;
 

@@ -26,7 +26,8 @@ use super::world::World;
 /// The turns of the executor without work for a driver after which the tasks count as idle. In one turn an executor
 /// that takes tasks in order runs all that are ready. Some tasks are ready only because others ran.
 const QUIET_TURNS: u32 = 16;
-/// The turns after which woken listeners that have not polled are given up.
+/// The turns after which woken listeners that have not polled are given up, because the test holds their futures
+/// without polling them.
 const TURNS_MAX: u32 = 10_000;
 /// The turns with work after which the tasks may be in a loop. A slow machine makes fewer of them in the same time.
 const BUSY_TURNS: u32 = 10_000;

@@ -16,9 +16,10 @@ use std::time::Duration;
 
 use leasehold_proto::engine::Id;
 
-/// The longest real time of a wait without progress.
+/// The longest real time of a wait without progress, long enough for a slow machine and short enough for a person who
+/// waits for a test.
 pub(super) const LIMIT: Duration = Duration::from_secs(5);
-/// The number of slices in [`LIMIT`].
+/// The number of slices in [`LIMIT`]. A process that a debugger stops loses one slice and not the whole time.
 pub(super) const SLICES: u32 = 50;
 
 /// A client, or a sleep of the test. Waits and timers of one party belong together.

@@ -363,8 +363,8 @@ async fn a_server_of_another_kind_is_told_in_words() {
     let server = RedisServer::start();
     let port = server.port();
     for (url, says) in [
-        (format!("redis+cluster://127.0.0.1:{port}"), "the server is no node of a cluster"),
-        (format!("redis+sentinel://127.0.0.1:{port}/orders"), "the server is no sentinel"),
+        (format!("redis+cluster://127.0.0.1:{port}"), "the server is not a cluster node"),
+        (format!("redis+sentinel://127.0.0.1:{port}/orders"), "the server is not a sentinel"),
     ] {
         let builder = Client::builder().timeout(ms(500));
         let error = builder.connect(&url).await.unwrap_err();

@@ -160,10 +160,10 @@ async fn a_port_of_another_service_is_reported() {
 async fn a_key_of_another_type_is_reported(server: Fixture) {
     let client = connect(&server).await;
     run_command(&server, &["SET", "order:42", "precious"]);
-    let kind = "another kind of object has this name on the server, such as a string, which redis-py and redsync write \
-                (`TYPE` says which kind); that object is unchanged";
+    let kind = "another kind of object has this name on the server (`TYPE` says which; redis-py and redsync write \
+                strings); that object is unchanged";
     let error = client.fair_lock("order:42").lock().await.unwrap_err();
-    let named = "not acquired: its name belongs to another kind of object on the server, a";
+    let named = "not acquired: another kind of object has its name on the server, a";
     let text = "string, as `Client::plain_lock`, redis-py and redsync write it; that object is unchanged";
     assert_message(error, &format!("fair lock \"order:42\" {named} {text}"), &MISTAKE);
     run_command(&server, &["HSET", "invoice:7", "7f2a9c1e-0000-4000-8000-000000000001:57", "1"]);
@@ -183,7 +183,7 @@ async fn a_key_of_another_type_is_reported(server: Fixture) {
 
 async fn a_hash_that_is_no_lock_is_told_apart_from_a_lock_without_expiry(server: Fixture) {
     let client = connect(&server).await;
-    let named = "not acquired: its name belongs to another kind of object on the server, a hash that is no lock \
+    let named = "not acquired: another kind of object has its name on the server, a hash that is no lock \
                  (choose another name, or find who wrote it); that object is unchanged";
     for (field, value) in [("name", "Bob"), ("name", "1"), ("java:1", "Bob"), (":1", "1")] {
         run_command(&server, &["DEL", "user:7"]);
@@ -269,8 +269,8 @@ async fn an_owner_that_already_holds_the_lock_gets_an_error(server: Fixture) {
     assert_message(lock.try_lock().await.unwrap_err(), said, &MISTAKE);
     let prices = client.rw_lock("prices").owned_by(&owner);
     let _reader = prices.read().await.unwrap();
-    let said = "write lock \"prices\" not acquired: the wait would deadlock; the holder is this caller or waits for this \
-                caller";
+    let said = "write lock \"prices\" not acquired: waiting would deadlock, because the holder is this caller or waits for \
+                it; release this caller's hold first";
     assert_message(prices.write().await.unwrap_err(), said, &MISTAKE);
 }
 
@@ -416,7 +416,7 @@ async fn a_failed_majority_is_reported() {
     let error = soon("the answer", redlock.lock("order:42").try_lock()).await.unwrap_err();
     let node = "the server of this test";
     let said = format!(
-        "redlock \"order:42\" not acquired: no majority of the nodes works: {node} granted; {node}: the server cannot be \
+        "redlock \"order:42\" not acquired: too few nodes work for a majority: {node} granted; {node}: the server cannot be \
          reached; {node}: the server cannot be reached"
     );
     assert_message(error, &said, &DOWN);

@@ -191,7 +191,7 @@ async fn a_newer_token_excludes_the_older_one_for_every_kind_of_write() {
         new.set("stock", "3").await.unwrap();
         let error = old.set("stock", "4").await.unwrap_err();
         let said =
-            "key \"stock\" not written: a holder with the newer token 8 has written it; the lock is lost";
+            "key \"stock\" not written: a newer holder, with token 8, has written it; the lock is lost";
         assert_eq!((error.to_string().as_str(), error.is_lost()), (said, true));
         new.hset("order", "state", [0, 255]).await.unwrap();
         let error = old.hset("order", "other", "x").await.unwrap_err();

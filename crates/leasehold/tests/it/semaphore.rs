@@ -395,7 +395,7 @@ async fn a_lifetime_below_a_millisecond_is_refused(server: Fixture) {
     let seats = connect(&server).await.semaphore("seats");
     for lifetime in [Duration::ZERO, Duration::from_nanos(999_999), Duration::MAX] {
         let refused = seats.try_set_permits_for(2, lifetime).await.unwrap_err();
-        assert!(refused.to_string().contains("a lifetime is 1ms to 365d"), "{refused}");
+        assert!(refused.to_string().contains("a lifetime must be from 1ms to 365d"), "{refused}");
         assert!(!refused.is_retryable() && !refused.is_unavailable());
         assert!(is_free(&server, "seats"));
     }

@@ -1,4 +1,4 @@
-//! The limits and timeouts of a server for its clients.
+//! Checks the server's limits and timeouts for clients.
 
 use crate::doctor::facts::{Facts, Known};
 use crate::doctor::finding::{Check, Finding};
@@ -10,17 +10,17 @@ const MAXCLIENTS: Check = Check {
 };
 const TIMEOUT: Check = Check {
     name: "timeout",
-    why: "a server that closes idle connections costs each idle client a new connection before its next lock",
+    why: "an idle client must reconnect before its next lock if the server closed its connection",
     assumption: None,
 };
 const KEEPALIVE: Check = Check {
     name: "tcp-keepalive",
-    why: "without it the connections of clients that vanished stay open and count against maxclients",
+    why: "without keep-alives the connections of vanished clients stay open and count against maxclients",
     assumption: None,
 };
 const OUTPUT: Check = Check {
     name: "pubsub-buffer",
-    why: "a subscriber above the limit is disconnected and waits for the polling interval in place of a wake-up",
+    why: "the server disconnects a subscriber above the limit, which then has to poll instead of being woken",
     assumption: None,
 };
 /// The percentage of maxclients above which the check warns.
@@ -40,7 +40,7 @@ fn maxclients(facts: &Facts) -> Finding {
         Known::Answered((limit, used)) => {
             let found = format!("{used} of {limit} clients are connected");
             if used.saturating_mul(100) >= limit.saturating_mul(FULL) {
-                MAXCLIENTS.warn(found, "CONFIG SET maxclients with a larger number")
+                MAXCLIENTS.warn(found, "CONFIG SET maxclients to a larger number")
             } else {
                 MAXCLIENTS.pass(found)
             }
@@ -51,7 +51,7 @@ fn maxclients(facts: &Facts) -> Finding {
 
 fn timeout(facts: &Facts) -> Finding {
     match facts.number("timeout") {
-        Known::Answered(0) => TIMEOUT.pass("timeout is 0, idle connections stay open"),
+        Known::Answered(0) => TIMEOUT.pass("timeout is 0, so idle connections stay open"),
         Known::Answered(idle_s @ IDLE_MIN_S..) => TIMEOUT.pass(format!("timeout is {idle_s} s")),
         Known::Answered(idle_s) => TIMEOUT.warn(format!("timeout is {idle_s} s"), "CONFIG SET timeout 0"),
         gap => TIMEOUT.unknown(gap.gap("CONFIG GET"), "CONFIG GET timeout"),

@@ -1,11 +1,11 @@
-//! The clock of a server against the clock of this machine.
+//! Checks the server's clock against the clock of this machine.
 
 use crate::doctor::facts::{Clock, Facts, Known};
 use crate::doctor::finding::{Check, Finding};
 
 const CLOCK: Check = Check {
     name: "clock",
-    why: "leases run by the wall clock of the server, and a promoted replica counts them by its own clock",
+    why: "a lease runs by the server's wall clock, and after a failover by the clock of the promoted replica",
     assumption: Some("A1"),
 };
 /// The drift that the default lease of 30 s allows: 1 % and 2 ms.
@@ -15,7 +15,7 @@ const LEASE_MS: i64 = 30_000;
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let Known::Answered(Clock { ahead_ms, error_ms }) = facts.clock else {
-        return vec![CLOCK.unknown(facts.clock.gap("TIME"), "TIME, beside the clock of this machine")];
+        return vec![CLOCK.unknown(facts.clock.gap("TIME"), "TIME, compared with the clock of this machine")];
     };
     let side = if ahead_ms < 0 { "behind" } else { "ahead of" };
     let found = format!("{} ms {side} this machine, give or take {error_ms} ms", ahead_ms.abs());

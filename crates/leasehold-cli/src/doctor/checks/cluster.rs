@@ -1,4 +1,4 @@
-//! The coverage of a cluster, and its sharded channels.
+//! Checks that a cluster serves all slots and has sharded channels.
 
 use crate::doctor::facts::{Facts, Known};
 use crate::doctor::finding::{Check, Finding};
@@ -10,7 +10,7 @@ const COVERAGE: Check = Check {
 };
 const SHARDED: Check = Check {
     name: "sharded-pubsub",
-    why: "before version 7 each wake-up of a waiter travels to every node of the cluster",
+    why: "before version 7 every node of the cluster receives every wake-up",
     assumption: None,
 };
 /// The slots of a cluster.
@@ -41,8 +41,10 @@ fn sharded(facts: &Facts) -> Finding {
     let major = version.clone().and_then(|version| version.split('.').next()?.parse::<u32>().ok());
     match (major, version) {
         (Known::Answered(7..), _) => SHARDED.pass("the server has sharded channels"),
-        (Known::Answered(_), Known::Answered(version)) => SHARDED
-            .warn(format!("version {version} has no sharded channels"), "a server of version 7.0 or later"),
+        (Known::Answered(_), Known::Answered(version)) => SHARDED.warn(
+            format!("version {version} has no sharded channels"),
+            "use a server of version 7.0 or later",
+        ),
         (gap, _) => SHARDED.unknown(gap.gap("INFO"), "INFO server"),
     }
 }

@@ -1,4 +1,4 @@
-//! Persistence, and the time at which a write is on the disk.
+//! Checks persistence: whether and when a write is on the disk.
 
 use crate::doctor::facts::{Facts, Known};
 use crate::doctor::finding::{Check, Finding};
@@ -10,12 +10,12 @@ const PERSISTENCE: Check = Check {
 };
 const FSYNC: Check = Check {
     name: "fsync",
-    why: "a power loss takes the writes since the last fsync, so locks granted in that time are granted again",
+    why: "a power loss erases the writes since the last fsync, so locks granted since then are granted again",
     assumption: Some("A6"),
 };
 const STATE: Check = Check {
     name: "persistence-state",
-    why: "a server whose last save failed refuses writes (MISCONF) or loses its locks in a restart",
+    why: "a server whose last save failed refuses writes (MISCONF) or loses its locks when it restarts",
     assumption: Some("A6"),
 };
 
@@ -53,7 +53,7 @@ fn fsync(facts: &Facts) -> Finding {
     match facts.setting("appendfsync") {
         Known::Answered(policy) if policy == "always" => FSYNC.pass("appendfsync is always"),
         Known::Answered(policy) if policy == "everysec" => {
-            FSYNC.warn("appendfsync is everysec; a power loss takes a second of writes", run)
+            FSYNC.warn("appendfsync is everysec; a power loss erases up to a second of writes", run)
         }
         Known::Answered(policy) => FSYNC.warn(format!("appendfsync is {policy}"), run),
         gap => FSYNC.unknown(gap.gap("CONFIG GET"), "CONFIG GET appendfsync"),
@@ -67,7 +67,7 @@ fn state(facts: &Facts) -> Finding {
     match (failed, &values[0].1, &values[1].1) {
         (Some((field, value)), ..) => {
             let value = value.answered().map_or("", String::as_str);
-            STATE.fail(format!("{field} is {value}"), "see the server's log, and its disk")
+            STATE.fail(format!("{field} is {value}"), "check the server's log and its disk")
         }
         (None, Known::Answered(_), _) | (None, _, Known::Answered(_)) => {
             STATE.pass("the last saves succeeded")

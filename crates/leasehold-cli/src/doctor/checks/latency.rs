@@ -1,11 +1,11 @@
-//! The times of an acquire and a release.
+//! Checks how long an acquire and a release take.
 
 use crate::doctor::facts::{Facts, Latency, Percentiles};
 use crate::doctor::finding::{Check, Finding};
 
 const LATENCY: Check = Check {
     name: "latency",
-    why: "each acquire, renewal and release waits for one answer, and validity is counted from before its send",
+    why: "each acquire, renewal and release waits for one reply, and a lease counts from before its call was sent",
     assumption: None,
 };
 /// The 99th percentile above which the check warns: a tenth of the shortest call timeout that is usual.
@@ -16,12 +16,15 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         None => return Vec::new(),
         Some(Err(reason)) => LATENCY.fail(
             format!("the scratch lock failed: {reason}"),
-            format!("the checks scripts and rights; {}", facts.acl_line),
+            format!("see the checks scripts and rights; {}", facts.acl_line),
         ),
         Some(Ok(latency)) => {
             let found = shown(latency);
             if latency.acquire.p99_us.max(latency.release.p99_us) > SLOW_US {
-                LATENCY.warn(found, "SLOWLOG GET and LATENCY DOCTOR on the server, and the network between")
+                LATENCY.warn(
+                    found,
+                    "SLOWLOG GET and LATENCY DOCTOR on the server, and check the network in between",
+                )
             } else {
                 LATENCY.pass(found)
             }

@@ -1,4 +1,4 @@
-//! Eviction and the memory that is left.
+//! Checks eviction and free memory.
 
 use crate::doctor::facts::{Facts, Known};
 use crate::doctor::finding::{Check, Finding};
@@ -10,7 +10,7 @@ const EVICTION: Check = Check {
 };
 const HEADROOM: Check = Check {
     name: "memory",
-    why: "a server without memory refuses every acquire; renewals and releases still succeed",
+    why: "a server that is out of memory refuses every acquire; renewals and releases still succeed",
     assumption: Some("A3"),
 };
 /// The percentage of the memory limit above which the check warns.
@@ -39,7 +39,7 @@ fn eviction(facts: &Facts) -> Finding {
 fn headroom(facts: &Facts) -> Finding {
     let limit = facts.setting_or_info("maxmemory", "maxmemory").and_then(|limit| limit.parse::<u64>().ok());
     if limit == Known::Answered(0) {
-        return HEADROOM.pass("maxmemory is 0, the memory of the host is the limit");
+        return HEADROOM.pass("maxmemory is 0, so the host's memory is the limit");
     }
     match limit.zip(facts.field_number("used_memory")) {
         Known::Answered((limit, used)) => {

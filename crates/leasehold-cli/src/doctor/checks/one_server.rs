@@ -1,4 +1,4 @@
-//! The servers behind an address.
+//! Checks whether one server, or a proxy with several, is behind an address.
 
 use leasehold_store::redis::wire::Answer;
 
@@ -12,22 +12,21 @@ const ONE_SERVER: Check = Check {
 };
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
-    let tag = "an address that leads to one server, if locks of several names are needed";
+    let tag = "use the address of one server, if you lock several names together";
     match &facts.behind {
         None => Vec::new(),
         Some(Behind::One) => vec![ONE_SERVER.pass("one server is behind the address")],
         Some(Behind::Slots) => {
-            let found =
-                "the address refuses scripts with names of several slots, so locks of one name alone work";
+            let found = "the address refuses scripts with names of several slots, so only locks of a single name work";
             vec![ONE_SERVER.warn(found, tag)]
         }
         Some(Behind::Several) => {
-            let found = "a proxy routes each script by its first name to one of several servers, so locks of one name \
-                         alone work, and waiters may have to poll";
+            let found = "a proxy routes each script by its first name to one of several servers, so only locks of a \
+                         single name work, and waiters may have to poll";
             vec![ONE_SERVER.warn(found, tag)]
         }
         Some(Behind::Unknown(reason)) => {
-            let found = format!("{reason}, so calls on several names are not put into one script");
+            let found = format!("{reason}, so calls on several names do not share a script");
             vec![ONE_SERVER.unknown(found, format!("{}, or {tag}", facts.acl_line))]
         }
     }
@@ -36,7 +35,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
 impl Behind {
     /// Reads the answers to the question which server runs a script, for all keys together and then for each alone.
     pub(crate) fn read(answers: &[Answer]) -> Self {
-        let unknown = || Self::Unknown("the server does not say in a script who it is".to_owned());
+        let unknown = || Self::Unknown("the server does not say in a script which one it is".to_owned());
         match answers {
             [Answer::Error(text), ..] if text.starts_with("CROSSSLOT") => Self::Slots,
             [Answer::Error(text), ..] => Self::Unknown(format!("INFO in a script: {text}")),

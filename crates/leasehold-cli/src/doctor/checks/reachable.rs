@@ -1,16 +1,16 @@
-//! The servers that answer.
+//! Checks that the servers answer.
 
 use crate::doctor::facts::{Fleet, Role};
 use crate::doctor::finding::{Check, Finding};
 
 const REACHABLE: Check = Check {
     name: "reachable",
-    why: "a lock needs its server: a client without it cannot acquire, and loses what it holds",
+    why: "without its server a client cannot acquire locks, and loses those that it holds",
     assumption: None,
 };
 const MAP: Check = Check {
     name: "cluster-map",
-    why: "clients find the master of a lock by CLUSTER SHARDS",
+    why: "clients find the master of a lock with CLUSTER SHARDS",
     assumption: None,
 };
 
@@ -25,8 +25,8 @@ pub(super) fn check(fleet: &Fleet) -> Vec<Finding> {
     });
     let mut findings: Vec<_> = gone.chain(here).collect();
     if fleet.is_map_unknown {
-        let run = "cluster-enabled yes, and the right to CLUSTER SHARDS (version 7.0 or later)";
-        findings.push(MAP.fail("no seed lists the nodes of a cluster", run).on(&fleet.url));
+        let run = "set cluster-enabled yes, and let the user run CLUSTER SHARDS (version 7.0 or later)";
+        findings.push(MAP.fail("no seed node lists the nodes of a cluster", run).on(&fleet.url));
     }
     if fleet.nodes.is_empty() && fleet.unreachable.is_empty() {
         findings.push(REACHABLE.fail("no server is known", run).on(&fleet.url));

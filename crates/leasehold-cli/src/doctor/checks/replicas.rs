@@ -1,16 +1,16 @@
-//! Replicas, their distance, and the condition under which a master accepts writes.
+//! Checks the replicas, their lag, and when a master without them stops accepting writes.
 
 use crate::doctor::facts::{Facts, Fields, Known, Topology};
 use crate::doctor::finding::{Check, Finding};
 
 const REPLICAS: Check = Check {
     name: "replicas",
-    why: "a failover goes to a replica: without one there is none, and a replica that lags misses locks",
+    why: "a failover needs a replica, and a lagging replica misses the newest locks",
     assumption: Some("A6"),
 };
 const MIN_REPLICAS: Check = Check {
     name: "min-replicas",
-    why: "a master that is cut off from its replicas goes on granting locks after another master took its place",
+    why: "a master that is cut off from its replicas keeps granting locks after a replica has replaced it",
     assumption: Some("A6"),
 };
 /// The seconds of a replica's silence above which the check warns. A replica reports once a second.
@@ -41,10 +41,12 @@ fn replicas(facts: &Facts) -> Finding {
     let is = |name: &str, of: &Fields| of.get(name).cloned().unwrap_or_default();
     let offline = replicas.iter().filter(|of| is("state", of) != "online").count();
     let lag = replicas.iter().filter_map(|of| is("lag", of).parse::<u64>().ok()).max().unwrap_or_default();
-    let run = "INFO replication, and the log of the replica";
+    let run = "INFO replication, and check the replica's log";
     match (count, facts.topology) {
         (0, Topology::Standalone) => REPLICAS.unknown("INFO has no replicas section", "INFO replication"),
-        (0, _) => REPLICAS.fail("no replica is connected", "REPLICAOF on another server"),
+        (0, _) => {
+            REPLICAS.fail("failover needs a replica, and none is connected", "REPLICAOF on another server")
+        }
         _ if offline > 0 => REPLICAS.warn(format!("{offline} of {count} replicas are not online"), run),
         _ if lag > LAG_S => REPLICAS.warn(format!("a replica of {count} lags by {lag} s"), run),
         _ => REPLICAS.pass(format!("{count} online, largest lag {lag} s")),
@@ -64,7 +66,8 @@ fn min_replicas(facts: &Facts) -> Finding {
         };
     if to_write == 0 || lag_s == 0 {
         return MIN_REPLICAS.warn(
-            format!("min-replicas-to-write is {to_write} and min-replicas-max-lag is {lag_s}, so it is off"),
+            format!("min-replicas-to-write is {to_write} and min-replicas-max-lag is {lag_s}, so the protection is \
+                     off"),
             "CONFIG SET min-replicas-to-write 1, CONFIG SET min-replicas-max-lag 1",
         );
     }
@@ -77,7 +80,7 @@ fn min_replicas(facts: &Facts) -> Finding {
             .pass(format!("min-replicas-max-lag {lag_s} s + 1 s is below {detection} {after_ms} ms")),
         Some(Known::Answered(after_ms)) => MIN_REPLICAS.warn(
             format!("min-replicas-max-lag {lag_s} s + 1 s is not below {detection} {after_ms} ms"),
-            format!("a smaller min-replicas-max-lag, or {detection} above {} ms", (lag_s + 1) * 1000),
+            format!("set a smaller min-replicas-max-lag, or {detection} above {} ms", (lag_s + 1) * 1000),
         ),
         _ => MIN_REPLICAS.unknown(
             format!("min-replicas-max-lag is {lag_s} s, and {detection} is not known"),

@@ -1,4 +1,4 @@
-//! The rights of the user.
+//! Checks that the user has the rights that the locks need.
 
 use crate::doctor::facts::{Facts, Known, Native, Rights};
 use crate::doctor::finding::{Check, Finding};
@@ -10,20 +10,20 @@ const RIGHTS: Check = Check {
 };
 const OPERATOR: Check = Check {
     name: "operator-rights",
-    why: "an operator who lacks a right does not see all locks, or not who holds them",
+    why: "an operator who lacks a right cannot see all locks or all holders",
     assumption: None,
 };
 
 const NATIVE: Check = Check {
     name: "native-release",
-    why: "a plain lock whose holder releases it by one command costs the server less than one that a script releases",
+    why: "releasing a plain lock with a native command costs the server less than with a script",
     assumption: None,
 };
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let finding = match &facts.rights {
         Known::Answered(Rights { user, missing, .. }) if missing.is_empty() => {
-            RIGHTS.pass(format!("the user {user} lacks no right"))
+            RIGHTS.pass(format!("the user {user} has all rights that locks need"))
         }
         Known::Answered(Rights { user, missing, optional }) => {
             let found = format!("the user {user} lacks {}", missing.join(" "));
@@ -56,7 +56,7 @@ fn operator(facts: &Facts) -> Option<Finding> {
     let (rights, line) = facts.operator.as_ref()?;
     Some(match rights {
         Known::Answered(Rights { user, missing, .. }) if missing.is_empty() => {
-            OPERATOR.pass(format!("the operator {user} lacks no right"))
+            OPERATOR.pass(format!("the operator {user} has all rights that the commands need"))
         }
         Known::Answered(Rights { user, missing, .. }) => {
             OPERATOR.warn(format!("the operator {user} lacks {}", missing.join(" ")), line.clone())

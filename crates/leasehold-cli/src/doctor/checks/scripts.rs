@@ -1,11 +1,11 @@
-//! Script support.
+//! Checks that the server runs scripts.
 
 use crate::doctor::facts::Facts;
 use crate::doctor::finding::{Check, Finding};
 
 const SCRIPTS: Check = Check {
     name: "scripts",
-    why: "locks acquire, renew and release by Lua scripts; only an uncontended plain lock does with native commands",
+    why: "locks are acquired, renewed and released by Lua scripts; only an uncontended plain lock does without",
     assumption: None,
 };
 
@@ -15,9 +15,9 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         Some(Ok(())) => vec![SCRIPTS.pass("EVAL runs on a scratch name")],
         Some(Err(reason)) if reason.starts_with("NOPERM") => vec![SCRIPTS.fail(
             format!("the user may not run EVAL on the scratch name: {reason}"),
-            format!("--prefix with the beginning of the user's names, or {}", facts.acl_line),
+            format!("set --prefix to the beginning of the user's names, or {}", facts.acl_line),
         )],
-        Some(Err(reason)) => vec![SCRIPTS.fail(reason.clone(), "a server that runs EVAL and EVALSHA")],
+        Some(Err(reason)) => vec![SCRIPTS.fail(reason.clone(), "use a server that runs EVAL and EVALSHA")],
     }
 }
 

@@ -1,4 +1,4 @@
-//! The sentinels: their number, their quorum, their agreement about the master, and those that the URL does not name.
+//! Checks the sentinels: their number, their quorum, whether they agree on the master, and which of them the URL lacks.
 
 use std::collections::BTreeSet;
 
@@ -17,10 +17,10 @@ const AGREEMENT: Check = Check {
     assumption: Some("A6"),
 };
 const ANSWERS: Check =
-    Check { name: "sentinel", why: "clients find the master by the sentinels", assumption: None };
+    Check { name: "sentinel", why: "clients ask the sentinels for the master", assumption: None };
 const IN_URL: Check = Check {
     name: "sentinel-url",
-    why: "a client that starts knows only the sentinels of its URL, and finds no master while these are down",
+    why: "a starting client knows only the sentinels of its URL, and finds no master while all of them are down",
     assumption: None,
 };
 
@@ -78,7 +78,7 @@ fn quorum(fleet: &Fleet) -> Finding {
     match total {
         3.. => QUORUM.pass(found),
         _ => QUORUM.warn(
-            format!("{found}; the loss of one ends all failovers"),
+            format!("{found}; without any one of them no failover happens"),
             "run at least three sentinels on separate hosts",
         ),
     }

@@ -1,4 +1,4 @@
-//! Encryption and the password.
+//! Checks for encryption and a password.
 
 use leasehold_store::redis::Reach;
 
@@ -7,7 +7,7 @@ use crate::doctor::finding::{Check, Finding};
 
 const TRANSPORT: Check = Check {
     name: "transport",
-    why: "a stranger with the password, or on an open server, can delete and take every lock",
+    why: "anyone who learns the password, or reaches an open server, can delete and take every lock",
     assumption: Some("A4"),
 };
 
@@ -17,8 +17,8 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
 
 /// Judges the way to a server or to a sentinel.
 pub(super) fn of(Link { is_encrypted, has_password, reach }: Link) -> Finding {
-    let tls = "a URL with rediss://, and tls-port on the server";
-    let login = "a user of its own for the locks, with a password: `leasehold acl`";
+    let tls = "set tls-port on the server, and use a URL with rediss://";
+    let login = "give the locks a user with a password: `leasehold acl`";
     match (is_encrypted, has_password, reach) {
         (true, true, _) => TRANSPORT.pass("encrypted, with a password"),
         (true, false, _) => TRANSPORT.warn("encrypted, and without a password", login),

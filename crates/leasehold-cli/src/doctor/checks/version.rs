@@ -1,11 +1,11 @@
-//! The version of a server, and the known defects of its age.
+//! Checks the server's version for known defects.
 
 use crate::doctor::facts::{Facts, Known, Topology};
 use crate::doctor::finding::{Check, Finding};
 
 const VERSION: Check = Check {
     name: "version",
-    why: "before 7.0 a replica gets the remaining time of a lease, and counts it anew from the arrival",
+    why: "before 7.0 a replica receives the remaining time of a lease, and counts it from the arrival",
     assumption: Some("A1"),
 };
 
@@ -22,7 +22,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let finding = match major {
         Some(0..7) if facts.topology != Topology::Standalone => {
             let found = format!("{name} {version}; a promoted replica may hold a lock beyond its lease");
-            VERSION.warn(found, "a server of version 7.0 or later")
+            VERSION.warn(found, "use a server of version 7.0 or later")
         }
         Some(_) => VERSION.pass(format!("{name} {version}")),
         None => VERSION.unknown(format!("{name} has the version {version:?}"), "INFO server"),

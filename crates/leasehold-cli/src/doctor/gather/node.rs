@@ -1,4 +1,4 @@
-//! The questions to one server.
+//! Asks one server.
 
 use std::collections::BTreeMap;
 use std::net::ToSocketAddrs;

@@ -1,4 +1,4 @@
-//! The sentinels of a URL, and the further ones that they name.
+//! Asks the sentinels of a URL, and the further ones that they name.
 
 use std::collections::BTreeSet;
 use std::net::ToSocketAddrs;

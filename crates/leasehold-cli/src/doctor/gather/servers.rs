@@ -1,4 +1,4 @@
-//! The servers behind a URL: a single one, those that the sentinels name, or those of a cluster.
+//! Finds the servers behind a URL: a single one, those that the sentinels name, or those of a cluster.
 
 use leasehold_store::redis::wire::Answer;
 use leasehold_store::url::{Address, Servers};
@@ -98,7 +98,7 @@ fn of_slots(slots: &Answer, seed: &Address) -> Vec<Node> {
     nodes
 }
 
-/// Returns a node, unless its port is that of a server that announces none.
+/// Returns a node, unless its port says that the server announces none.
 fn node(host: String, port: u16, role: Role) -> Option<Node> {
     (port != 0).then_some(Node { address: Address::Tcp { host, port }, role })
 }

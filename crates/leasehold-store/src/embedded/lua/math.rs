@@ -1,4 +1,4 @@
-//! The library `math`, with random numbers of the server's own.
+//! The library `math`, with the server's own random numbers.
 //!
 //! Invariant: a script that calls `math.randomseed` changes only its own numbers.
 

@@ -1,6 +1,6 @@
 //! The state that the functions of a script share.
 //!
-//! Invariant: no lock on this state lasts while Lua runs.
+//! Invariant: this state is never locked while Lua runs.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -369,7 +369,7 @@ async fn a_connection_that_ends_before_a_reply_leaves_its_calls_unknown() {
     for running in [later, earlier] {
         assert_failed(running.await, StoreErrorKind::ConnectionLost, Applied::Unknown);
     }
-    // The connection was of use, so it is made anew, and nothing is sent twice over the next one.
+    // The connection has carried calls, so the client reconnects, and sends nothing twice over the next one.
     while world.dialled() < 2 {
         yield_now().await;
     }

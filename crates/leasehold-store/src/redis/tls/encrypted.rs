@@ -1,7 +1,7 @@
-//! A dialer whose streams are encrypted.
+//! A dialer that adds TLS to another dialer's streams.
 //!
-//! Invariant: a stream of this dialer has ended its handshake, within the limit of the dial. The dialer below knows
-//! nothing of encryption.
+//! Invariant: a returned stream has completed its handshake within the dial's time limit. The dialer below knows
+//! nothing about encryption.
 
 use std::io;
 use std::sync::Arc;

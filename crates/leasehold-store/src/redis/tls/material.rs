@@ -1,7 +1,7 @@
-//! What a connection makes of the options: the certificates, the keys and the rules of one handshake.
+//! Turns the TLS options into the certificates, keys and rules of one handshake.
 //!
-//! Invariant: a certificate and its key are of one time. A rotation that renames two files, one after the other, is read
-//! again until both are the same as before.
+//! Invariant: a certificate and its key belong together. A rotation renames two files one after the other, so both are
+//! read again until neither has changed in between.
 
 use std::sync::Arc;
 
@@ -18,8 +18,10 @@ use super::pem::Pem;
 use super::verifier::Accepting;
 use crate::redis::tls_fault::TlsFault;
 
-/// The most readings of a certificate and its key. A rotation takes two renames.
+/// How often a certificate and its key are read until two readings are equal. A rotation takes two renames, so they can
+/// differ twice, and the fourth reading equals the third.
 const READINGS: usize = 4;
+/// How errors name the client's certificate, its key and the trusted CA.
 const CERTIFICATE: &str = "client's certificate";
 const KEY: &str = "client's key";
 const CA: &str = "CA";
@@ -52,7 +54,7 @@ impl Tls {
             Some(pems) => {
                 let (certificates, key) = identity(pems)?;
                 builder.with_client_auth_cert(certificates, key).map_err(|error| {
-                    pems.1.unusable(KEY, format!("it is not that of the certificate: {error}"))
+                    pems.1.unusable(KEY, format!("it does not belong to the certificate: {error}"))
                 })?
             }
         };
@@ -100,6 +102,6 @@ fn identity(
     }
     let certificates = certificate.certificates(CERTIFICATE, &texts.0)?;
     let key = PrivateKeyDer::from_pem_slice(&texts.1)
-        .map_err(|_| key.unusable(KEY, "it has no private key in PEM, or an encrypted one"))?;
+        .map_err(|_| key.unusable(KEY, "it contains no PEM private key, or only an encrypted one"))?;
     Ok((certificates, key))
 }

@@ -1,6 +1,6 @@
 //! The options of encrypted connections.
 //!
-//! Invariant: the options hold names of files or their content, and never what was made of it.
+//! Invariant: the options hold file names or file contents, never anything parsed from them.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use super::pem::Pem;
 /// The options of encrypted connections, for the URLs that begin with `rediss` or `valkeys`.
 ///
 /// Without options, a client trusts the certificates that the operating system trusts, and has no certificate itself.
-/// The name in the server's certificate must be that of the host to which the client connects.
+/// The server's certificate must name the host to which the client connects.
 ///
 /// All files are in PEM, and each connection reads them again. Replace a file by renaming a new one over it, so that no
 /// connection reads half of it. Connections that are open go on with what they have.

@@ -1,4 +1,4 @@
-//! A text in PEM.
+//! A PEM text: certificates or a key, from a file or from memory.
 //!
 //! Invariant: an error names the file and the problem, and repeats nothing of the text, which may be a key.
 
@@ -46,7 +46,7 @@ impl Pem {
         let read = CertificateDer::pem_slice_iter(text).collect::<Result<Vec<_>, _>>();
         match read {
             Ok(certificates) if certificates.is_empty() => {
-                Err(self.unusable(what, "it has no certificate in PEM"))
+                Err(self.unusable(what, "it contains no PEM certificate"))
             }
             Ok(certificates) => Ok(certificates),
             Err(_) => Err(self.unusable(what, "it is not PEM")),

@@ -1,12 +1,12 @@
-//! The verifier of servers whose certificates the rules of the web alone do not judge.
+//! Verifies server certificates in the cases that the web's rules do not cover.
 //!
 //! Invariant: the peer must own the key of the certificate that it shows, whichever certificates are accepted, because a
 //! handshake without that proof would not be TLS.
 //!
 //! # How it works
-//! A certificate that is in `ca_file` is trusted as it is, whatever its names and its dates, because the user has named
-//! exactly this one. `openssl req -x509` makes a certificate that signs itself and says that it is a CA's. The rules of the
-//! web refuse it as that of a server, and most of these have no name that could be verified either.
+//! A certificate in `ca_file` is trusted as it is, whatever its names and dates, because the user chose exactly this
+//! one. `openssl req -x509` makes a self-signed certificate that calls itself a CA. The web's rules refuse such a
+//! certificate for a server, and most of them contain no name to verify either.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The pace of attempts to connect.
+//! The pauses between attempts to connect.
 //!
 //! Invariant: an attempt begins at least half a pause after the attempt before it has ended, unless a connection has
 //! been useful in between. The pause doubles from one attempt to the next, up to its maximum.
@@ -8,7 +8,8 @@ use std::time::Duration;
 use leasehold_proto::Moment;
 use leasehold_proto::backoff::spread;
 
-/// The first and the longest pause between attempts. The client finds a returning server within the longest pause.
+/// The first and the longest pause between attempts. The first is short because most failures pass quickly, and the
+/// longest bounds how late a client finds a returning server.
 pub(super) const PAUSE_MIN: Duration = Duration::from_millis(20);
 pub(super) const PAUSE_MAX: Duration = Duration::from_millis(500);
 

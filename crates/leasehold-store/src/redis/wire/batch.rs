@@ -1,11 +1,11 @@
-//! Calls that travel as one command.
+//! Combines several calls into one command.
 //!
 //! Invariant: the rows of a command are in the order of their submission, and each has one outcome. A row's error is
 //! the outcome of that row alone. An error of the command is the outcome of each row.
 //!
 //! # How it works
-//! Calls that wait behind each other join if they have at most two scripts, and those of one script the same numbers of
-//! inputs. An acquire and a release make two scripts. The script of a batch contains theirs as functions
+//! Calls that wait behind each other join if they use at most two scripts, and if calls of the same script have the
+//! same number of inputs. An acquire and a release make two scripts. The script of a batch contains theirs as functions
 //! (docs/protocol.md#194-batches), so no recipe knows of batches.
 
 use leasehold_proto::{Call, Reply, Script};

@@ -1,7 +1,7 @@
-//! The decoder of a connection, from bytes in any pieces to values.
+//! A connection's decoder: it turns bytes, however they are split, into values.
 //!
-//! Invariant: only this file of the client names the crate that reads RESP. That crate gets whole values within the
-//! bounds of `framing`, so its own limits are never reached, and it reads each byte once.
+//! Invariant: this is the client's only file that names the crate that reads RESP. That crate gets whole values within
+//! the bounds of `framing`, so its own limits are never reached, and it reads each byte once.
 
 use bytes::{Bytes, BytesMut};
 use resp_rs::resp3::{Frame, parse_frame};
@@ -10,7 +10,7 @@ use super::framing::Framing;
 use super::value::Value;
 use crate::redis::breach::{Breach, MAP_MAX};
 
-/// The capacity above which an empty buffer is given back.
+/// The capacity above which an empty buffer is given back, so that one long reply does not keep its memory for good.
 const KEPT_MAX: usize = 64 << 10;
 
 /// The decoder of one connection.

@@ -5,14 +5,14 @@
 //!
 //! # How it works
 //! A call behind few others is written at once. Behind many commands in flight, calls gather in a queue until the next
-//! reply, and travel in one write. The queue also holds the calls without room or without a connection. When an
-//! attempt to connect fails, every call of the queue fails with it. A call that comes after that waits for the next
-//! attempt, however many calls wait for it.
+//! reply, and travel in one write. The queue also holds the calls without room or without a connection. When an attempt
+//! to connect fails, every queued call fails with it. A later call waits for the next attempt, however many others wait
+//! for it too.
 //!
-//! A reply such as `READONLY` shows that the connection must not be used again, so the next call makes a new one. A call
-//! in flight that runs out of time cuts its connection, which fails the calls in flight, and the queue goes on over the
-//! next connection. A connection that was of use and ends is made anew without a call, because what was granted over it
-//! may be gone.
+//! A reply such as `READONLY` shows that the connection must not be used again, so the next call makes a new one. A
+//! call in flight that runs out of time cuts its connection, which fails the calls in flight, and the queue goes on
+//! over the next connection. If a connection that has carried calls drops, the client reconnects without waiting for a
+//! call, because the locks that were granted over it may be gone.
 
 use std::cell::Cell;
 

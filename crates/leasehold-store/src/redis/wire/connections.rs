@@ -10,7 +10,8 @@ use super::ids::{CallId, ConnId};
 use super::io::Output;
 use super::server::Step;
 
-/// The most replaced connections. One more ends the oldest.
+/// The most replaced connections that wait for their last replies. One more ends the oldest, so a server that keeps
+/// failing does not collect connections.
 const REPLACED_MAX: usize = 4;
 
 /// The command connections.

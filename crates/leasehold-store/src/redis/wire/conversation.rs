@@ -1,4 +1,4 @@
-//! A login and a few commands with their answers, without a wire.
+//! Encodes a login and a few commands, and reads their answers, without a wire.
 //!
 //! Invariant: each command has one answer, and the login has none.
 

@@ -1,10 +1,10 @@
-//! The times at which a call ends without a reply.
+//! When a call without a reply ends.
 //!
 //! Invariant: a call ends two timeouts after its submission at the latest, and an unsent call after one and a half.
 //!
 //! # How it works
 //! A call waits for its timeout at most, unless the server answers other calls meanwhile. Each reply shows that the
-//! server works, and begins the timeout anew, for a call in the queue and for a call in flight.
+//! server works, so it restarts the timeout of every call in the queue and in flight.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ impl Deadline {
         (self.submitted + self.timeout + self.timeout).min(self.shown(last_reply))
     }
 
-    /// Returns the end of the timeout that the last reply began anew.
+    /// Returns the end of the timeout that the last reply restarted.
     fn shown(self, last_reply: Option<Moment>) -> Moment {
         self.waits_since(last_reply) + self.timeout
     }

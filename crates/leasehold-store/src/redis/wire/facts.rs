@@ -1,4 +1,4 @@
-//! The facts that a client learns of its server.
+//! What a client learns about its server on the first connection that could serve.
 
 use crate::redis::channels::Channels;
 

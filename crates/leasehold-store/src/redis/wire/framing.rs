@@ -1,11 +1,11 @@
-//! The ends of values in a stream of RESP2 or RESP3, and the bounds of each value.
+//! Finds where each value of a RESP2 or RESP3 stream ends, and refuses values that exceed the bounds.
 //!
 //! Invariant: bytes that this file lets pass belong to a value within the bounds, however the stream is cut.
 //!
 //! # How it works
-//! A framing follows lengths and ends of lines, and keeps no content. It refuses a value at the header that announces
-//! too much, before a decoder reserves memory for it. The decoder sees whole values only, so it never reads the same
-//! bytes twice.
+//! A framing follows lengths and line ends, and keeps no content. It refuses a value at the header that announces too
+//! much, before a decoder reserves memory for it. The decoder sees whole values only, so it never reads the same bytes
+//! twice.
 
 use crate::redis::breach::{Breach, DEPTH_MAX, ITEM, LINE_MAX, NUMBER_MAX, REPLY_MAX};
 

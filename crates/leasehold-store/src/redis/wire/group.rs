@@ -1,15 +1,15 @@
-//! A group of calls whose effects replicas confirm together.
+//! A group of calls that share one confirmation by replicas.
 //!
 //! Invariant: a call of a group has an outcome only after enough replicas have acknowledged its effect, or with an error
 //! that says that they have not. An acknowledgment counts for the calls of the connection that brought it, and for no
 //! others: a replaced connection can have a group under way beside that of the next one.
 //!
 //! # How it works
-//! `WAIT` answers for everything that its own connection has written before it, and keeps the connection until then. So
-//! the calls that come while a group is on its way gather for the next one, and a group costs one round trip to the
-//! replicas, however many calls it has. A call that was not executed, or that needs no replicas, goes out of the group at
-//! once, and a group of such calls has no `WAIT`. A script that the server has forgotten is sent again behind `WAIT`, so
-//! another `WAIT` follows it.
+//! `WAIT` covers everything that its own connection wrote before it, and blocks the connection until it answers. So
+//! calls that arrive while a group is on its way gather for the next one, and a group costs one round trip to the
+//! replicas, however many calls it has. A call that was not executed, or that needs no replicas, goes out of the group
+//! at once, and a group of such calls has no `WAIT`. A script that the server has forgotten is sent again behind
+//! `WAIT`, so another `WAIT` follows it.
 //!
 //! Calls with different policies share a group. It waits for the call that needs the most replicas, and each call then
 //! counts by its own policy.
@@ -24,7 +24,7 @@ use super::value::{Value, server_error};
 use crate::confirm::{Confirmation, OnMissing};
 use crate::redis::error::Failure;
 
-/// The time for which a count of the replicas holds.
+/// How long a count of the replicas is used. Counting costs one more command, so it is done at most once a second.
 const COUNT_HOLDS: Duration = Duration::from_secs(1);
 
 /// What is known of the replicas of one part's calls.

@@ -216,7 +216,7 @@ impl Handshake {
             // A user who may not run the command may still have the right.
             (Step::MaySubscribe, value) => self.is_denied |= value == Value::Int(0) || is_denied(&value),
             (Step::Eval, Value::Error(text)) if is_unknown(&text) => {
-                return Err(Failure::lacks("the server has no EVAL, and each lock needs its scripts"));
+                return Err(Failure::lacks("the server has no EVAL, and every lock runs scripts"));
             }
             // A server that could run scripts, and is not set up to, says so itself.
             (Step::Eval, Value::Error(text)) if server_error(&text).kind == StoreErrorKind::Server => {
@@ -300,7 +300,7 @@ fn is_pair(pairs: &[Value], key: &str, is: impl Fn(&Value) -> bool) -> bool {
     pairs.chunks_exact(2).any(|pair| pair[0].is_text(key) && is(&pair[1]))
 }
 
-/// Returns true if the answer to ROLE is that of a replica, or of a sentinel.
+/// Returns true if the answer to ROLE comes from a replica or a sentinel.
 fn is_replica(role: &Value) -> bool {
     matches!(role, Value::Array(parts) if parts.first().is_some_and(|part| !part.is_text("master")))
 }

@@ -1,8 +1,8 @@
-//! The login of the connections, as the provider of credentials has given it, and the time of the next.
+//! The connections' current login, as the credentials provider gave it, and the time to ask for the next one.
 //!
-//! Invariant: the wire asks for credentials only while a connection is open, at most one time at once, and at least
-//! [`PAUSE_MIN`] after the last answer. A dial brings credentials of its own, with which no other connection logs in: each
-//! dial of a provider that signs a token per call has another one, so that n connections would log in n times each.
+//! Invariant: the wire asks for credentials only while a connection is open, once at a time, and at least [`PAUSE_MIN`]
+//! after the last answer. Each dial brings its own credentials, and no other connection uses them. Otherwise, with a
+//! provider that signs a new token per call, n connections would each log in n times.
 
 use std::time::Duration;
 
@@ -11,9 +11,11 @@ use leasehold_proto::Moment;
 use super::io::Output;
 use crate::url::Credentials;
 
-/// The least time between an answer of the provider and the next request.
+/// The shortest time between an answer of the provider and the next request, so that credentials without a useful
+/// lifetime do not make the client ask in a loop.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
-/// The first and the longest pause after a provider or a server has refused.
+/// The first and the longest pause after a provider or a server has refused. A refusal rarely ends by itself, so the
+/// pauses are longer than those of an attempt to connect.
 const REFUSED_MIN: Duration = Duration::from_secs(1);
 const REFUSED_MAX: Duration = Duration::from_secs(30);
 

@@ -1,12 +1,12 @@
-//! The native commands of one connection that stand in for scripts.
+//! The native commands that stand in for scripts, and which of them one connection may use.
 //!
 //! Invariant: a call goes on to the next command, or to its script, only if the last one has certainly changed nothing.
 //!
 //! # How it works
-//! A server that does not have a command, or whose user may not run it, says so before it does anything. The connection then
-//! does not ask again. The next connection does, since the server may be another one, or the user may have more rights.
-//! A server that runs no scripts gets the commands that take their place, each in turn until one settles the call. If it has
-//! none of them, the call fails with the words by which it has refused the script.
+//! A server that does not have a command, or whose user may not run it, says so before it does anything. The connection
+//! then does not ask again. The next connection does, because the server may be a different one, or the user may have
+//! more rights by then. A server that runs no scripts gets the commands that take their place, each in turn until one
+//! settles the call. If it has none of them, the call fails with the words by which it has refused the script.
 
 use std::collections::HashMap;
 

@@ -4,11 +4,11 @@
 //! slots.
 //!
 //! # How it works
-//! A proxy in front of several servers, such as twemproxy or Envoy, sends a script to the server of its first key, and says
-//! nothing of the others. Two clients would then lock one name on two servers. Other addresses in front of shards refuse
-//! such a script (`CROSSSLOT`). So a connection asks before its first command of several slots: first one question with
-//! all keys, which a server with slots refuses, and then the same question for each key alone. One server is behind the
-//! connection if all answers are its run id. A lone call never asks.
+//! A proxy in front of several servers, such as twemproxy or Envoy, sends a script to the server of its first key, and
+//! ignores the other keys. Two clients would then lock one name on two servers. Other addresses in front of shards
+//! refuse such a script (`CROSSSLOT`). So a connection asks before its first command of several slots: first one
+//! question with all keys, which a server with slots refuses, and then the same question for each key alone. One server
+//! is behind the connection if all answers are its run id. A lone call never asks.
 
 use bytes::Bytes;
 use leasehold_proto::recipe::one_server::{keys_like, run_id};

@@ -1,7 +1,7 @@
 //! A connection from its dialing to the end of its handshake.
 //!
-//! Invariant: an opening ends within its limit, whatever the other end sends. A connection that opened has no reply
-//! behind that of its last command.
+//! Invariant: an opening ends within its limit, whatever the other end sends. Once a connection is open, no reply
+//! follows that of its last handshake command.
 
 use std::io;
 use std::time::Duration;
@@ -67,7 +67,7 @@ impl Opening {
         self.until
     }
 
-    /// Logs in with these credentials, and not with those of the other connections.
+    /// Logs in with these credentials, and not with the other connections'.
     pub(super) fn set_login(&mut self, login: Login) {
         self.own_login = Some(login);
     }

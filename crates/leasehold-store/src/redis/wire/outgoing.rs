@@ -1,7 +1,6 @@
-//! The bytes of a connection that its stream has not taken.
+//! A connection's output buffer: the bytes that its stream has not taken yet.
 //!
-//! Invariant: the stream gets all bytes once and in order. The driver is told of them once, when there are bytes again
-//! after there were none.
+//! Invariant: the stream gets all bytes once and in order. The driver is told once, when an empty buffer gets bytes.
 
 use std::fmt;
 
@@ -9,7 +8,7 @@ use super::ids::ConnId;
 use super::io::Output;
 use super::server::Step;
 
-/// The capacity above which an empty buffer is given back.
+/// The capacity above which an empty buffer is given back, so that one busy moment does not keep its memory for good.
 const KEPT_MAX: usize = 64 << 10;
 
 /// The unwritten bytes of one connection.

@@ -1,4 +1,4 @@
-//! The parts of servers in a topology.
+//! The part that a server plays in its topology, which decides how a connection greets it.
 
 use crate::redis::peer::Peer;
 

@@ -4,9 +4,9 @@
 //! them.
 //!
 //! # How it works
-//! A reply moves the deadline of every call in flight, so the timer is not moved with it. It fires at the time at which
-//! a call could have ended without that reply, and then finds the next such time by reading the calls. The time at which
-//! a server counts as silent is found in the same way.
+//! A reply moves the deadline of every call in flight, so moving the timer each time would be wasteful. The timer fires
+//! when a call could have ended without that reply, and then reads the calls to find the next such time. The time at
+//! which a server counts as silent is found in the same way.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,15 +17,18 @@ use super::batch::{PendingCall, Rows};
 use super::ids::CallId;
 use super::scripts::Form;
 
-/// The maximum number of calls in flight. One connection that breaks leaves so many outcomes unknown, and a server that
-/// works answers so many within any timeout.
+/// The most calls in flight. If the connection breaks, the outcomes of so many calls are unknown, so the number is
+/// bounded. A working server answers so many within any timeout.
 pub const IN_FLIGHT_MAX: usize = 512;
-/// The maximum number of calls in flight with those that were abandoned, which make room for others.
+/// The most calls in flight if abandoned calls count too. Abandoned calls make room for others, but the server still
+/// has to answer them.
 pub(super) const WITH_ABANDONED_MAX: usize = 2 * IN_FLIGHT_MAX;
 
-/// The time without a reply after which a server that owes one counts as silent. No replica takes over sooner by itself.
+/// The time without a reply after which a server that owes one counts as silent, and the topology asks whether another
+/// server has taken over. No replica takes over sooner by itself.
 const SILENT_AFTER: Duration = Duration::from_millis(300);
-/// The time between two reports of one silence.
+/// The time between two reports of the same silence. Each report may start a round of questions, and rounds keep this
+/// pace.
 const SILENT_AGAIN: Duration = Duration::from_secs(1);
 
 /// A command in flight.

@@ -4,8 +4,8 @@
 //! connect.
 //!
 //! # How it works
-//! The map of a cluster and the words of a sentinel are asked for rarely, and a reply with them is long. On a connection
-//! of their own they keep no call waiting, and a server that does not answer them costs no call.
+//! Cluster maps and sentinel answers are needed rarely, and they are long. On their own connection they delay no call,
+//! and a server that does not answer them fails no call.
 
 use leasehold_proto::{Applied, Moment, StoreErrorKind};
 

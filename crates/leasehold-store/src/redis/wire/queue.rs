@@ -1,10 +1,10 @@
-//! The calls that were not sent: they wait for a connection with room, or for the next flush.
+//! The unsent calls, which wait for a connection with room or for the next flush.
 //!
 //! Invariant: calls leave in the order of their submission, and an abandoned call leaves no trace. At most
 //! [`QUEUE_MAX`] calls wait.
 //!
 //! # How it works
-//! The ids of calls grow, so the queue is sorted by them. An abandoned call leaves an empty place, which goes when it
+//! Call ids only grow, so the queue is sorted by them. An abandoned call leaves an empty place, which goes when it
 //! comes to the front. The queue has one timer, as a pipeline has.
 
 use std::collections::VecDeque;
@@ -15,11 +15,12 @@ use leasehold_proto::Moment;
 use super::batch::{PendingCall, Rows};
 use super::ids::CallId;
 
-/// The maximum number of unsent calls. One more is refused.
+/// The most unsent calls. One more is refused as certainly not executed, so an outage cannot fill the memory.
 pub const QUEUE_MAX: usize = 1 << 17;
 /// The number of calls above which the timer fires in steps, since each time it reads all calls.
 const LONG: usize = 1 << 10;
-/// The shortest time between two times at which the timer of a long queue fires.
+/// The shortest time between two firings of a long queue's timer. A call may end late by this much, and reading the
+/// queue stays cheap.
 const STEP: Duration = Duration::from_millis(5);
 
 /// The unsent calls, in the order of their submission.

@@ -1,4 +1,4 @@
-//! The reports of a server's connections to the topology.
+//! What a server's connections report to the topology.
 
 use leasehold_proto::{Channel, StoreErrorKind as Kind};
 

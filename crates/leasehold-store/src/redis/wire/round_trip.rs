@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use leasehold_proto::Moment;
 
-/// The time for which a call may gather.
+/// The longest wait of a gathered call for the next reply, which is the shortest round trip divided by the commands in
+/// flight.
 const GATHER: Duration = Duration::from_micros(125);
 /// The fewest commands in flight before calls gather, so that the server has the next one while the client reads the reply
 /// to the one before, and neither sleeps.

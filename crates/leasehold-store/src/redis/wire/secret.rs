@@ -1,4 +1,4 @@
-//! The password of a connection, which no error may repeat.
+//! Masks a connection's password in texts of the server, because no error may repeat it.
 //!
 //! Invariant: a masked text has no part of the password that is longer than [`SHOWN_MAX`] characters. A server quotes the
 //! arguments of a command that it does not know, and cuts them, so the beginning of a long token counts too.
@@ -7,10 +7,12 @@ use bytes::Bytes;
 
 use super::value::Value;
 
-/// The most characters at the beginning of a password that may stand in a text by chance.
+/// The longest beginning of a password that may stay in a text. So few characters may be in the text by chance.
 const SHOWN_MAX: usize = 5;
-/// The length of a text from which the rest is cut before it is searched.
+/// The length to which a text is cut before it is searched, because the search compares the whole password at each
+/// place.
 const TEXT_MAX: usize = 1_024;
+/// What stands in place of the password.
 const MASK: &str = "***";
 
 /// The password with which a connection has logged in, if it has.

@@ -41,7 +41,7 @@ pub(super) struct Server {
     lacks_shards: bool,
     /// The number of replicas for which groups have waited in vain, or zero while none of them is missing.
     lacked_replicas: u32,
-    /// True if the address is another one than that of the last connection for calls.
+    /// True if the address differs from the last call connection's.
     has_moved: bool,
     last_conn: u64,
 }

@@ -1,4 +1,4 @@
-//! The topology: which server serves a name, now.
+//! The topology: which server serves a name right now.
 //!
 //! Invariant: nothing that may have run is sent to another server. A topology moves a call only if the call was not sent,
 //! or if a server has said that it did not run the call.

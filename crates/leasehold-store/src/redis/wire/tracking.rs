@@ -1,6 +1,7 @@
-//! The keys of one connection of whose next change the server tells.
+//! The keys whose next change the server announces on one connection (`CLIENT TRACKING`).
 //!
-//! Invariant: a key is told of once for each call that asks for it, and only over RESP3. Without it the caller polls.
+//! Invariant: each call that asks for a key gets one announcement of it, and only over RESP3. Without RESP3 the caller
+//! polls.
 //!
 //! # How it works
 //! `CLIENT TRACKING` with `OPTIN` lets the server remember the keys that the command after `CLIENT CACHING YES` reads. The
@@ -14,7 +15,7 @@ use leasehold_proto::{Call, Channel};
 
 use super::value::Value;
 
-/// The most keys that are remembered. More of them are polled only.
+/// The most keys that one connection remembers. Waiters for further keys only poll, so the memory has a bound.
 const KEYS_MAX: usize = 4_096;
 /// The command that begins it.
 pub(super) const BEGIN: [&str; 5] = ["CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"];

@@ -1,4 +1,4 @@
-//! The values of a server, without the difference between RESP2 and RESP3, and their meaning as replies of scripts.
+//! A server's values, the same for RESP2 and RESP3, and their meaning as script replies.
 
 use bytes::Bytes;
 use leasehold_proto::{Applied, Reply, StoreErrorKind};

@@ -1,4 +1,4 @@
-//! The calls of a plain lock, for its behaviors.
+//! Sends the calls of a plain lock, for its contract.
 
 use std::time::Duration;
 

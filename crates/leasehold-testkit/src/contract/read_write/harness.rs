@@ -1,4 +1,4 @@
-//! A read-write lock's bench: the calls of its recipes, and the state on the server.
+//! A test bench for the read-write lock: it sends the calls of its recipes, and reads the state on the server.
 //!
 //! Invariant: owners are numbers. The server gets only calls that clients send.
 

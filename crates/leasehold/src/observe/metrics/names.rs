@@ -4,6 +4,7 @@ use leasehold_proto::Verb;
 use leasehold_proto::engine::LostReason;
 use metrics::{KeyName, Unit, with_recorder};
 
+// Dashboards and alerts name these metrics (`docs/observability`), so a name never changes.
 pub(super) const ACQUIRES: &str = "leasehold_acquires_total";
 pub(super) const WAIT: &str = "leasehold_wait_seconds";
 pub(super) const HOLD: &str = "leasehold_hold_seconds";
@@ -99,7 +100,7 @@ pub(super) fn describe() {
     });
 }
 
-/// The values of the label `outcome` of an acquire. The first is that of a grant.
+/// The values of the label `outcome` of an acquire. The first one is for a grant.
 pub(super) const OUTCOMES: [&str; 9] =
     ["acquired", "busy", "timeout", "cancelled", "unavailable", "unknown", "deadlock", "closed", "refused"];
 /// The values of the label `reason` of a loss.
@@ -117,7 +118,7 @@ pub(super) const VERBS: [&str; 8] =
     [ACQUIRE, "renew", "hand_off", RELEASE, "keep_alive", "force_release", "adjust", OTHER];
 pub(super) const ACQUIRE: &str = "acquire";
 pub(super) const RELEASE: &str = "release";
-/// The label of what has none of its own.
+/// The label value for everything without a value of its own.
 pub(super) const OTHER: &str = "other";
 
 /// Returns the label of a reason.

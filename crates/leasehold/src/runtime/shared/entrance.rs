@@ -1,4 +1,4 @@
-//! The calls that leave on the threads of their callers, and the outcomes that come back.
+//! Hands calls to the store on the threads of their callers, and takes back the outcomes.
 //!
 //! Invariant: calls leave in the order of their steps. A thread that submits holds `submitting` from before it takes the
 //! calls until the store has them, and nothing else is locked while the store writes.

@@ -1,4 +1,4 @@
-//! What the operators of a fleet ask a client: rows with the names on the server.
+//! The answer to operators who ask what a client holds and waits for: rows with the names on the server.
 //!
 //! Invariant: the state is locked for one page of rows at a time.
 

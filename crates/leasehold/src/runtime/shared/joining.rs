@@ -1,6 +1,6 @@
 //! When a client becomes visible to operators, and when it leaves.
 //!
-//! Invariant: a client with short holds and without waiters never does, so it sends nothing for this.
+//! Invariant: a client with short holds and without waiters never becomes visible, so it sends nothing for this.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ use crate::runtime::identity::Identity;
 const REGISTERED: u8 = 1;
 const LEFT: u8 = 2;
 
-/// The fixed lease from which on a hold is worth a look.
+/// The fixed lease from which on a hold is worth a look by operators. A shorter one is over before anybody asks.
 const LONG: Duration = Duration::from_secs(10);
 
 impl Shared {

@@ -1,4 +1,4 @@
-//! Futures that wait for a change of an id.
+//! Futures that wait until something changes about one id, such as a hold.
 
 use std::sync::Arc;
 use std::task::Waker;

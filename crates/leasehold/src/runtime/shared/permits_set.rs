@@ -1,4 +1,4 @@
-//! The semaphores whose number of permits is known to be set.
+//! Remembers the semaphores whose number of permits was set a short time ago, so the client does not set it again.
 
 use std::sync::PoisonError;
 
@@ -6,7 +6,8 @@ use leasehold_proto::{Moment, Name};
 
 use super::Shared;
 
-/// The number of semaphores that a client remembers as set. One more clears the list.
+/// The most semaphores that a client remembers as set. One more clears the list, which costs one command for each
+/// semaphore in use.
 const SET_MAX: usize = 1024;
 
 impl Shared {

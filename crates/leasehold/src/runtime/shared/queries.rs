@@ -1,4 +1,4 @@
-//! Queries: calls in which the engine has no part, and futures that run on the driver's thread.
+//! Queries: calls that bypass the engine, and futures that run on the driver's thread.
 //!
 //! Invariant: a query changes nothing that the engine knows.
 

@@ -1,4 +1,4 @@
-//! What operators ask a client: its pulse, its holds and its waits.
+//! The pulse, holds and waits of a client, for the program's own questions.
 //!
 //! Invariant: the state is locked for one page of rows at a time.
 
@@ -11,7 +11,7 @@ use super::{Shared, State};
 use crate::client::rows::{HeldLock, WaitingAcquire};
 use crate::runtime::pulse::Trips;
 
-/// The rows that are read while the state is locked.
+/// The rows that are read while the state is locked, so that reading 100,000 holds delays no renewal.
 const PAGE: usize = 256;
 
 /// The pulse of a client, as a caller reads it.
@@ -28,7 +28,7 @@ pub(crate) struct Pulse {
 }
 
 impl Shared {
-    /// Returns the pulse. A forked process reads that of its parent at the fork.
+    /// Returns the pulse. A forked process reads its parent's pulse at the fork.
     pub(crate) fn pulse(&self) -> Pulse {
         let state = self.lock();
         let now = self.now();

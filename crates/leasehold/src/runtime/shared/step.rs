@@ -8,7 +8,7 @@ use leasehold_proto::{Applied, Call, Moment};
 use super::{Command, Effects, State, gone};
 use crate::observe::facts_buffer;
 
-/// The most actions for which the buffer keeps its memory.
+/// The most actions for which the buffer keeps its memory, so that one busy step does not keep memory for good.
 const BUFFERED: usize = 64;
 
 impl State {

@@ -23,6 +23,7 @@ use crate::runtime::process::Process;
 use crate::runtime::signal::Signal;
 use crate::runtime::ticket::Ticket;
 
+/// The longest real time of a test's wait, which only a failure reaches.
 const SOON: Duration = Duration::from_secs(20);
 
 /// A task that counts its wake-ups.

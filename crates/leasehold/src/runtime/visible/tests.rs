@@ -134,7 +134,7 @@ fn an_answer_names_its_client_after_a_pause_that_grows_with_the_answerers() {
     let answer = Answer::read(texts[0].1.as_bytes()).unwrap();
     assert_eq!((texts.len(), answer.client, answer.body.totals.unwrap().holds), (1, client(), 0));
     assert!(texts[0].0 <= at(SECOND) + SPREAD_MAX);
-    // Numbers as random as those of operators.
+    // Random numbers, as operators use them.
     const STEP: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
     let pauses = (1..=64_u128).map(|number| {
         let request = RequestId::from_random(number.wrapping_mul(STEP).to_be_bytes());

@@ -1,4 +1,4 @@
-//! The work for one answer, a page of rows at a time.
+//! Collects the rows of one answer, a page at a time, so that the driver can turn to replies and renewals in between.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,9 +9,10 @@ use leasehold_proto::{ClientId, Moment};
 
 use crate::runtime::shared::Shared;
 
-/// The rows of each kind in the first answer, the longest ones.
+/// The rows of each kind in the first answer. These are the longest holds and waits, the ones that an operator looks
+/// for.
 const LONGEST: usize = 20;
-/// The most rows of one answer.
+/// The most rows of one page of an answer. Between two pages the driver turns to replies and renewals.
 const ROWS: usize = 256;
 /// The most waiting acquires that one answer sums up.
 const SUMMED: u64 = 16_384;

@@ -50,8 +50,8 @@ fn a_timeout_longer_than_the_hold_is_rejected() {
         }
     }
     let error = refused(with("1s", "3s")).to_string();
-    let expected = "`watchdog` = \"1s\" (app.toml) and `timeout` = \"3s\" (app.toml) conflict: a slow renewal would be answered \
-                    after the lease ends; raise the lease to 1s526ms or lower the timeout to 654ms";
+    let expected = "`watchdog` = \"1s\" (app.toml) and `timeout` = \"3s\" (app.toml) conflict: a slow renewal could end after \
+                    the lease; raise the lease to 1s526ms or lower the timeout to 654ms";
     assert_eq!(without_folders(&error), expected);
 }
 

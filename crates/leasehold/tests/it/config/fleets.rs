@@ -217,9 +217,9 @@ async fn a_section_encrypts_its_connections() {
     assert_eq!(with_url("rediss://a").build().unwrap().tls_section(), "tls");
     assert!(refused(with_url("redis://a").build()).to_string().contains("no URL is encrypted"));
     let enabled = with_url("rediss://a").set("tls.enabled", true);
-    assert!(refused(enabled.build()).to_string().contains("a URL says that itself"));
+    assert!(refused(enabled.build()).to_string().contains("the URL decides this by its scheme"));
     let apart = Config::builder().set("cluster.addresses", ["a"]).set("tls.ca_file", "ca.pem");
-    assert!(refused(apart.build()).to_string().contains("is for `url`"));
+    assert!(refused(apart.build()).to_string().contains("only applies to `url`"));
     let variables = [("LEASEHOLD_CLUSTER__ADDRESSES", "a")];
     let file = Folder::new();
     let file = file.file("a.toml", "url = 'rediss://a'\ntls.ca_file = 'ca.pem'");

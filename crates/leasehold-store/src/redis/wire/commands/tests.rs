@@ -25,7 +25,7 @@ fn failed<T>(kind: Kind, applied: Applied) -> Result<T, (Kind, Applied)> {
     Err((kind, applied))
 }
 
-/// Returns a driver whose command connection was of use: it has answered a call.
+/// Returns a driver whose command connection has carried a call.
 fn used() -> (Driver, ConnId) {
     let (mut driver, id) = Driver::live(1);
     driver.set("v", LONG);

@@ -1,4 +1,4 @@
-//! The commands that carry changes of the subscription table, each for as many channels as the server takes.
+//! Turns changes of the subscription table into commands, each for as many channels as the server takes.
 //!
 //! Invariant: the channels of one command are in one cluster slot if they are sharded.
 

@@ -1,4 +1,4 @@
-//! The values that a connection with subscriptions brings.
+//! Sorts what arrives on a subscription connection: answers, messages, and ends of subscriptions.
 
 use bytes::Bytes;
 

@@ -22,11 +22,14 @@ use crate::redis::wire::opening::Opened;
 use crate::redis::wire::outgoing::Outgoing;
 use crate::redis::wire::value::malformed;
 
-/// The longest time for an answer. The connection counts as dead after that.
+/// The longest wait for an answer, after which the connection counts as dead. Until then its waiters poll, so this can
+/// be longer than the timeout of a call.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// The interval of the pings on a connection without other commands.
+/// The interval of pings on a connection without other commands. Without them nothing would show that a quiet
+/// connection has died.
 const PING_EVERY: Duration = Duration::from_secs(10);
-/// The time between a refused subscription and the next request for it.
+/// The pause after a refused subscription, which usually means that the user lacks a right. An operator may grant it at
+/// any time.
 const RETRY_REFUSED_AFTER: Duration = Duration::from_secs(1);
 /// The maximum number of pending answers, one for each channel. Further changes wait in the subscription table, where
 /// they can be withdrawn.
@@ -34,7 +37,8 @@ const PENDING_MAX: usize = 1024;
 /// The number of answers for which there must be room before the next commands, so that many changes do not travel one
 /// by one behind each answer.
 const ROOM_MIN: usize = PENDING_MAX / 2;
-/// The interval at which idle subscriptions age. They end after one to two of it.
+/// The interval at which idle subscriptions age, so they end after 100 to 200 ms. A waiter that comes back soon finds
+/// its subscription, but a release does not count a client without waiters as a listener for long.
 const IDLE_FOR: Duration = Duration::from_millis(100);
 
 /// One connection and its pending commands.
@@ -175,7 +179,7 @@ impl Session {
         if self.retry_at == Moment::NEVER && table.has_refused() {
             self.retry_at = now + RETRY_REFUSED_AFTER;
         }
-        // The clock starts anew with the first command and with every answer. Messages do not touch it.
+        // The first command and every answer restart the clock. Messages do not touch it.
         if was_answered || (before == 0 && !self.pending.is_empty()) {
             self.silent_at = now + self.longest_silence();
         }

@@ -4,10 +4,10 @@
 //!
 //! # How it works
 //! The map says which master has a slot. `MOVED` corrects one slot at once and asks for the whole map, at most once a
-//! second. `ASK` directs one call to the node that a slot moves to. A server that cannot be reached, that does not
-//! serve, or that is silent for a while, also asks for the map. Sharded channels follow their slots, and plain channels are with any one master. Two
-//! servers that direct a channel to each other do so a few times, and then it stays until a map decides. A node without
-//! slots ends when its last reply has come.
+//! second. `ASK` directs one call to the node that a slot moves to. The client also asks for the map when a server is
+//! unreachable, does not serve, or is silent for a while. Sharded channels follow their slots, and plain channels are
+//! with any one master. Two servers that direct a channel to each other do so a few times, and then it stays until a
+//! map decides. A node that has lost its slots is dropped after its last reply.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -32,7 +32,8 @@ use crate::redis::wire::report::Report;
 use crate::redis::wire::value::{Value, server_error};
 use crate::url::Address;
 
-/// The most servers to which one call is directed in turn, and the channels of one slot between two maps.
+/// The most servers to which one call, or the channels of one slot between two maps, are redirected in turn. More means
+/// that the servers do not know each other.
 const REDIRECTIONS_MAX: usize = 5;
 
 /// The masters of a cluster.
@@ -395,9 +396,7 @@ impl Cluster {
             [Value::Error(text), ..]
                 if text.starts_with(b"ERR This instance has cluster support disabled") =>
             {
-                Err(Failure::lacks(
-                    "the server is no node of a cluster; use a URL that begins with `redis://`",
-                ))
+                Err(Failure::lacks("the server is not a cluster node; use a URL that begins with `redis://`"))
             }
             [Value::Error(text), ..] => Err(server_error(text).of_unsent()),
             [map, rest @ ..] => {

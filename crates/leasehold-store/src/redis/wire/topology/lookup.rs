@@ -1,12 +1,12 @@
-//! The search for the map of a cluster: a round of queries, one server after the other.
+//! The search for the cluster map: a round of queries, one server after the other.
 //!
 //! Invariant: at most one round is under way, and rounds keep a pace, whatever the servers answer.
 //!
 //! # How it works
-//! A round asks the known masters and then the seeds. It goes on to the next when one has failed, or has not answered for
-//! [`HEDGE`]. A map of an earlier epoch than that of the map in use comes from a node that was cut off, and so does one of a
-//! node that says that the cluster is down, unless a failover is under way. Such a map counts only if the round finds no
-//! other, which is how a cluster looks that was created anew, and the next round begins sooner.
+//! A round asks the known masters and then the seeds. It goes on to the next when one has failed, or has not answered
+//! for [`HEDGE`]. A map with an earlier epoch than the current one comes from a node that was cut off. So does the map
+//! of a node that reports the cluster as down, unless a failover is under way. Such a map counts only if the round
+//! finds no other, as when the cluster was created again, and then the next round begins sooner.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -18,9 +18,10 @@ use crate::redis::error::Failure;
 use crate::redis::wire::backoff::Backoff;
 use crate::redis::wire::ids::NodeId;
 
-/// The time after which a round asks the next server too.
+/// The time after which a round asks the next server too, so that one silent server does not delay the map.
 const HEDGE: Duration = Duration::from_millis(300);
-/// The least time between two rounds that found a map.
+/// The shortest time between two rounds that found a map. During a reshard every moved slot asks for one, and a map is
+/// long.
 const REST: Duration = Duration::from_secs(1);
 
 /// The round under way, or the time of the next.

@@ -1,6 +1,6 @@
-//! The map of a cluster as one of its nodes draws it.
+//! A cluster map as one node reports it.
 //!
-//! Invariant: a range has its master alone. A replica never answers for a name.
+//! Invariant: a slot range has only its master, because a replica never answers for a name.
 
 use crate::redis::error::SLOTS;
 use crate::redis::wire::value::Value;

@@ -4,11 +4,12 @@
 //! name another server, all connections to the one before it end.
 //!
 //! # How it works
-//! A round asks all sentinels at once. The first answer counts, until another sentinel answers with a later epoch, which
-//! each failover raises, so a sentinel that was cut off does not lead the client back. The sentinel that leads a failover
-//! raises its epoch first, and names the old master until the replicas follow the new one. So an answer during a failover
-//! ranks below the other answers of its epoch. An answer that ranks below that of the present master counts at the end of
-//! its round, if the master is unfit or most sentinels have answered, which is how a fleet looks that was created anew.
+//! A round asks all sentinels at once. The first answer counts, until another sentinel answers with a later epoch,
+//! which each failover raises, so a sentinel that was cut off cannot lead the client back. The sentinel that leads a
+//! failover raises its epoch first, and names the old master until the replicas follow the new one. So an answer during
+//! a failover ranks below the other answers of its epoch. An answer that ranks below that of the present master counts
+//! at the end of its round, if the master is unfit or most sentinels have answered, which is how a fleet looks that was
+//! created anew.
 //!
 //! A round begins with the first call, with each message `+switch-master`, when the master is unfit, and every ten
 //! seconds, because a message can be lost. A sentinel that is silent does not keep the next round waiting for longer than
@@ -30,13 +31,15 @@ use crate::redis::wire::report::Report;
 use crate::redis::wire::value::{Value, server_error};
 use crate::url::Address;
 
-/// The time between two rounds without a reason.
+/// The time between two rounds without a reason, because the message of a failover can be lost.
 const POLL: Duration = Duration::from_secs(10);
-/// The time after which a round that has an answer makes room for the next one.
+/// The time after which a round that has an answer makes room for the next one, so that one silent sentinel does not
+/// delay it.
 const HEDGE: Duration = Duration::from_millis(300);
-/// The most sentinels that the client asks. A fleet has three to seven.
+/// The most sentinels that the client asks. A fleet has three to seven, and sentinels name each other, so the list
+/// needs a bound.
 const SENTINELS_MAX: usize = 32;
-/// The channel on which a sentinel tells that a fleet has a new master.
+/// The channel on which a sentinel announces a new master.
 const SWITCH: &str = "+switch-master";
 /// The subscriber of that channel. It meets no other subscriber, because a sentinel serves no names.
 const WATCHER: SubscriberId = SubscriberId(0);
@@ -293,7 +296,7 @@ fn read_master(value: Option<Value>, service: &str) -> Result<Answer, Failure> {
             Err(Failure::of_service(service))
         }
         Some(Value::Error(text)) if text.starts_with(b"ERR unknown command") => Err(Failure::lacks(
-            "the server is no sentinel; name the sentinels, whose port is 26379 by default, or use `redis://`",
+            "the server is not a sentinel; name the sentinels, whose default port is 26379, or use `redis://`",
         )),
         Some(Value::Error(text)) => Err(server_error(&text).of_unsent()),
         Some(value) => {

@@ -1,4 +1,4 @@
-//! The server of each slot of a cluster.
+//! Which server serves each cluster slot, one table entry per slot.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -89,7 +89,10 @@ fn a_refused_wait_is_told_in_the_words_of_the_server() {
     let error = outcome.unwrap_err();
     assert_eq!((call, error.kind, error.applied), (1, Kind::Unconfirmed, Applied::Unknown));
     let text = std::error::Error::source(&error).unwrap().to_string();
-    assert!(text.contains("did not count the replicas") && text.contains("run the 'wait' command"), "{text}");
+    assert!(
+        text.contains("refused to wait for its replicas") && text.contains("run the 'wait' command"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -8,7 +8,7 @@ fn a_call_that_was_not_sent_is_taken_back() {
     let (first, second) = (driver.set("v", LONG), driver.set("w", LONG));
     let error = driver.wire.withdraw(CallId(first)).unwrap();
     assert_eq!((error.kind, error.applied), (Kind::Unreachable, No));
-    let said = r#"the server cannot be reached (no connection by the end of the wait)"#;
+    let said = r#"the server cannot be reached (the wait ended before a connection was made)"#;
     assert_eq!(error.reason().to_string(), said);
     assert!(driver.wire.withdraw(CallId(first)).is_none(), "it is not here any more");
     let id = driver.accept();

@@ -65,7 +65,7 @@ fn live() -> (Driver, ConnId) {
     (driver, id)
 }
 
-/// Lets the sentinel `s` confirm that it tells of a new master. Returns the connection.
+/// Lets the sentinel `s` confirm the subscription to new masters. Returns the connection.
 fn watched(driver: &mut Driver) -> ConnId {
     let id = driver.accept_at("s");
     driver.says(id, "+PONG\r\n");
@@ -238,7 +238,7 @@ fn an_unknown_service_is_an_error_of_the_sentinels() {
     let error = driver.opened.pop().unwrap().unwrap_err();
     assert_eq!((error.kind, error.applied), (Kind::Unreachable, Applied::No));
     let source = std::error::Error::source(&error).unwrap().to_string();
-    assert_eq!(source, "the sentinels know no service \"m\"");
+    assert_eq!(source, "no sentinel knows the service \"m\"; check its name");
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn a_server_that_is_another_for_one_name_gets_no_shared_command() {
     driver.replies.clear();
     driver.submit(both("{a}1", "{a}2"), LONG);
     let error = driver.replies.pop().unwrap().1.unwrap_err();
-    assert!(error.reason().to_string().contains("in front of several servers"), "{}", error.reason());
+    assert!(error.reason().to_string().contains("a proxy may route the keys"), "{}", error.reason());
     let helper = Call::of(&HELPED).key("lock", "a").key("queue", "queue:{a}");
     driver.submit(helper, LONG);
     assert_eq!(
@@ -97,9 +97,9 @@ fn a_server_that_is_another_for_one_name_gets_no_shared_command() {
 fn a_server_that_does_not_prove_itself_gets_neither_shared_commands_nor_locks_of_several_slots() {
     for (answer, says) in [
         ("-CROSSSLOT Keys in request don't hash to the same slot\r\n", "in two slots of the cluster"),
-        ("-NOPERM this user has no permissions to access one of the keys\r\n", "the right to `INFO`"),
-        ("-ERR This Redis command is not allowed from script\r\n", "the right to `INFO`"),
-        ("$-1\r\n", "the right to `INFO`"),
+        ("-NOPERM this user has no permissions to access one of the keys\r\n", "let the user run `INFO`"),
+        ("-ERR This Redis command is not allowed from script\r\n", "let the user run `INFO`"),
+        ("$-1\r\n", "let the user run `INFO`"),
     ] {
         let (mut driver, id) = asked();
         driver.says(id, answer.to_owned() + ":1\r\n:1\r\n");

@@ -244,7 +244,7 @@ impl State {
         });
         match hold {
             _ if !self.may_release => {
-                self.message = Some("read-only; start with --allow-release to release holds".to_owned())
+                self.message = Some("read-only; start with --allow-release to release holds".to_owned());
             }
             Some((name, Some(owner))) => {
                 self.front = Front::Release { name, owner, typed: String::new() };

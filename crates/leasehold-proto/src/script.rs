@@ -26,50 +26,6 @@ pub struct Script {
     in_place: Option<&'static Native>,
 }
 
-/// The text that begins the function of the first script.
-const ROW: &str = include_str!("../scripts/batch/row.lua");
-/// The text that ends that function, and begins the function of the second script.
-const OTHER: &str = include_str!("../scripts/batch/other.lua");
-/// The text that ends the last function, and calls one of them for each row.
-const ROWS: &str = include_str!("../scripts/batch/rows.lua");
-
-/// A script that runs several calls of one or two other scripts, each as a row. An error of a row is that row's reply.
-///
-/// KEYS are the keys of all rows. ARGV begins with a text of digits, which name the script of each row, 1 or 2. The number
-/// of keys and a mask of the arguments follow for each script, then the arguments that all rows of a script share (1 in the
-/// mask), and then the other arguments of each row. The reply is an array with the reply or the error of each row.
-#[derive(Debug)]
-pub struct Batch {
-    source: String,
-    sha1: String,
-}
-
-impl Batch {
-    /// Creates the batch of a script, or of two scripts. None of them runs [alone](Script::is_alone).
-    #[must_use]
-    pub fn of(first: &Script, second: Option<&Script>) -> Self {
-        let first = first.source;
-        let source = match second {
-            Some(Script { source: second, .. }) => format!("{ROW}{first}{OTHER}{second}{ROWS}"),
-            None => format!("{ROW}{first}{ROWS}"),
-        };
-        let sha1 = sha1_smol::Sha1::from(&source).hexdigest();
-        Self { source, sha1 }
-    }
-
-    /// Returns the text of the script, as the client sends it.
-    #[must_use]
-    pub fn source(&self) -> &str {
-        &self.source
-    }
-
-    /// Returns the script's SHA-1 in lower-case hex, for EVALSHA.
-    #[must_use]
-    pub fn sha1(&self) -> &str {
-        &self.sha1
-    }
-}
-
 /// The names that a script's header declares, in the order of their indexes.
 #[derive(Debug, Default)]
 pub struct Header {

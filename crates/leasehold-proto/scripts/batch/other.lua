@@ -3,4 +3,4 @@
 -- calls nothing
 -- wire 19.4
 end
-runs[2] = function(KEYS, ARGV)
+local run2 = function(KEYS, ARGV)

@@ -2,5 +2,4 @@
 -- returns the reply of the script
 -- calls nothing
 -- wire 19.4; the row's own KEYS and ARGV hide those of the batch
-local runs = {}
-runs[1] = function(KEYS, ARGV)
+local run1 = function(KEYS, ARGV)

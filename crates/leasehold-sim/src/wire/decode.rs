@@ -128,28 +128,15 @@ fn kinds_of(batch: &[u8]) -> Option<Kinds> {
     if let Some(known) = BATCHES.with_borrow(|batches| batches.get(batch).cloned()) {
         return Some(known);
     }
-    let text = std::str::from_utf8(batch).ok()?;
-    let (kinds, batch) = batch_of(text)?;
+    let batch = Batch::read(std::str::from_utf8(batch).ok()?)?;
+    let (first, second) = batch.scripts()?;
+    let scripts = [first].into_iter().chain(second);
+    let kinds: Kinds = scripts.map(|text| KNOWN.get(text.as_bytes()).copied()).collect::<Option<_>>()?;
     BATCHES.with_borrow_mut(|batches| {
-        batches.insert(batch.source().into(), Rc::clone(&kinds));
         batches.insert(batch.sha1().into(), Rc::clone(&kinds));
+        batches.insert(batch.source().into(), Rc::clone(&kinds));
     });
     Some(kinds)
-}
-
-/// Returns the scripts of a batch by the batch's text, which begins and ends as all batches do.
-fn batch_of(text: &str) -> Option<(Kinds, Batch)> {
-    let script = scripts().next()?;
-    let any = Batch::of(script, None);
-    let (begin, end) = any.source().split_once(script.source())?;
-    let inner = text.strip_prefix(begin)?.strip_suffix(end)?;
-    let pairs = scripts().filter(|first| inner.starts_with(first.source())).flat_map(|first| {
-        let others = scripts().filter(|second| inner.ends_with(second.source())).map(Some);
-        [None].into_iter().chain(others).map(move |second| (first, second))
-    });
-    let mut batches = pairs.map(|(first, second)| (first, second, Batch::of(first, second)));
-    let (first, second, batch) = batches.find(|(.., batch)| batch.source() == text)?;
-    Some(([first].into_iter().chain(second).collect(), batch))
 }
 
 /// Returns true if the command runs scripts of ours or of a foreign client.

@@ -8,7 +8,7 @@
 //! same number of inputs. An acquire and a release make two scripts. The script of a batch contains theirs as functions
 //! (docs/protocol.md#194-batches), so no recipe knows of batches.
 
-use leasehold_proto::{Call, Reply, Script};
+use leasehold_proto::{BATCH_ARGS_MAX, Call, Reply, Script};
 
 use super::deadline::Deadline;
 use super::ids::CallId;
@@ -80,7 +80,7 @@ impl Kind {
     }
 
     fn may_join(&self) -> bool {
-        (1..=KEYS_MAX).contains(&self.shape.0) && !self.script.is_alone()
+        (1..=KEYS_MAX).contains(&self.shape.0) && self.shape.1 <= BATCH_ARGS_MAX && !self.script.is_alone()
     }
 }
 

@@ -62,6 +62,11 @@ impl<'a> Common<'a> {
         Self { keys: first.key_count(), args }
     }
 
+    /// Returns the arguments that all calls have, the first one in the lowest bit.
+    pub(super) fn shared_bits(&self) -> u64 {
+        self.args.iter().rev().fold(0, |bits, common| bits << 1 | u64::from(common.is_some()))
+    }
+
     fn shared(&self) -> impl Iterator<Item = &'a [u8]> {
         self.args.iter().copied().flatten()
     }

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use leasehold_proto::recipe::rights;
-use leasehold_proto::{Batch, Script};
+use leasehold_proto::{Batch, BatchPart, Script};
 
 use super::batch::{Kind, Kinds, PendingCall, Rows};
 use super::encode;
@@ -38,12 +38,16 @@ pub(super) enum Form {
     Proof(u32),
 }
 
+/// What the text of a batch depends on, for each of its scripts.
+type BatchKey = (PartKey, Option<PartKey>);
+type PartKey = (&'static str, usize, usize, u64);
+
 /// The scripts that were sent on one connection, by their hashes.
 #[derive(Debug, Default)]
 pub(super) struct Scripts {
     sent: HashSet<&'static str>,
-    /// The batches that were sent, by the hashes of their scripts.
-    batches: HashMap<(&'static str, Option<&'static str>), Batch>,
+    /// The batches that were sent, by what their texts depend on.
+    batches: HashMap<BatchKey, Batch>,
     /// The scripts whose channels the user has the right to. The set is used only if that right is uncertain.
     allowed: HashSet<&'static str>,
     pub(super) natives: Natives,
@@ -74,18 +78,14 @@ impl Scripts {
         let is_known = match rows {
             Rows::None => return Form::Own,
             Rows::One(row) => !self.sent.insert(row.call.script().sha1()),
-            Rows::Many(kinds, _) => self.batches.contains_key(&hashes(kinds)),
+            Rows::Many(kinds, calls) => return self.encode_batch((kinds, calls), false, out),
         };
         if !is_known {
             self.encode_text(rows, out);
             return Form::Text;
         }
-        match rows {
-            Rows::None => {}
-            Rows::One(row) => encode::call(out, ("EVALSHA", row.call.script().sha1()), &row.call),
-            Rows::Many(kinds, calls) => {
-                encode_batch((kinds, calls), ("EVALSHA", self.batch(kinds).sha1()), out);
-            }
+        if let Rows::One(row) = rows {
+            encode::call(out, ("EVALSHA", row.call.script().sha1()), &row.call);
         }
         Form::Hash
     }
@@ -96,9 +96,36 @@ impl Scripts {
             Rows::None => {}
             Rows::One(row) => encode::call(out, ("EVAL", row.call.script().source()), &row.call),
             Rows::Many(kinds, calls) => {
-                encode_batch((kinds, calls), ("EVAL", self.batch(kinds).source()), out);
+                self.encode_batch((kinds, calls), true, out);
             }
         }
+    }
+
+    /// Appends a batch: its text, if the server may not know it or `as_text` says so, and else its hash.
+    fn encode_batch(
+        &mut self,
+        (kinds, calls): (&Kinds, &[PendingCall]),
+        as_text: bool,
+        out: &mut Vec<u8>,
+    ) -> Form {
+        let order: Vec<u8> = calls.iter().map(|row| kinds.digit(&row.call)).collect();
+        let common = |kind: Kind| {
+            let calls = calls.iter().map(|row| &*row.call);
+            encode::Common::of(calls.filter(|call| std::ptr::eq(call.script(), kind.script)))
+        };
+        let scripts: Vec<_> = [Some(kinds.first), kinds.second].into_iter().flatten().map(common).collect();
+        let mut parts = [Some(kinds.first), kinds.second].into_iter().flatten().zip(&scripts).map(part_of);
+        let (first, second) = (parts.next().expect("a batch has a script"), parts.next());
+        let known = self.batches.len();
+        let key = (first.key(), second.map(|second| second.key()));
+        let batch = self.batches.entry(key).or_insert_with(|| Batch::of(first, second));
+        let is_new = known < self.batches.len();
+        let script = match as_text || is_new {
+            true => ("EVAL", batch.source()),
+            false => ("EVALSHA", batch.sha1()),
+        };
+        encode::batch(out, script, (&order, &scripts), calls.iter().map(|row| &*row.call));
+        if as_text || is_new { Form::Text } else { Form::Hash }
     }
 
     /// Appends the native command in this place of a call.
@@ -114,12 +141,6 @@ impl Scripts {
     /// Returns true if calls of the script go out as a native command.
     pub(super) fn is_native(&self, script: &Script) -> bool {
         self.natives.first(script).is_some()
-    }
-
-    /// Returns the batch of these scripts.
-    fn batch(&mut self, kinds: &Kinds) -> &Batch {
-        let batch = || Batch::of(kinds.first.script, kinds.second.map(|kind| kind.script));
-        self.batches.entry(hashes(kinds)).or_insert_with(batch)
     }
 
     /// Appends the command of a call behind a check, if the right to its channels is uncertain.
@@ -145,19 +166,8 @@ impl Scripts {
     }
 }
 
-fn encode_batch((kinds, calls): (&Kinds, &[PendingCall]), script: (&str, &str), out: &mut Vec<u8>) {
-    let order: Vec<u8> = calls.iter().map(|row| kinds.digit(&row.call)).collect();
-    let common = |kind: Kind| {
-        let calls = calls.iter().map(|row| &*row.call);
-        encode::Common::of(calls.filter(|call| std::ptr::eq(call.script(), kind.script)))
-    };
-    let scripts: Vec<_> = [Some(kinds.first), kinds.second].into_iter().flatten().map(common).collect();
-    encode::batch(out, script, (&order, &scripts), calls.iter().map(|row| &*row.call));
-}
-
-/// Returns the hashes of the scripts.
-fn hashes(kinds: &Kinds) -> (&'static str, Option<&'static str>) {
-    (kinds.first.script.sha1(), kinds.second.map(|kind| kind.script.sha1()))
+fn part_of((Kind { script, shape: (keys, args) }, common): (Kind, &encode::Common<'_>)) -> BatchPart {
+    BatchPart { script, keys, args, shared: common.shared_bits() }
 }
 
 /// Returns true if the server does not know the script of an EVALSHA.

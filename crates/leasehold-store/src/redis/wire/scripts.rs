@@ -4,6 +4,7 @@
 //! restarted server costs no extra round trip, and no call goes out a second time, behind later calls, unless the server
 //! forgets the script in between.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use leasehold_proto::recipe::rights;
@@ -116,16 +117,17 @@ impl Scripts {
         let scripts: Vec<_> = [Some(kinds.first), kinds.second].into_iter().flatten().map(common).collect();
         let mut parts = [Some(kinds.first), kinds.second].into_iter().flatten().zip(&scripts).map(part_of);
         let (first, second) = (parts.next().expect("a batch has a script"), parts.next());
-        let known = self.batches.len();
         let key = (first.key(), second.map(|second| second.key()));
-        let batch = self.batches.entry(key).or_insert_with(|| Batch::of(first, second));
-        let is_new = known < self.batches.len();
-        let script = match as_text || is_new {
-            true => ("EVAL", batch.source()),
-            false => ("EVALSHA", batch.sha1()),
+        let (batch, is_new) = match self.batches.entry(key) {
+            Entry::Occupied(known) => (known.into_mut(), false),
+            Entry::Vacant(unknown) => (unknown.insert(Batch::of(first, second)), true),
+        };
+        let (form, script) = match as_text || is_new {
+            true => (Form::Text, ("EVAL", batch.source())),
+            false => (Form::Hash, ("EVALSHA", batch.sha1())),
         };
         encode::batch(out, script, (&order, &scripts), calls.iter().map(|row| &*row.call));
-        if as_text || is_new { Form::Text } else { Form::Hash }
+        form
     }
 
     /// Appends the native command in this place of a call.

@@ -11,6 +11,9 @@
 //! (`framing`) before they become values (`codec`). Calls wait in a `queue`, travel alone or as rows of a `batch`, and
 //! are in flight in a `pipeline` until their replies come.
 //!
+//! The way of a call: `topology`, `node`, `commands`, `connection`, `scripts` (EVAL, EVALSHA, or a native command of
+//! `natives`), `encode`, `outgoing`. [`Output::Write`] then lets the driver write the bytes (`driver/state`).
+//!
 //! The driver owns streams and timers and decides nothing. It obeys three rules:
 //! - It passes in all bytes that a stream has before it passes in a [`Input::Tick`], so that a reply that arrived in time
 //!   counts although the driver stood still.

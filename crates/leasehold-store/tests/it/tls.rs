@@ -120,7 +120,7 @@ async fn a_client_certificate_is_shown_where_the_server_requires_one() {
     let (other, one) = (Authority::new(), authority.client());
     assert_refused(&server, with(&other.client()), "client's certificate").await;
     let mixed = trusting().client_files(one.certificate_file(), authority.client().key_file());
-    assert_refused(&server, mixed, "not that of the certificate").await;
+    assert_refused(&server, mixed, "does not belong to the certificate").await;
     let redis = connect(&server.tls_url(), with(&one)).await.unwrap();
     run(&redis, call(&SET, "k", 1)).await.unwrap();
 }

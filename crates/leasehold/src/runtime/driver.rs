@@ -1,5 +1,7 @@
-//! The driver, which passes replies, messages and timers to the engine, and carries out the engine's actions on the
-//! store.
+//! The driver, which passes messages and timers to the engine, and carries out what steps leave as commands.
+//!
+//! Calls and replies pass it by where the store has an entrance, as Redis has: they leave on the thread of the step and
+//! come back through `shared/entrance`. Without an entrance the driver runs the calls too.
 //!
 //! Invariant: the driver decides nothing. It runs on a thread of the client's own, so neither a busy runtime nor a
 //! dropped future of the application can delay or stop it.

@@ -1,4 +1,4 @@
-//! The claim, the deadline and the end of a ticket.
+//! The claim, the cancel and the release of a ticket.
 //!
 //! Invariant: an outcome is reported once. A grant becomes a hold only by its claim, and is not renewed before
 //! (docs/guarantees.md, rule 6).

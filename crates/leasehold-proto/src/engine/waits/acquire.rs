@@ -1,4 +1,4 @@
-//! An acquire of one caller, from its request to its claim.
+//! The state of one caller's acquire, from its request to its claim. `waiting` begins it, `granting` and `leaving` end it.
 //!
 //! Invariant: an acquire is in one stage. A waiting acquire is in a wait queue, or makes its own attempts, or both
 //! where the server keeps the order.

@@ -122,7 +122,7 @@ impl HoldTerms {
     /// If this process ends before that time, or its client is closed or dropped, the remaining lease ends the hold. It
     /// ends later than the minimum hold time if the lease is longer. An awaited release has extended a lease that is too
     /// short. [`Client::close`](crate::Client::close) extends it by at most one call for each hold, and does not report
-    /// the result. A [plain lock](crate::lock::PlainLock) also gets a shorter lease, so it opens when the minimum hold is over.
+    /// the result. A [plain lock](crate::Client::plain_lock) also gets a shorter lease, so it opens when the minimum hold is over.
     ///
     /// A lost hold has no minimum. An acquire therefore refuses a fixed [`lease`](Self::lease) that is shorter than
     /// the minimum hold.

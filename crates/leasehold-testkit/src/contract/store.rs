@@ -1,6 +1,6 @@
 //! The two methods of a store.
 //!
-//! Invariant: the assertions follow from the documentation of [`Store`].
+//! Invariant: the assertions follow from the documentation of [`Store`](leasehold_store::Store).
 #![deny(dead_code)]
 
 use std::task::{Context, Poll, Waker};

@@ -198,8 +198,8 @@ mod tests {
         for (name, says) in [
             (r#""""#, "the name is empty"),
             (r#""a\nb""#, "control character"),
-            (r#""a{{b}}""#, "no braces"),
-            (r#""a}b""#, "no braces"),
+            (r#""a{{b}}""#, "cannot contain braces"),
+            (r#""a}b""#, "cannot contain braces"),
             (r#""a{order_id""#, "no closing brace"),
             (r#""a:{}""#, "available: `{self}`, `{order_id}`, `{sku}`, `{pair}`, `{r#type}`, `{N}`"),
             (r#""a:{0}""#, "names no argument"),

@@ -6,7 +6,6 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod backoff;
-mod batch;
 mod bulks;
 pub mod call;
 mod confirm;
@@ -32,7 +31,6 @@ pub mod span;
 mod subject;
 mod text;
 
-pub use batch::{BATCH_ARGS_MAX, Batch, BatchPart};
 pub use call::Call;
 pub use confirm::Confirm;
 pub use engine::Engine;
@@ -50,5 +48,6 @@ pub use recipe::{
 pub use reply::Reply;
 pub use scope::Scope;
 pub use script::Script;
+pub use script::batch::{BATCH_ARGS_MAX, Batch, BatchPart};
 pub use span::{Rounded, SpanError, parse_span};
 pub use text::Text;

@@ -7,6 +7,8 @@
 //! header is read once, and recipes build calls by those names, so no index is counted by hand.
 //! `tests/script_headers.rs` compares every header with the body below it.
 
+pub mod batch;
+
 use std::sync::OnceLock;
 
 use crate::native::Native;

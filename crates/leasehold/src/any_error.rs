@@ -25,6 +25,7 @@ impl crate::config::ConfigConnectError {
     }
 }
 
+#[cfg(feature = "config")]
 answers! { self: crate::config::ConfigConnectError =>
     /// Always returns false, as [`ConnectError::is_busy`] does.
     const is_busy = false;

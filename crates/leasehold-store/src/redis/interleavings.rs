@@ -17,7 +17,7 @@
 //! | connections come back without waking the own task | 21, by priority |
 //! | connections are lent without waking the borrower | 1 |
 //! | the own task sleeps although it was woken while it looked | 5 |
-//! | a callers' runtime that ends keeps the connections | RUNTIME |
+//! | a callers' runtime that ends keeps the connections | 21, by priority |
 
 use std::future::{Future, poll_fn};
 use std::io;

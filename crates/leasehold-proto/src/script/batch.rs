@@ -13,15 +13,15 @@ use std::fmt::Write;
 use crate::script::Script;
 
 /// The text that begins the function of the first script.
-const ROW: &str = include_str!("../scripts/batch/row.lua");
+const ROW: &str = include_str!("../../scripts/batch/row.lua");
 /// The text that ends that function, and begins the function of the second script.
-const OTHER: &str = include_str!("../scripts/batch/other.lua");
+const OTHER: &str = include_str!("../../scripts/batch/other.lua");
 /// The text that ends the last function, before the tables of inputs.
-const ROWS: &str = include_str!("../scripts/batch/rows.lua");
+const ROWS: &str = include_str!("../../scripts/batch/rows.lua");
 /// The text that begins the loop over the rows.
-const EACH: &str = include_str!("../scripts/batch/each.lua");
+const EACH: &str = include_str!("../../scripts/batch/each.lua");
 /// The text that ends the loop.
-const REPLIES: &str = include_str!("../scripts/batch/replies.lua");
+const REPLIES: &str = include_str!("../../scripts/batch/replies.lua");
 
 /// One script of a batch.
 #[derive(Clone, Copy, Debug)]

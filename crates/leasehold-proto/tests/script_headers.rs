@@ -313,6 +313,27 @@ fn a_script_first_reads_its_key_with_a_command_of_its_type() {
 }
 
 #[test]
+fn no_script_that_may_join_a_batch_changes_its_inputs() {
+    // The rows of a batch share the tables of inputs. The part before a script of the application and the check of channels
+    // travel alone, and take their own inputs away.
+    let is_alone = |script: &Script| {
+        ["fence/mark.lua", "check/channels.lua"].iter().any(|path| script.path.ends_with(path))
+    };
+    for script in Script::all().into_iter().filter(|script| !is_alone(script)) {
+        for table in ["KEYS", "ARGV"] {
+            let removes =
+                [format!("table.remove({table}"), format!("table.insert({table}"), format!("rawset({table}")];
+            let body = script.body();
+            assert!(!removes.iter().any(|change| body.contains(change)), "{}: changes {table}", script.at());
+            let assigned =
+                body.lines().filter_map(|line| line.trim_start().split_once(" = ")).map(|(to, _)| to);
+            let changes = |to: &str| to.split(", ").any(|place| place.starts_with(&format!("{table}[")));
+            assert!(!assigned.into_iter().any(changes), "{}: changes {table}", script.at());
+        }
+    }
+}
+
+#[test]
 fn no_script_uses_randomness_or_undeclared_keys() {
     for script in Script::all() {
         let body = script.body();

@@ -175,6 +175,12 @@ impl Kind {
         matches!(self, Self::SplitBrain | Self::Switch | Self::Migration | Self::ReplicasAway)
     }
 
+    /// Returns true if the fault is of the runtime to which a client lends its connections.
+    #[must_use]
+    pub(crate) const fn is_of_the_callers_runtime(self) -> bool {
+        matches!(self, Self::LateRuntime | Self::EndedRuntime)
+    }
+
     /// Returns true if a replica takes over that may lack the last writes.
     #[must_use]
     pub(crate) const fn promotes_stale(self) -> bool {

@@ -254,6 +254,7 @@ impl Plan {
         let mut rng = stream(self.seed, "faults");
         let mut kinds = Kind::all(self.mode);
         kinds.retain(|kind| self.fleet.is_none_or(|fleet| fleet.allows(*kind)));
+        kinds.retain(|kind| self.wire.lends || !kind.is_of_the_callers_runtime());
         rng.shuffle(&mut kinds);
         kinds.truncate(rng.usize(0..=5));
         let count = if kinds.is_empty() { 0 } else { rng.usize(1..=8) };

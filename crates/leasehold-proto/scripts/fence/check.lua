@@ -2,8 +2,8 @@
 -- returns {'leasehold_fence', the newer token}, or nothing: the next script follows
 -- calls get
 -- wire 7.3; `leasehold_fence` holds the highest token that wrote to the key; key and token are the last of KEYS and
--- ARGV and are removed, so the next script counts its own from 1
-local fence, token = table.remove(KEYS), tonumber(table.remove(ARGV))
+-- ARGV and stay there, because the rows of a batch share these tables
+local fence, token = KEYS[#KEYS], tonumber(ARGV[#ARGV])
 local newest = tonumber(redis.call('get', fence) or '0') or 9007199254740991
 if not token or token < 1 or token % 1 ~= 0 then
   return redis.error_reply('LOCKERR fence: token must be whole and positive')

@@ -51,6 +51,7 @@ impl Redis {
     /// # Errors
     /// Fails for servers that this version does not serve.
     pub fn lazy(url: &ServerUrl, mut options: ConnectOptions) -> Result<Self, StoreError> {
+        url.served().map_err(not_served)?;
         let dialer = options.dialer();
         let runtimes = Runtimes::of_tokio(&mut options);
         Self::lazy_on(url, options, dialer, runtimes)

@@ -13,6 +13,7 @@ use crate::rights::{Row, STATE, call_for, counters, holds, operation, owner};
 use futures_util::future::join_all;
 use leasehold_proto::recipe::expirable::EXPIRABLE_SEMAPHORE;
 use leasehold_proto::recipe::fair::FAIR;
+use leasehold_proto::recipe::fence::{self, WriteOutcome};
 use leasehold_proto::recipe::fenced::{self, Tokens};
 use leasehold_proto::recipe::multi::MULTI;
 use leasehold_proto::recipe::plain;
@@ -164,6 +165,25 @@ async fn a_row_that_fails_after_other_rows_have_written_stops_none() {
     let expected = [Ok(Reply::Int(1)), wrong.clone(), Ok(Reply::Int(2)), wrong, Ok(Reply::Int(3))];
     assert_eq!(outcomes(&store, &calls).await, expected);
     assert_eq!(server.cli(&["HGET", "a", "f"]), "3");
+}
+
+#[tokio::test]
+async fn fenced_writes_of_one_token_leave_each_other_alone() {
+    let server = RedisServer::start();
+    let store = connect(&server, ROWS, true).await;
+    let keys: Vec<Name> = (0..9).map(|index| Name::new(&format!("sku:{index}")).unwrap()).collect();
+    let sets = keys.iter().zip(2_000..).map(|(key, value)| fence::set(7, key, value.to_string().as_bytes()));
+    let hash = Name::new("fields").unwrap();
+    let fields = keys.iter().map(|key| fence::hset(7, &hash, key.as_str().as_bytes(), b"1"));
+    for outcome in outcomes(&store, &sets.chain(fields).collect::<Vec<_>>()).await {
+        let read = outcome.as_ref().map(fence::read);
+        assert!(matches!(read, Ok(Some(WriteOutcome::Done(_)))), "{outcome:?}");
+    }
+    for (key, value) in keys.iter().zip(2_000..) {
+        assert_eq!(server.cli(&["GET", key.as_str()]), value.to_string());
+        assert_eq!(server.cli(&["GET", key.prefixed("leasehold_fence").as_str()]), "7");
+    }
+    assert_eq!(server.cli(&["HLEN", "fields"]), "9");
 }
 
 #[tokio::test]

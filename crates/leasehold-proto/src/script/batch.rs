@@ -105,8 +105,7 @@ impl Batch {
     /// Reads the text of a batch, or returns `None` for another text.
     #[must_use]
     pub fn read(source: &str) -> Option<Self> {
-        let batch = Self::with(source.to_owned());
-        batch.scripts().is_some().then_some(batch)
+        scripts(source).map(|_| Self::with(source.to_owned()))
     }
 
     fn with(source: String) -> Self {
@@ -129,10 +128,14 @@ impl Batch {
     /// Returns the texts of its scripts, in the order of their digits.
     #[must_use]
     pub fn scripts(&self) -> Option<(&str, Option<&str>)> {
-        let (functions, _) = self.source.strip_prefix(ROW)?.split_once(ROWS)?;
-        let (first, second) = functions.split_once(OTHER).unzip();
-        Some((first.unwrap_or(functions), second))
+        scripts(&self.source)
     }
+}
+
+fn scripts(source: &str) -> Option<(&str, Option<&str>)> {
+    let (functions, _) = source.strip_prefix(ROW)?.split_once(ROWS)?;
+    let (first, second) = functions.split_once(OTHER).unzip();
+    Some((first.unwrap_or(functions), second))
 }
 
 fn text(first: BatchPart, second: Option<BatchPart>) -> Result<String, std::fmt::Error> {

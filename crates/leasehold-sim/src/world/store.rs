@@ -56,7 +56,7 @@ impl Reach {
         };
         let callers = terms.lends.then(|| runtime(Home::Callers(process)));
         let runtimes = Runtimes { own: runtime(Home::Driver(process)), callers };
-        Redis::lazy_on(&url, options, Arc::new(dialer), runtimes).expect("the world's servers are served")
+        Redis::lazy_on(&url, options, Arc::new(dialer), runtimes)
     }
 
     /// Connects, and returns the store if the first attempt succeeds.

@@ -88,7 +88,6 @@ const READ: usize = 16 << 10;
 /// A wire, its streams, and the recipients of its outcomes.
 pub(super) struct Link {
     state: Mutex<State>,
-    runtime: Arc<dyn Executor>,
     servers: Access,
     sentinels: Access,
 }
@@ -101,8 +100,7 @@ impl Link {
         sentinels: Access,
         runtime: Arc<dyn Executor>,
     ) -> Arc<Self> {
-        let state = Mutex::new(State::new(wire, Arc::clone(&runtime)));
-        Arc::new(Self { state, runtime, servers, sentinels })
+        Arc::new(Self { state: Mutex::new(State::new(wire, runtime)), servers, sentinels })
     }
 
     /// Connects, and returns the outcome of the first attempt.
@@ -169,7 +167,7 @@ impl Link {
     fn change<T>(&self, change: impl FnOnce(&mut State, Moment, &mut Deliveries) -> T) -> T {
         let mut state = self.state();
         let mut deliveries = Deliveries::default();
-        let now = self.runtime.now();
+        let now = state.runtime.now();
         let changed = change(&mut state, now, &mut deliveries);
         state.wake_for_work(now, &mut deliveries);
         if !deliveries.outcomes.is_empty() || !deliveries.replaced.is_empty() {
@@ -204,11 +202,12 @@ impl Submit for Link {
 
 /// Starts the link's own task, which ends the link when it ends.
 pub(super) fn start(link: &Arc<Link>) -> Task {
-    link.runtime.spawn(Box::pin(drive(Arc::clone(link))))
+    let runtime = Arc::clone(&link.state().runtime);
+    runtime.spawn(Box::pin(drive(Arc::clone(link), Arc::clone(&runtime))))
 }
 
 /// Drives a link until it is dropped.
-async fn drive(link: Arc<Link>) {
+async fn drive(link: Arc<Link>, runtime: Arc<dyn Executor>) {
     let _ends = Ends(&link);
     let mut tasks = Tasks::default();
     let mut buffer = vec![0; READ];
@@ -219,7 +218,7 @@ async fn drive(link: Arc<Link>) {
                 let next = link.poll(cx, &mut tasks, &mut buffer);
                 if alarm.as_ref().is_none_or(|(at, _)| *at != next) {
                     let sleeps = next != Moment::NEVER;
-                    alarm = Some((next, sleeps.then(|| link.runtime.pause_until(next))));
+                    alarm = Some((next, sleeps.then(|| runtime.pause_until(next))));
                 }
                 if let Some((_, Some(sleep))) = &mut alarm
                     && sleep.as_mut().poll(cx).is_ready()

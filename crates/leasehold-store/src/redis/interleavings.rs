@@ -86,7 +86,7 @@ impl World {
         let options = ConnectOptions::default().timeout(LONG).sharded_pubsub(ShardedPubsub::Off);
         let runtime = || Arc::new(self.clone()) as Arc<dyn Executor>;
         let runtimes = Runtimes { own: runtime(), callers: Some(runtime()) };
-        Redis::lazy_on(&url, options.batch_rows(1), Arc::new(self.clone()), runtimes).unwrap()
+        Redis::lazy_on(&url, options.batch_rows(1), Arc::new(self.clone()), runtimes)
     }
 
     /// Lets time pass, as far as the pauses that then end.

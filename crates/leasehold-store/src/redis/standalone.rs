@@ -51,24 +51,28 @@ impl Redis {
     /// # Errors
     /// Fails for servers that this version does not serve.
     pub fn lazy(url: &ServerUrl, mut options: ConnectOptions) -> Result<Self, StoreError> {
-        url.served().map_err(not_served)?;
         let dialer = options.dialer();
+        Self::lazy_through(url, options, dialer)
+    }
+
+    fn lazy_through(
+        url: &ServerUrl,
+        mut options: ConnectOptions,
+        dialer: Arc<dyn Dial>,
+    ) -> Result<Self, StoreError> {
+        url.served().map_err(not_served)?;
         let runtimes = Runtimes::of_tokio(&mut options);
-        Self::lazy_on(url, options, dialer, runtimes)
+        Ok(Self::lazy_on(url, options, dialer, runtimes))
     }
 
     /// Creates a store over the streams of `dialer` that connects at its first call, with its tasks on these runtimes. A
-    /// simulator has runtimes of its own.
-    ///
-    /// # Errors
-    /// Fails for servers that this version does not serve.
+    /// simulator has runtimes of its own. The servers must be ones that this version serves.
     pub fn lazy_on(
         url: &ServerUrl,
         options: ConnectOptions,
         dialer: Arc<dyn Dial>,
         Runtimes { own, callers }: Runtimes,
-    ) -> Result<Self, StoreError> {
-        url.served().map_err(not_served)?;
+    ) -> Self {
         let seed = dialer.seed();
         let access = |peer| Access::new(&dialer, url, &options, peer);
         let (servers, sentinels) = (access(Peer::Server), access(Peer::Sentinel));
@@ -78,7 +82,7 @@ impl Redis {
         link.tell(notices);
         let task = start(&link);
         let carrier = callers.map(|runtime| carry_on(&link, &runtime));
-        Ok(Self { link, url: url.clone(), _tasks: (task, carrier) })
+        Self { link, url: url.clone(), _tasks: (task, carrier) }
     }
 
     /// Connects over the streams of `dialer`, for simulators and fuzzers.
@@ -87,11 +91,10 @@ impl Redis {
     /// Fails as [`connect`](Self::connect) does, by the behavior of the dialer and of the other end of its streams.
     pub async fn connect_through(
         url: &ServerUrl,
-        mut options: ConnectOptions,
+        options: ConnectOptions,
         dialer: Arc<dyn Dial>,
     ) -> Result<Self, StoreError> {
-        let runtimes = Runtimes::of_tokio(&mut options);
-        let store = Self::lazy_on(url, options, dialer, runtimes)?;
+        let store = Self::lazy_through(url, options, dialer)?;
         store.open().await?;
         Ok(store)
     }

@@ -88,9 +88,7 @@ impl World {
         let options = ConnectOptions::default().timeout(LONG).sharded_pubsub(ShardedPubsub::Off);
         let url = ServerUrl::parse("redis://nowhere.invalid").unwrap();
         // The server of these tests answers calls one by one.
-        let mut options = options.batch_rows(1);
-        let runtimes = Runtimes::of_tokio(&mut options);
-        Redis::lazy_on(&url, options, Arc::new(Dialer(Arc::clone(self))), runtimes).unwrap()
+        Redis::lazy_through(&url, options.batch_rows(1), Arc::new(Dialer(Arc::clone(self)))).unwrap()
     }
 
     async fn serve(self: Arc<Self>, client: DuplexStream) {

@@ -87,11 +87,15 @@ impl Kind {
 impl Kinds {
     /// Returns the kinds with this one, or `None` if it cannot join them.
     fn with(self, kind: Kind) -> Option<Self> {
-        let known = [Some(self.first), self.second].into_iter().flatten();
-        match known.into_iter().find(|known| std::ptr::eq(known.script, kind.script)) {
+        match self.iter().find(|known| std::ptr::eq(known.script, kind.script)) {
             Some(known) => (known.shape == kind.shape).then_some(self),
             None => self.second.is_none().then(|| Self::of_two(self.first, kind)),
         }
+    }
+
+    /// Returns the kinds, in the order of their digits.
+    pub(super) fn iter(self) -> impl Iterator<Item = Kind> {
+        [Some(self.first), self.second].into_iter().flatten()
     }
 
     /// Creates the kinds of two scripts, in an order of their own, so that two scripts make one batch.

@@ -114,8 +114,8 @@ impl Scripts {
             let calls = calls.iter().map(|row| &*row.call);
             encode::Common::of(calls.filter(|call| std::ptr::eq(call.script(), kind.script)))
         };
-        let scripts: Vec<_> = [Some(kinds.first), kinds.second].into_iter().flatten().map(common).collect();
-        let mut parts = [Some(kinds.first), kinds.second].into_iter().flatten().zip(&scripts).map(part_of);
+        let scripts: Vec<_> = kinds.iter().map(common).collect();
+        let mut parts = kinds.iter().zip(&scripts).map(part_of);
         let (first, second) = (parts.next().expect("a batch has a script"), parts.next());
         let key = (first.key(), second.map(|second| second.key()));
         let (batch, is_new) = match self.batches.entry(key) {

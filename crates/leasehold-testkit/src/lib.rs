@@ -13,6 +13,8 @@
 pub mod certificates;
 pub mod contract;
 pub mod fleets;
+#[cfg(shuttle)]
+pub mod interleavings;
 pub mod lateness;
 pub mod proxy;
 pub mod servers;

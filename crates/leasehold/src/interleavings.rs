@@ -33,70 +33,26 @@
 mod world;
 
 use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 use leasehold_proto::engine::LostReason;
+use leasehold_testkit::interleavings::{self, at_once};
 use shuttle::future::block_on;
-use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::thread;
-use shuttle::{Config, Runner};
 
 use crate::client::Client;
 use crate::error::{AcquireError, AcquireErrorKind, InspectError, InspectErrorKind};
 use crate::lock::guard::Guard;
 use world::{World, any_below, poll_and_drop};
 
-/// The first seed of the random schedules, the same in every run so that a failure can be repeated.
-const SEED: u64 = 20;
-/// The most priority changes in a schedule by priority. With d changes PCT reaches defects that need d + 1 steps in
-/// order.
-const CHANGES: usize = 3;
 /// The number of schedules of each kind, unless `LEASEHOLD_SCHEDULES` is set. The slowest defect in the head of this
 /// file needs 351.
 const SCHEDULES: usize = 6_000;
 
-/// Runs a scenario on all its schedules, and prints their number, or the schedule that failed.
 fn explore(scenario: fn()) {
-    let given = std::env::var("LEASEHOLD_SCHEDULES").ok().and_then(|number| number.parse().ok());
-    let schedules = given.unwrap_or(SCHEDULES);
-    explore_with("at random", RandomScheduler::new_from_seed(SEED, schedules), scenario);
-    explore_with("by priority", PctScheduler::new_from_seed(SEED, CHANGES, schedules), scenario);
-}
-
-#[expect(clippy::print_stdout, reason = "how much was tried belongs to the result")]
-fn explore_with<S: Scheduler + 'static>(way: &str, scheduler: S, scenario: fn()) {
-    let mut config = Config::new();
-    config.stack_size = 0x4_0000;
-    // Silences the warning that atomics are explored as if all were sequentially consistent.
-    config.silence_warnings = true;
-    let tried = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&tried);
-    let run = move || {
-        count.fetch_add(1, Ordering::Relaxed);
-        scenario();
-    };
-    let outcome = catch_unwind(AssertUnwindSafe(|| Runner::new(scheduler, config).run(run)));
-    let tried = tried.load(Ordering::Relaxed);
-    match outcome {
-        Ok(_) => println!("{tried} schedules {way}"),
-        Err(panic) => {
-            println!("schedule {tried} {way} fails");
-            resume_unwind(panic);
-        }
-    }
-}
-
-/// Runs the users at the same time, until all have ended.
-fn at_once(users: Vec<Box<dyn FnOnce() + Send>>) {
-    let users: Vec<_> = users.into_iter().map(thread::spawn).collect();
-    for user in users {
-        user.join().expect("a user's thread ends without a panic");
-    }
+    interleavings::explore(SCHEDULES, scenario);
 }
 
 /// Polls a future once. Returns true if it waits.

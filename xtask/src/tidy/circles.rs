@@ -55,7 +55,7 @@ impl<'a> Imports<'a> {
     /// Returns the circles, each as the sorted names of its modules.
     fn circles(&self) -> Vec<Vec<String>> {
         let reached: BTreeMap<&Module, BTreeSet<&Module>> =
-            self.0.keys().map(|module| (module, self.reached_from(module))).collect();
+            self.0.keys().map(|module| (module, reached_from(&self.0, module))).collect();
         let mut circles = BTreeSet::new();
         for (module, targets) in &reached {
             let circle: Vec<String> = targets
@@ -69,15 +69,16 @@ impl<'a> Imports<'a> {
         }
         circles.into_iter().collect()
     }
+}
 
-    fn reached_from<'i>(&'i self, module: &'i Module<'a>) -> BTreeSet<&'i Module<'a>> {
-        let mut reached = BTreeSet::new();
-        let mut next = vec![module];
-        while let Some(module) = next.pop() {
-            next.extend(self.0[module].iter().filter(|target| reached.insert(*target)));
-        }
-        reached
+/// Returns the nodes that are reached from a node along edges. It is one of them if it is in a circle.
+pub(super) fn reached_from<'i, N: Ord>(edges: &'i BTreeMap<N, BTreeSet<N>>, node: &'i N) -> BTreeSet<&'i N> {
+    let mut reached = BTreeSet::new();
+    let mut next = vec![node];
+    while let Some(node) = next.pop() {
+        next.extend(edges[node].iter().filter(|target| reached.insert(*target)));
     }
+    reached
 }
 
 /// Returns the module of a file below `src`.

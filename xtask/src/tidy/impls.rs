@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::circles::reached_from;
 use super::source::Source;
 use super::tokens::{self, Kind, Token, begin_with, group_length};
 
@@ -106,23 +107,12 @@ fn circles<'a>(impls: &[Impl<'a>]) -> Vec<(&'a str, Vec<&'a str>)> {
             edges.entry(folder(from.file)).or_default().extend(called);
         }
         let in_circle: Vec<&str> =
-            edges.keys().copied().filter(|node| reached_from(&edges, node).contains(node)).collect();
+            edges.keys().filter(|node| reached_from(&edges, node).contains(*node)).copied().collect();
         if !in_circle.is_empty() {
             circles.push((of, in_circle));
         }
     }
     circles
-}
-
-fn reached_from<'a>(edges: &BTreeMap<&'a str, BTreeSet<&'a str>>, node: &str) -> BTreeSet<&'a str> {
-    let mut reached = BTreeSet::new();
-    let mut next: Vec<&str> = edges[node].iter().copied().collect();
-    while let Some(node) = next.pop() {
-        if reached.insert(node) {
-            next.extend(&edges[node]);
-        }
-    }
-    reached
 }
 
 impl Impl<'_> {

@@ -21,9 +21,8 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex as Cell, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -31,11 +30,10 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{AbortHandle, BoxFuture, abortable};
 use leasehold_proto::{Call, Moment, Reply, Script, StoreError, StoreErrorKind, Verb};
+use leasehold_testkit::interleavings::{self, SEED, at_once};
 use shuttle::future::block_on;
 use shuttle::rand::{Rng, thread_rng};
-use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::thread::{self, JoinHandle};
-use shuttle::{Config, Runner};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{ConnectOptions, Dial, Executor, Redis, Runtimes, Socket, Task};
@@ -49,9 +47,6 @@ static ECHO: Script = Script::new(
     "-- KEYS[1] key string any\n-- ARGV[1] value string any\nreturn tonumber(ARGV[1])",
 );
 
-const SEED: u64 = 20;
-/// The highest number of priority changes in a schedule by priority.
-const CHANGES: usize = 3;
 /// The number of schedules of each kind, unless `LEASEHOLD_SCHEDULES` is set.
 const SCHEDULES: usize = 3_000;
 /// A timeout that no scenario reaches.
@@ -221,14 +216,6 @@ fn two_calls(store: &Redis, value: i64) {
     }
 }
 
-/// Runs callers at the same time, each on a thread of its own, until all have ended.
-fn at_once(callers: Vec<Box<dyn FnOnce() + Send>>) {
-    let callers: Vec<_> = callers.into_iter().map(thread::spawn).collect();
-    for caller in callers {
-        caller.join().expect("a caller's thread ends without a panic");
-    }
-}
-
 /// Returns callers that run two calls each.
 fn callers(store: &Arc<Redis>, count: i64) -> Vec<Box<dyn FnOnce() + Send>> {
     let caller = |number| -> Box<dyn FnOnce() + Send> {
@@ -238,35 +225,8 @@ fn callers(store: &Arc<Redis>, count: i64) -> Vec<Box<dyn FnOnce() + Send>> {
     (1..=count).map(caller).collect()
 }
 
-/// Runs a scenario on all its schedules, and prints their number, or the schedule that failed.
 fn explore(scenario: fn()) {
-    let given = std::env::var("LEASEHOLD_SCHEDULES").ok().and_then(|number| number.parse().ok());
-    let schedules = given.unwrap_or(SCHEDULES);
-    explore_with("at random", RandomScheduler::new_from_seed(SEED, schedules), scenario);
-    explore_with("by priority", PctScheduler::new_from_seed(SEED, CHANGES, schedules), scenario);
-}
-
-#[expect(clippy::print_stdout, reason = "how much was tried belongs to the result")]
-fn explore_with<S: Scheduler + 'static>(way: &str, scheduler: S, scenario: fn()) {
-    let mut config = Config::new();
-    config.stack_size = 0x10_0000;
-    // Silences the warning that atomics are explored as if all were sequentially consistent.
-    config.silence_warnings = true;
-    let tried = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&tried);
-    let run = move || {
-        count.fetch_add(1, Ordering::Relaxed);
-        scenario();
-    };
-    let outcome = catch_unwind(AssertUnwindSafe(|| Runner::new(scheduler, config).run(run)));
-    let tried = tried.load(Ordering::Relaxed);
-    match outcome {
-        Ok(_) => println!("{tried} schedules {way}"),
-        Err(panic) => {
-            println!("schedule {tried} {way} fails");
-            resume_unwind(panic);
-        }
-    }
+    interleavings::explore(SCHEDULES, scenario);
 }
 
 #[test]

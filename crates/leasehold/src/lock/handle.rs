@@ -159,8 +159,8 @@ impl<K: Kind> Lock<K> {
 
     /// Sets the owner of the acquires. Acquires with equal owners re-enter each other.
     ///
-    /// Without this setting, the owner is that of the enclosing [`run`](Self::run) of the same lock, or else that of
-    /// the enclosing [`owner::scope`](crate::owner::scope). Outside both, each acquire has an owner of its own.
+    /// By default, an acquire inside [`run`](Self::run) of the same lock takes the owner from there, and one inside
+    /// [`owner::scope`](crate::owner::scope) takes the owner of the scope. Outside both, each acquire has its own owner.
     ///
     /// An owner re-enters through one client only. Its holds through another client exclude it like the holds of any
     /// other owner, and this client does not see them.

@@ -341,7 +341,7 @@ impl ServerHold {
         self.recipe.0
     }
 
-    /// Returns the wait queue of those that want the side of the name that it holds.
+    /// Returns the wait queue for the side of the name that it holds.
     pub(in crate::engine) fn queue(&self) -> QueueId {
         QueueId { name: self.name, side: self.recipe().held_side() }
     }

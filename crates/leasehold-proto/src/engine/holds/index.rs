@@ -14,7 +14,7 @@ pub(in crate::engine) struct Index {
     releasing: (u64, u64),
     /// The number of undone acquires that may come back.
     undone: usize,
-    /// The number of holds that were released since the close of the client, and of those whose release has no answer.
+    /// How many holds were released since the client closed, and how many of these releases await an answer.
     since_close: (u64, u64),
 }
 

@@ -36,7 +36,7 @@ use crate::reply::Reply;
 const UNTOLD: Duration = Duration::from_secs(60);
 
 impl Holds {
-    /// Sets the time of the next probe of a hold that passes on, or that a waiter of this client waits for.
+    /// Sets the next probe time for a hold that passes on or has a waiter in this client.
     pub(in crate::engine) fn plan_probe(&mut self, now: Moment, number: Number) {
         let Some(hold) = self.index.get(number).certain(HELD) else { return };
         let id = hold.queue();
@@ -63,7 +63,7 @@ impl Holds {
         self.arm(number);
     }
 
-    /// Sets the time of the next probe of the hold of a name that has a new waiter.
+    /// Sets the next probe time for the exclusive hold of a name, because a new waiter has arrived.
     pub(in crate::engine) fn plan_probe_of(&mut self, now: Moment, name: NameId) {
         if let Some(number) = self.cx.names.get(name).exclusive() {
             self.plan_probe(now, number);

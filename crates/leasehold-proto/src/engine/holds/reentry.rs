@@ -242,7 +242,7 @@ fn stricter(one: Option<Confirm>, other: Option<Confirm>) -> Option<Confirm> {
     }
 }
 
-/// Reads the outcome of the release of one hold of several, in the terms of a renewal.
+/// Reads a partial release (one hold of several) as if it were a renewal.
 fn read_partial_release(
     subject: &Subject,
     outcome: Result<Reply, StoreError>,

@@ -14,7 +14,7 @@ pub(in crate::engine) struct Index {
     releasing: (u64, u64),
     /// The number of undone acquires that may come back.
     undone: usize,
-    /// How many holds were released since the client closed, and how many of these releases await an answer.
+    /// The releases since the client closed: those that the server confirmed, and those that it never answered.
     since_close: (u64, u64),
 }
 

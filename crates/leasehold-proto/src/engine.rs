@@ -35,6 +35,7 @@ mod facts;
 mod holds;
 mod interface;
 mod inventory;
+mod lane;
 mod noting;
 mod passing;
 mod tickets;
@@ -55,6 +56,7 @@ pub use crate::subject::{Group, Subject};
 
 use base::context::{Context, Purpose};
 use base::keys::Sides;
+use base::terms::Terms;
 use base::timers::Timer;
 use effect::Effect;
 pub use facts::{Detail, Fact, GrantedBy, Told};
@@ -64,6 +66,7 @@ pub use interface::{
     AcquireFailure, Action, CloseReport, EnsureFailure, Event, Grant, HoldInfo, LostReason, OperationFailure,
     Outcome, ReleaseFailure, Request, Wait, WaitInfo,
 };
+use lane::{Lane, Record};
 use passing::failover_checks::Checks;
 pub use tickets::close::AFTER_CLOSE;
 use tickets::close::Closing;
@@ -71,6 +74,7 @@ use tickets::operation::Operations;
 use tickets::ticket::Ticket;
 use waits::Waits;
 use waits::acquire::Stage;
+use waits::waiting::Asked;
 
 /// The most timers that one step of a caller fires, so that a caller's thread does little for others.
 const TIMERS_OF_A_CALLER: usize = 8;
@@ -81,6 +85,7 @@ const TIMERS_OF_THE_DRIVER: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Engine {
     waits: Waits,
+    lane: Lane,
     operations: Operations,
     /// The holds and waiters of a replaced server that are still to be looked at.
     checks: Checks,
@@ -94,6 +99,7 @@ impl Engine {
         let settings = Settings { timeout: settings.timeout.min(LEASE_MAX), ..settings };
         Self {
             waits: Waits::new(Holds::new(Context::new(client, settings))),
+            lane: Lane::default(),
             operations: Operations::default(),
             checks: Checks::default(),
             closing: None,
@@ -134,17 +140,29 @@ impl Engine {
             }
         }
         match event {
-            Event::Acquire(id, request) => self.waits.acquire(now, id, request),
+            Event::Acquire(id, request) => self.acquire(now, id, request),
             Event::Claim(id) => {
-                self.catch_up(now, id);
-                self.claim(now, id);
+                self.promote_if_due(now, id);
+                if !self.claim_in_lane(now, id) {
+                    self.catch_up(now, id);
+                    self.claim(now, id);
+                }
             }
-            Event::Cancel(id) => self.cancel(now, id),
+            Event::Cancel(id) => {
+                self.promote(id);
+                self.cancel(now, id);
+            }
             Event::Release { hold, report } => {
-                self.catch_up(now, hold);
-                self.release(now, hold, report);
+                self.promote_if_due(now, hold);
+                if !self.release_in_lane(now, hold, report) {
+                    self.catch_up(now, hold);
+                    self.release(now, hold, report);
+                }
             }
-            Event::SetMinHold(hold, least) => self.waits.holds.set_min_hold(now, hold, least),
+            Event::SetMinHold(hold, least) => {
+                self.promote(hold);
+                self.waits.holds.set_min_hold(now, hold, least);
+            }
             Event::Detach(hold) => {
                 self.catch_up(now, hold);
                 self.waits.holds.detach(now, hold);
@@ -156,10 +174,16 @@ impl Engine {
             Event::Perform(id, call) => self.operations.perform(&mut self.waits.holds.cx, now, id, call),
             Event::Close(id) => self.close(now, id),
             Event::Replied(call, result) => self.replied(now, call, result),
-            Event::Kept(call) => self.waits.kept(now, call),
+            Event::Kept(call) => {
+                self.promote_call(call);
+                self.waits.kept(now, call);
+            }
             Event::Listening(channel) => self.waits.listening(now, &channel),
             Event::Message(channel) => self.waits.message(now, &channel),
-            Event::Replaced(scope) => self.checks.replaced(&mut self.waits, now, &scope),
+            Event::Replaced(scope) => {
+                self.promote_all();
+                self.checks.replaced(&mut self.waits, now, &scope);
+            }
             Event::Tick => {}
         }
         self.carry(now);
@@ -187,12 +211,18 @@ impl Engine {
     /// Returns the validity that a hold has left unless it is renewed, or zero when it is lost.
     #[must_use]
     pub fn remaining(&self, hold: Id, now: Moment) -> Duration {
+        if let Some(record) = self.lane.of_guard(hold) {
+            return record.valid_until().since(now);
+        }
         self.server_hold_of(hold).map_or(Duration::ZERO, |server_hold| server_hold.remaining(now))
     }
 
     /// Returns the reason for the loss of a hold, or `None` while it may be trusted.
     #[must_use]
     pub fn lost(&self, hold: Id, now: Moment) -> Option<LostReason> {
+        if let Some(record) = self.lane.of_guard(hold) {
+            return record.lost(now);
+        }
         let Some(server_hold) = self.server_hold_of(hold) else {
             return Some(LostReason::Closed);
         };
@@ -204,12 +234,16 @@ impl Engine {
     /// Returns the wire owner of a hold.
     #[must_use]
     pub fn wire_owner(&self, hold: Id) -> Option<WireOwner> {
-        self.waits.holds.of_guard(hold).map(|number| self.waits.holds.cx.wire(number))
+        let in_lane = self.lane.of_guard(hold).map(Record::number);
+        in_lane.or_else(|| self.waits.holds.of_guard(hold)).map(|number| self.waits.holds.cx.wire(number))
     }
 
     /// Returns the subject and the owner of a hold.
     #[must_use]
     pub fn held(&self, hold: Id) -> Option<(Subject, Owner)> {
+        if let Some(record) = self.lane.of_guard(hold) {
+            return Some((record.asked().subject.clone(), record.asked().owner));
+        }
         self.server_hold_of(hold)
             .map(|server_hold| (self.waits.holds.cx.subject_of(server_hold), server_hold.owner))
     }
@@ -217,6 +251,9 @@ impl Engine {
     /// Returns the wire owner under which this owner holds the subject now, if it does.
     #[must_use]
     pub fn wire_owner_of(&self, subject: &Subject, owner: Owner) -> Option<WireOwner> {
+        if let Some(record) = self.lane.held(subject).filter(|record| record.asked().owner == owner) {
+            return Some(self.waits.holds.cx.wire(record.number()));
+        }
         let name = self.waits.holds.cx.names.find(subject)?;
         let number = self.waits.holds.holder_of(name, subject.recipe.held_side(), owner)?;
         Some(self.waits.holds.cx.wire(number))
@@ -225,6 +262,9 @@ impl Engine {
     /// Returns the replicas that confirm a hold, or `None` for those of the client.
     #[must_use]
     pub fn replicas_of(&self, hold: Id) -> Option<Confirm> {
+        if let Some(record) = self.lane.of_guard(hold) {
+            return record.asked().terms.replicas;
+        }
         self.waits.holds.get(self.waits.holds.of_guard(hold)?)?.replicas
     }
 
@@ -275,6 +315,7 @@ impl Engine {
             Timer::KeepAlive(id) => self.waits.keep_alive_due(now, id),
             Timer::Operation(id) => self.operations.due(&mut self.waits.holds.cx, now, id),
             Timer::Checks => self.checks.checks_fired(&mut self.waits, now),
+            Timer::Lane => self.lane_due(now),
             Timer::Close => {
                 if let Some(closing) = &mut self.closing {
                     closing.due(&mut self.waits.holds, now);
@@ -293,20 +334,40 @@ impl Engine {
             withdrawn.iter().for_each(|id| self.waits.deadline_is_over(now, *id));
             self.carry(now);
         }
-        match self.waits.holds.cx.answered(call) {
-            Some(Purpose::Wait(wait)) => self.waits.answered(now, call, wait, result),
-            Some(Purpose::Hold(hold)) => self.waits.holds.answered(now, call, hold, result),
-            Some(Purpose::Perform(id)) => self.operations.answered(&mut self.waits.holds.cx, now, id, result),
-            None => {}
+        if let Some(purpose) = self.waits.holds.cx.answered(call) {
+            self.answered(now, (call, purpose), result);
         }
         // All that follows from the answer comes before the waits that end with it. What a failed call leaves is known now.
         self.carry(now);
         withdrawn.iter().for_each(|id| self.waits.deadline_due(now, *id));
     }
 
+    /// Brings the answer to a call to the part that has sent it.
+    fn answered(
+        &mut self,
+        now: Moment,
+        (call, purpose): (CallId, Purpose),
+        result: Result<Reply, StoreError>,
+    ) {
+        match purpose {
+            Purpose::Wait(wait) => self.waits.answered(now, call, wait, result),
+            Purpose::Hold(hold) => self.waits.holds.answered(now, call, hold, result),
+            Purpose::Perform(id) => self.operations.answered(&mut self.waits.holds.cx, now, id, result),
+            Purpose::Lane(id) => {
+                // A record that leaves the lane with the answer has left its call to the machines.
+                let left = self.answered_in_lane(now, id, result);
+                let purpose = left.as_ref().and_then(|_| self.waits.holds.cx.answered(call));
+                if let (Some(result), Some(purpose)) = (left, purpose) {
+                    self.answered(now, (call, purpose), result);
+                }
+            }
+        }
+    }
+
     /// Lets what is due for one ticket and its hold happen before an event that is about them. Other timers may be
     /// late, because one step fires only a few of them.
     fn catch_up(&mut self, now: Moment, id: Id) {
+        self.promote(id);
         let hold = match self.waits.holds.cx.tickets.get(id) {
             Some(Ticket::Acquire(acquire)) => match acquire.stage {
                 Stage::Granted(hold) | Stage::Entering { hold, .. } => Some(hold),
@@ -323,8 +384,22 @@ impl Engine {
         self.waits.deadline_due(now, id);
     }
 
+    /// Begins an acquire, in the lane or in the machine of the waiters.
+    fn acquire(&mut self, now: Moment, id: Id, request: Request) {
+        let (subject, owner, wait, terms) = Terms::of(request);
+        self.waits.holds.cx.note_asked(id, &subject);
+        if self.waits.holds.cx.closed {
+            return self.waits.holds.cx.complete(id, Outcome::Acquired(Err(AcquireFailure::Closed)));
+        }
+        let terms = self.waits.shared_terms(terms);
+        if let Some(asked) = self.enter_lane(now, id, Asked { subject, owner, wait, terms }) {
+            self.waits.acquire(now, id, asked);
+        }
+    }
+
     /// Closes the client, fails its waiters, and loses and releases its holds.
     fn close(&mut self, now: Moment, id: Id) {
+        self.promote_all();
         self.waits.holds.cx.tickets.insert(id, Ticket::Pending);
         let is_first = self.closing.is_none();
         self.closing.get_or_insert_default().join(&mut self.waits.holds, now, id);

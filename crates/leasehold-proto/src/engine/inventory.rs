@@ -13,6 +13,19 @@ impl Engine {
     /// Returns what is known of a claimed hold.
     #[must_use]
     pub fn hold_info(&self, hold: Id, now: Moment) -> Option<HoldInfo> {
+        if let Some(record) = self.lane.of_guard(hold) {
+            let (since, token) = record.claimed()?;
+            let terms = &record.asked().terms;
+            return Some(HoldInfo {
+                subject: record.asked().subject.clone(),
+                wire: self.waits.holds.cx.wire(record.number()),
+                since,
+                remaining: record.valid_until().since(now),
+                lease: terms.lease,
+                is_renewed: terms.watchdog,
+                token,
+            });
+        }
         let number = self.waits.holds.of_guard(hold)?;
         let server_hold = self.waits.holds.get(number)?;
         let guard = server_hold.guards.iter().find(|guard| guard.id == hold && guard.is_claimed())?;
@@ -30,6 +43,9 @@ impl Engine {
     /// Returns what is known of an acquire that waits or is on its way.
     #[must_use]
     pub fn wait_info(&self, ticket: Id) -> Option<WaitInfo> {
+        if let Some(record) = self.lane.of_waiter(ticket) {
+            return Some(WaitInfo { subject: record.asked().subject.clone(), since: record.asked_at() });
+        }
         let Some(Ticket::Acquire(acquire)) = self.waits.holds.cx.tickets.get(ticket) else { return None };
         acquire.waiter()?;
         Some(WaitInfo { subject: self.waits.holds.cx.subject(acquire), since: acquire.since })

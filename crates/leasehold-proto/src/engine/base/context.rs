@@ -30,6 +30,16 @@ pub(in crate::engine) enum Purpose {
     Wait(WaitCall),
     Hold(HoldCall),
     Perform(Id),
+    /// The record of this ticket, in the lane.
+    Lane(Id),
+}
+
+/// The numbers of a call that was sent already, and that is only brought to the machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::engine) struct Replay {
+    /// The wire owner, if the call is an attempt.
+    pub(in crate::engine) number: Option<Number>,
+    pub(in crate::engine) call: CallId,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -53,6 +63,8 @@ pub(in crate::engine) struct Context {
     pub(in crate::engine) closed: bool,
     /// What one machine asks of the parts above it.
     pub(in crate::engine) effects: VecDeque<Effect>,
+    /// The next call, if it was sent already.
+    pub(in crate::engine) replay: Option<Replay>,
     calls: Table<CallId, Purpose>,
     numbers: Numbers,
 }
@@ -74,6 +86,7 @@ impl Context {
             closed: false,
             // One step raises a few, so they never need more room.
             effects: VecDeque::with_capacity(8),
+            replay: None,
             calls: Table::default(),
             numbers: Numbers::default(),
         }
@@ -108,6 +121,10 @@ impl Context {
         purpose: Purpose,
         timeout: Duration,
     ) -> CallId {
+        if let Some(Replay { call, .. }) = self.replay.take() {
+            self.calls.insert(call, purpose);
+            return call;
+        }
         let id = self.numbers.call();
         self.calls.insert(id, purpose);
         self.note(|facts| facts.sent(id, call.verb()));
@@ -118,6 +135,14 @@ impl Context {
     /// Returns the purpose of a call whose reply has come, once.
     pub(in crate::engine) fn answered(&mut self, call: CallId) -> Option<Purpose> {
         self.calls.remove(call)
+    }
+
+    /// Returns the ticket of a call on its way, if its record is in the lane.
+    pub(in crate::engine) fn call_in_lane(&self, call: CallId) -> Option<Id> {
+        match self.calls.get(call) {
+            Some(Purpose::Lane(id)) => Some(*id),
+            _ => None,
+        }
     }
 
     pub(in crate::engine) fn is_on_its_way(&self, call: CallId) -> bool {
@@ -133,8 +158,9 @@ impl Context {
     }
 
     /// Returns a wire owner that was never used (docs/guarantees.md, rule 1), the first of `many` consecutive owners.
-    pub(in crate::engine) const fn next_number(&mut self, many: u64) -> Number {
-        self.numbers.wire(many)
+    pub(in crate::engine) fn next_number(&mut self, many: u64) -> Number {
+        let given = self.replay.as_mut().and_then(|replay| replay.number.take());
+        given.unwrap_or_else(|| self.numbers.wire(many))
     }
 
     /// Returns the wire owner with this number, if it was given out.

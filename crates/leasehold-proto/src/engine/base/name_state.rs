@@ -145,6 +145,9 @@ pub(in crate::engine) struct NameStates {
 impl NameStates {
     /// Returns the name of a subject, if it has a state.
     pub(in crate::engine) fn find(&self, subject: &Subject) -> Option<NameId> {
+        if self.index.is_empty() {
+            return None;
+        }
         self.index.get(&key(subject)).copied()
     }
 

@@ -28,6 +28,13 @@ impl Context {
         }
     }
 
+    /// Makes a ticket for the caller that waits for the outcome of a release.
+    pub(in crate::engine) fn await_report(&mut self, report: Option<Id>) {
+        if let Some(id) = report {
+            self.tickets.insert(id, Ticket::Pending);
+        }
+    }
+
     /// Reports the outcome of a release to all its callers.
     pub(in crate::engine) fn report(&mut self, ids: impl IntoIterator<Item = Id>, outcome: &Outcome) {
         for id in ids {

@@ -11,7 +11,8 @@ use std::hash::{BuildHasherDefault, Hash, Hasher};
 /// The multiplier of Fibonacci hashing: 2^64 divided by the golden ratio (Knuth, The Art of Computer Programming, 6.4).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Hashes the few integers of a key. Keys are never text of a user, so nobody can choose them to collide.
+/// Hashes the few integers of a key, or the bytes of a name. Whoever can choose names can choose them to collide, so a
+/// table whose key is a name's hash has one entry for each hash.
 #[derive(Clone, Copy, Default)]
 pub(in crate::engine) struct Fibonacci(u64);
 
@@ -21,7 +22,9 @@ impl Hasher for Fibonacci {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+        let (words, rest) = bytes.as_chunks::<8>();
+        words.iter().for_each(|word| self.write_u64(u64::from_le_bytes(*word)));
+        rest.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
     }
 
     fn write_u32(&mut self, value: u32) {
@@ -56,6 +59,10 @@ impl<K: Eq + Hash, V> Table<K, V> {
 
     pub(in crate::engine) fn remove(&mut self, key: K) -> Option<V> {
         self.0.remove(&key)
+    }
+
+    pub(in crate::engine) fn len(&self) -> usize {
+        self.0.len()
     }
 
     pub(in crate::engine) fn is_empty(&self) -> bool {

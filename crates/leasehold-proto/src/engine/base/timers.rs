@@ -32,6 +32,8 @@ pub(in crate::engine) enum Timer {
     Checks,
     /// The time of a close is over.
     Close,
+    /// A record is too old for the lane.
+    Lane,
     /// The end of time. It keeps the tree from ever being empty, so a lone timer allocates no node.
     Never,
 }

@@ -127,6 +127,11 @@ impl Checks {
         }
     }
 
+    /// Returns true if a grant to an attempt that is sent now would have to be checked.
+    pub(in crate::engine) fn concern_grants_of(&self, now: Moment) -> bool {
+        self.recent.back().is_some_and(|(at, _)| *at >= now)
+    }
+
     /// Looks at these holds and waiters, the first of them now.
     fn begin_checks(&mut self, waits: &mut Waits, now: Moment, next: VecDeque<Check>) {
         let steps = u32::try_from(next.len().div_ceil(AT_ONCE)).unwrap_or(u32::MAX).max(1);

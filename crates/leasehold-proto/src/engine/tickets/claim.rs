@@ -61,9 +61,7 @@ impl Engine {
 
     /// Removes one hold of a caller. The report tells this caller the outcome.
     pub(in crate::engine) fn release(&mut self, now: Moment, guard: Id, report: Option<Id>) {
-        if let Some(id) = report {
-            self.waits.holds.cx.tickets.insert(id, Ticket::Pending);
-        }
+        self.waits.holds.cx.await_report(report);
         match self.waits.holds.of_guard(guard) {
             Some(number) => self.waits.holds.drop_guard(now, guard, number, report),
             None => self.waits.holds.cx.report(report, &Outcome::Released(Ok(false))),

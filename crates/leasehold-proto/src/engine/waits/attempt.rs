@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use crate::call::Call;
 use crate::engine::base::certain::{Certain, OPEN};
 use crate::engine::base::context::Purpose;
 use crate::engine::base::keys::{NameId, QueueId, Sides};
@@ -178,10 +179,9 @@ impl Waits {
             polls: attempt.polls,
             ..CallContext::default()
         };
-        let args = CallArgs::new(&subject, wire, attempt.lease).units(terms.units);
-        let args = CallArgs { context, companion, uptime: terms.uptime, tokens: attempt.tokens, ..args };
-        let call = (terms.recipe().acquire)(&args).woken_by(&subject, wire);
-        let call = subject.confirmed(call, terms.replicas);
+        let args = CallArgs::new(&subject, wire, attempt.lease);
+        let call =
+            acquire_call(&subject, terms, CallArgs { context, companion, tokens: attempt.tokens, ..args });
         let (by, waiter, name) = (attempt.by, attempt.waiter, attempt.queue.name);
         let call = self.holds.cx.send(call, Purpose::Wait(WaitCall::Attempt(attempt)));
         self.holds.cx.note(|facts| facts.attempted(waiter));
@@ -205,6 +205,17 @@ impl Waits {
         let answer = result
             .map_err(|error| mark_unapplied(&subject, error))
             .and_then(|reply| read_acquired(&subject, &reply));
+        self.attempt_read(now, call, attempt, answer);
+    }
+
+    /// Handles the answer to an attempt, once it is read.
+    pub(in crate::engine) fn attempt_read(
+        &mut self,
+        now: Moment,
+        call: CallId,
+        attempt: &Attempt,
+        answer: Result<Answer, StoreError>,
+    ) {
         let failed = answer.is_err();
         if !failed {
             self.deadline_is_over(now, attempt.waiter);
@@ -264,6 +275,13 @@ impl Attempt {
         let leased = self.terms.recipe().holding.is_leased();
         leased && now >= self.lease.valid_until(self.sent_at)
     }
+}
+
+/// Returns the call that acquires under these terms.
+pub(in crate::engine) fn acquire_call(subject: &Subject, terms: &Terms, args: CallArgs<'_>) -> Call {
+    let args = CallArgs { uptime: terms.uptime, ..args.units(terms.units) };
+    let call = (terms.recipe().acquire)(&args).woken_by(subject, args.owner);
+    subject.confirmed(call, terms.replicas)
 }
 
 /// Marks an error as not applied where that is certain. A script reads its key by a command of the key's type

@@ -29,20 +29,25 @@ use crate::engine::waits::Waits;
 use crate::engine::waits::acquire::{Acquire, Past, Stage, Waiter};
 use crate::engine::waits::queue::Queue;
 use crate::engine::waits::tries::Last;
-use crate::engine::{AcquireFailure, Id, Outcome, Request};
+use crate::engine::{AcquireFailure, Id, Outcome, Wait};
 use crate::moment::Moment;
 use crate::name::Channel;
 use crate::owner::Owner;
 use crate::recipe::{Recipe, Waiters};
+use crate::subject::Subject;
+
+/// What a caller asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(in crate::engine) struct Asked {
+    pub(in crate::engine) subject: Subject,
+    pub(in crate::engine) owner: Owner,
+    pub(in crate::engine) wait: Wait,
+    pub(in crate::engine) terms: Arc<Terms>,
+}
 
 impl Waits {
-    pub(in crate::engine) fn acquire(&mut self, now: Moment, id: Id, request: Request) {
-        let (subject, owner, wait, terms) = Terms::of(request);
-        self.holds.cx.note_asked(id, &subject);
-        if self.holds.cx.closed {
-            return self.holds.cx.complete(id, Outcome::Acquired(Err(AcquireFailure::Closed)));
-        }
-        let terms = self.shared_terms(terms);
+    pub(in crate::engine) fn acquire(&mut self, now: Moment, id: Id, asked: Asked) {
+        let Asked { subject, owner, wait, terms } = asked;
         let name = self.holds.cx.names.enter(&subject);
         let stage = Stage::Waiting(Waiter::default());
         let acquire = Acquire { name, owner, wait, terms, since: now, stage, deadline: Alarm::default() };
@@ -88,7 +93,7 @@ impl Waits {
     }
 
     /// Returns the terms, shared with the last ones if they are equal, which they mostly are.
-    fn shared_terms(&mut self, terms: Terms) -> Arc<Terms> {
+    pub(in crate::engine) fn shared_terms(&mut self, terms: Terms) -> Arc<Terms> {
         if let Some(last) = self.last_terms.as_ref().filter(|last| ***last == terms) {
             return Arc::clone(last);
         }

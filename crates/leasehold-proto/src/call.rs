@@ -16,6 +16,7 @@ use crate::outcome::Verb;
 use crate::owner::WireOwner;
 use crate::reply::Reply;
 use crate::script::Script;
+use crate::subject::Others;
 use crate::text::Text;
 
 /// The bytes to reserve for a key besides the lock's name in it: its prefix, a wire owner, and its length.
@@ -58,7 +59,7 @@ pub(crate) trait Effects: Sync {
 pub(crate) struct Wakeups {
     pub(crate) channels: fn(&Name, &[Name], WireOwner) -> Vec<Channel>,
     pub(crate) name: Name,
-    pub(crate) others: Arc<[Name]>,
+    pub(crate) others: Others,
     pub(crate) owner: WireOwner,
 }
 

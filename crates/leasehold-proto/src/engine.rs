@@ -52,7 +52,7 @@ use crate::reply::Reply;
 
 pub use crate::id::{CallId, Id};
 pub use crate::settings::Settings;
-pub use crate::subject::{Group, Subject};
+pub use crate::subject::{Group, Others, Subject};
 
 use base::context::{Context, Purpose};
 use base::keys::Sides;

@@ -27,13 +27,38 @@ pub struct Subject {
     /// The name.
     pub name: Name,
     /// The names that are locked together with it, all or nothing.
-    pub others: Arc<[Name]>,
+    pub others: Others,
     /// The primitive's rules.
     pub recipe: &'static Recipe,
     /// The group of the name for observers, if its user has given one.
     pub group: Option<&'static Group>,
     /// What a plain lock has besides its key, or `None` for nothing.
     pub format: Option<Arc<Format>>,
+}
+
+/// The names of a subject behind its first. A subject of one name has none, and shares no counter of references with
+/// other subjects, which the threads of a client would all change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Others(Option<Arc<[Name]>>);
+
+impl std::ops::Deref for Others {
+    type Target = [Name];
+
+    fn deref(&self) -> &[Name] {
+        self.0.as_deref().unwrap_or_default()
+    }
+}
+
+impl From<Vec<Name>> for Others {
+    fn from(names: Vec<Name>) -> Self {
+        Self((!names.is_empty()).then(|| names.into()))
+    }
+}
+
+impl<const N: usize> From<[Name; N]> for Others {
+    fn from(names: [Name; N]) -> Self {
+        Vec::from(names).into()
+    }
 }
 
 /// A group of names, for observers. It lives for as long as the process.
@@ -58,7 +83,7 @@ impl Subject {
     /// Creates the subject of one name with these rules.
     #[must_use]
     pub fn new(name: &Name, recipe: &'static Recipe) -> Self {
-        Self { name: name.clone(), others: Arc::default(), recipe, group: None, format: None }
+        Self { name: name.clone(), others: Others::default(), recipe, group: None, format: None }
     }
 
     /// Returns the channels on which a waiter of this wire owner listens.
@@ -150,7 +175,8 @@ impl Call {
     /// call is refused. The script does not see the waiter.
     #[must_use]
     pub fn woken_by(self, subject: &Subject, owner: WireOwner) -> Self {
-        let Subject { name, others, recipe, .. } = subject.clone();
+        let Subject { name, others, recipe, .. } = subject;
+        let (name, others) = (name.clone(), others.clone());
         self.with_wakeups(Wakeups { channels: recipe.channels, name, others, owner })
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! Invariant: owners are numbers. The server gets only calls that clients send.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_proto::engine::Subject;
@@ -32,7 +31,7 @@ impl<'a> LockHarness<'a> {
 
     /// Returns a lock of several names.
     pub(super) fn many(harness: &'a Harness<'a>, recipe: &'static Recipe) -> Self {
-        let others = Arc::from([name(harness, ":2"), name(harness, ":3")]);
+        let others = [name(harness, ":2"), name(harness, ":3")].into();
         Self { harness, subject: Subject { others, ..Subject::new(&name(harness, ":1"), recipe) } }
     }
 

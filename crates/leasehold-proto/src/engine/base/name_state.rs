@@ -17,7 +17,7 @@ use crate::name::Name;
 use crate::owner::Owner;
 use crate::recipe::Recipe;
 use crate::recipe::format::Format;
-use crate::subject::Subject;
+use crate::subject::{Others, Subject};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(in crate::engine) struct NameState {
@@ -38,7 +38,7 @@ pub(in crate::engine) struct NameState {
 #[derive(Clone, Debug)]
 struct Key {
     name: Name,
-    others: Arc<[Name]>,
+    others: Others,
     recipe: &'static Recipe,
     format: Option<Arc<Format>>,
 }
@@ -100,7 +100,7 @@ impl NameState {
         let Key { name, others, format, .. } = &*self.key;
         Subject {
             name: name.clone(),
-            others: Arc::clone(others),
+            others: others.clone(),
             recipe,
             group: None,
             format: format.clone(),
@@ -330,7 +330,7 @@ impl NameStates {
 /// Returns the key that stands for all sides of a subject.
 fn key(subject: &Subject) -> Key {
     let Subject { name, others, recipe, format, .. } = subject;
-    Key { name: name.clone(), others: Arc::clone(others), recipe: main_of(recipe), format: format.clone() }
+    Key { name: name.clone(), others: others.clone(), recipe: main_of(recipe), format: format.clone() }
 }
 
 /// Returns the rules of the exclusive side, or of a primitive without sides.

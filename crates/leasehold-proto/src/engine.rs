@@ -63,8 +63,8 @@ pub use facts::{Detail, Fact, GrantedBy, Told};
 use holds::Holds;
 use holds::hold::ServerHold;
 pub use interface::{
-    AcquireFailure, Action, CloseReport, EnsureFailure, Event, Grant, HoldInfo, LostReason, OperationFailure,
-    Outcome, ReleaseFailure, Request, Wait, WaitInfo,
+    AcquireFailure, Action, CloseReport, EnsureFailure, Event, Grant, HoldInfo, LostReason, Offer,
+    OperationFailure, Outcome, ReleaseFailure, Request, Wait, WaitInfo,
 };
 use lane::{Lane, Record};
 use passing::failover_checks::Checks;
@@ -153,21 +153,23 @@ impl Engine {
                 self.cancel(now, id);
             }
             Event::Release { hold, report } => {
-                self.promote_if_due(now, hold);
+                self.claim_offer_if_due(now, hold);
                 if !self.release_in_lane(now, hold, report) {
                     self.catch_up(now, hold);
                     self.release(now, hold, report);
                 }
             }
             Event::SetMinHold(hold, least) => {
-                self.promote(hold);
+                self.promote_guard(now, hold);
                 self.waits.holds.set_min_hold(now, hold, least);
             }
             Event::Detach(hold) => {
+                self.promote_guard(now, hold);
                 self.catch_up(now, hold);
                 self.waits.holds.detach(now, hold);
             }
             Event::Ensure { id, hold, least } => {
+                self.promote_guard(now, hold);
                 self.catch_up(now, hold);
                 self.waits.holds.ensure(now, id, hold, least);
             }

@@ -152,6 +152,8 @@ pub enum Wait {
 pub enum Action {
     /// Sends a call. The reply comes back as [`Event::Replied`]. The duration is the call's timeout.
     Run(CallId, Call, Duration),
+    /// Takes back the [`Offer`] of this ticket, if its caller has not taken it. A caller that has taken it claims it now.
+    Recall(Id),
     /// Takes a call back that was not sent. The outcome comes back as [`Event::Replied`], with an error that says that the
     /// call was not applied, or else at once as [`Event::Kept`].
     Withdraw(CallId),
@@ -191,6 +193,17 @@ pub struct Grant {
     pub wire: WireOwner,
     /// The fencing token, if the primitive has tokens.
     pub token: Option<u64>,
+}
+
+/// A grant that its caller may take without a [`Claim`](Event::Claim), which then counts from its next event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Offer {
+    /// The grant.
+    pub grant: Grant,
+    /// The end of its validity.
+    pub valid_until: Moment,
+    /// The time until which the offer stands, unless it is [recalled](Action::Recall) before.
+    pub until: Moment,
 }
 
 /// The reason why an acquire ended without a hold.

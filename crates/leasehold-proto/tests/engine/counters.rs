@@ -41,6 +41,7 @@ impl Harness {
                 | Action::Withdraw(_)
                 | Action::Unsubscribe(_)
                 | Action::Wake(_)
+                | Action::Recall(_)
                 | Action::Trusted(..) => {}
             }
         }

@@ -6,6 +6,7 @@
 mod budget;
 mod hand_off;
 mod observed;
+mod offers;
 mod rules;
 mod server;
 
@@ -79,6 +80,10 @@ pub(crate) struct Client {
     trusted: BTreeMap<Id, Moment>,
     /// The same engine with an observer, in the walks.
     observed: Option<Observed>,
+    /// The offers that users have taken, of which the engine does not know.
+    taken: BTreeSet<Id>,
+    /// True during the claim of a recalled offer, which the observed engine has seen before.
+    is_recalled: bool,
     pub(crate) passing: Passing,
     pub(crate) refused: u32,
     pub(crate) granted: u32,
@@ -139,6 +144,8 @@ impl World {
             channels: BTreeSet::new(),
             trusted: BTreeMap::new(),
             observed: None,
+            taken: BTreeSet::new(),
+            is_recalled: false,
             passing: Passing::default(),
             refused: 0,
             granted: 0,
@@ -348,6 +355,9 @@ impl World {
             return;
         };
         *self.user(index, user) = User::Waiting { id, news: false };
+        if self.take_offer(index, user, id) {
+            return;
+        }
         let Some(outcome) = self.step(index, Event::Claim(id)) else {
             return;
         };
@@ -476,12 +486,18 @@ impl World {
 
     fn step(&mut self, index: usize, event: Event) -> Option<Outcome> {
         let now = self.clock(index);
+        if let Event::Release { hold, .. } | Event::Detach(hold) = &event {
+            self.clients[index].leave_offer(*hold, &event);
+        }
+        let observed = (!self.clients[index].is_recalled).then(|| event.clone());
         let mut settled = None;
         let mut released = Vec::new();
-        let (mut asked, mut withdrawn) = (Vec::new(), Vec::new());
+        let (mut asked, mut withdrawn, mut recalled) = (Vec::new(), Vec::new(), Vec::new());
         let (claimed, mut woken_up) = (self.claimed(index), Vec::new());
-        let actions = self.clients[index].engine.step(now, event.clone());
-        if let Some(observed) = &mut self.clients[index].observed {
+        let actions = self.clients[index].engine.step(now, event);
+        if let Some(event) = observed
+            && let Some(observed) = &mut self.clients[index].observed
+        {
             self.broken = self.broken.or(observed.step(now, event, &actions));
         }
         for action in actions {
@@ -499,6 +515,7 @@ impl World {
                     self.transits.insert(place, transit);
                 }
                 Action::Withdraw(id) => withdrawn.push(id),
+                Action::Recall(id) => recalled.push(id),
                 Action::Subscribe(_) if self.budget.terse => {}
                 Action::Subscribe(channel) => {
                     self.clients[index].channels.insert(channel.clone());
@@ -524,7 +541,8 @@ impl World {
             let stale = is_stale.then_some("a hold passes on with a stale validity");
             self.broken = self.broken.or(broken).or(stale);
         }
-        check_trust(&client.engine, &client.trusted, now);
+        recalled.into_iter().for_each(|id| self.recall(index, id));
+        check_trust(&self.clients[index].engine, &self.clients[index].trusted, now);
         withdrawn.into_iter().for_each(|id| drop(self.step(index, Event::Kept(id))));
         settled
     }

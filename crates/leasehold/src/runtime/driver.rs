@@ -183,6 +183,7 @@ fn listen<S: Store>(
         Action::Unsubscribe(channel) => drop(subscriptions.remove(&channel)),
         Action::Run(..)
         | Action::Withdraw(_)
+        | Action::Recall(_)
         | Action::Wake(_)
         | Action::Trusted(..)
         | Action::Complete(..) => {}

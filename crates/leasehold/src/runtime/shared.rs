@@ -300,6 +300,14 @@ impl Shared {
         Ok(())
     }
 
+    /// Returns the outcome that has been delivered to a ticket, which needs no lock: that of a release, or an offer.
+    pub(crate) fn delivered(&self, signal: &Signal) -> Option<Outcome> {
+        match signal.has_offer() {
+            true => signal.take_offer(self.now(), self.client).inspect(|_| signal.forget_waker()),
+            false => signal.released(),
+        }
+    }
+
     /// Brings a ticket's event if the ticket has not brought it, and takes the outcome if it is known. Otherwise the
     /// signal wakes the ticket's task.
     pub(crate) fn claim(
@@ -435,6 +443,17 @@ impl Shared {
     /// Completes when the driver may have new commands or an earlier timer.
     pub(crate) async fn notified(&self) {
         self.notifier.notified().await;
+    }
+
+    /// Locks the state after the offers that were taken are claimed, for a question about all holds.
+    fn lock_claimed(&self) -> MutexGuard<'_, State> {
+        // A forked process has no part in its parent's holds.
+        if self.check_process().is_ok() {
+            let (mut state, mut effects) = (self.lock(), Effects::default());
+            state.claim_all_taken(self.now(), &mut effects);
+            self.leave(state, effects);
+        }
+        self.lock()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -1,5 +1,5 @@
-//! The signals of the engine to one future, and to the guard that the future returns: a wake-up, the outcome of a
-//! release, and the validity of the hold.
+//! The signals of the engine to one future, and to the guard that the future returns: a wake-up, an offered grant, the
+//! outcome of a release, and the validity of the hold.
 //!
 //! Invariant: no foreign code runs under the engine's lock. A future registers its waker here before it takes the lock.
 //! The holder of the lock collects signals, and wakes them after it has unlocked.
@@ -10,24 +10,30 @@ use std::sync::atomic::Ordering;
 use std::task::Waker;
 
 use futures_util::task::AtomicWaker;
-use leasehold_proto::Moment;
-use leasehold_proto::engine::Outcome;
+use leasehold_proto::engine::{Grant, Offer, Outcome};
+use leasehold_proto::{ClientId, Moment, WireOwner};
 
 use crate::runtime::sync::{AtomicU8, AtomicU64};
 
-/// The waker of one future, and the time until which its hold may be trusted.
+/// The waker of one future, its offer, and the time until which its hold may be trusted.
 #[derive(Default)]
 pub(crate) struct Signal {
     waker: AtomicWaker,
     /// In nanoseconds on the client's clock, and zero before the grant and after the end of the hold.
     trusted_until: AtomicU64,
-    /// The outcome of a release.
-    released: AtomicU8,
+    /// The outcome of a release, or the state of an offer.
+    state: AtomicU8,
+    /// The offered grant: the number of its wire owner, its token or zero, and the end of the offer in nanoseconds.
+    wire: AtomicU64,
+    token: AtomicU64,
+    offered_until: AtomicU64,
 }
 
-// The outcomes of a release. Zero is none yet.
+// The states. Zero is none of them yet.
 const NOT_HELD: u8 = 1;
 const HELD: u8 = 2;
+const OFFERED: u8 = 3;
+const TAKEN: u8 = 4;
 
 impl Signal {
     /// Registers the waker of the future's present poll in place of the earlier one. Only the future itself calls this.
@@ -48,17 +54,54 @@ impl Signal {
 
     /// Delivers the outcome of a release: true if the lock was held until then.
     pub(crate) fn set_released(&self, held: bool) {
-        self.released.store(if held { HELD } else { NOT_HELD }, Ordering::Release);
+        self.state.store(if held { HELD } else { NOT_HELD }, Ordering::Release);
     }
 
     /// Returns the outcome of a release, once it is delivered.
     pub(crate) fn released(&self) -> Option<Outcome> {
-        let held = match self.released.load(Ordering::Acquire) {
+        let held = match self.state.load(Ordering::Acquire) {
             HELD => true,
             NOT_HELD => false,
             _ => return None,
         };
         Some(Outcome::Released(Ok(held)))
+    }
+
+    /// Offers a grant, which the future may take without the engine's lock.
+    pub(crate) fn offer(&self, offer: &Offer) {
+        self.trust_until(offer.valid_until);
+        self.wire.store(offer.grant.wire.number(), Ordering::Relaxed);
+        self.token.store(offer.grant.token.unwrap_or(0), Ordering::Relaxed);
+        self.offered_until.store(offer.until.as_nanos(), Ordering::Relaxed);
+        self.state.store(OFFERED, Ordering::Release);
+    }
+
+    /// Returns true if there is an offer to take.
+    pub(crate) fn has_offer(&self) -> bool {
+        self.state.load(Ordering::Acquire) == OFFERED
+    }
+
+    /// Takes the offered grant, if there is one and its time is not over.
+    pub(crate) fn take_offer(&self, now: Moment, client: ClientId) -> Option<Outcome> {
+        if !self.has_offer() || now.as_nanos() >= self.offered_until.load(Ordering::Relaxed) {
+            return None;
+        }
+        let taken = self.state.compare_exchange(OFFERED, TAKEN, Ordering::AcqRel, Ordering::Relaxed);
+        taken.ok()?;
+        let wire = WireOwner::new(client, self.wire.load(Ordering::Relaxed));
+        let token = Some(self.token.load(Ordering::Relaxed)).filter(|token| *token != 0);
+        Some(Outcome::Acquired(Ok(Grant { wire, token })))
+    }
+
+    /// Takes the offer back, unless the future has taken it. Returns true if it has.
+    pub(crate) fn recall(&self) -> bool {
+        let recalled = self.state.compare_exchange(OFFERED, 0, Ordering::AcqRel, Ordering::Acquire);
+        recalled == Err(TAKEN)
+    }
+
+    /// Returns true if the future has taken its offer.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.state.load(Ordering::Acquire) == TAKEN
     }
 
     /// Sets the time until which the hold may be trusted.

@@ -55,8 +55,9 @@ impl Future for Ticket {
             Stage::New(event) => Some(event),
             Stage::Waiting | Stage::Done => None,
         };
-        let outcome = match self.signal.released() {
-            Some(released) => self.handle.check_process().map(|()| Some(released)),
+        let delivered = first.is_none().then(|| self.handle.delivered(&self.signal)).flatten();
+        let outcome = match delivered {
+            Some(delivered) => self.handle.check_process().map(|()| Some(delivered)),
             None => self.handle.claim(self.id, first, &self.signal, cx.waker()),
         };
         let Some(outcome) = outcome.transpose() else { return Poll::Pending };

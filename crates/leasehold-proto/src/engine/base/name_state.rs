@@ -98,13 +98,7 @@ impl NameState {
     /// Returns the subject of these names under a recipe of their family.
     pub(in crate::engine) fn subject(&self, recipe: &'static Recipe) -> Subject {
         let Key { name, others, format, .. } = &*self.key;
-        Subject {
-            name: name.clone(),
-            others: others.clone(),
-            recipe,
-            group: None,
-            format: format.clone(),
-        }
+        Subject { name: name.clone(), others: others.clone(), recipe, group: None, format: format.clone() }
     }
 
     pub(in crate::engine) fn name(&self) -> &Name {

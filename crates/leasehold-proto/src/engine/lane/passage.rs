@@ -10,7 +10,7 @@ use crate::engine::lane::record::{Claimed, Course, Granted, Record, Released};
 use crate::engine::lane::{Lane, hash_of};
 use crate::engine::waits::attempt::acquire_call;
 use crate::engine::waits::waiting::Asked;
-use crate::engine::{Action, Engine, Id, Outcome, Wait};
+use crate::engine::{Action, Engine, Grant, Id, Offer, Outcome, Wait};
 use crate::moment::Moment;
 use crate::outcome::StoreError;
 use crate::recipe::{Answer, CallArgs, CallContext, Recipe};
@@ -30,7 +30,8 @@ impl Engine {
         }
         let cx = &mut self.waits.holds.cx;
         let leaves_at = now + Lane::residence(&cx.settings);
-        let is_alone = self.lane.has_place(hash) && cx.facts.is_none() && cx.names.find(&asked.subject).is_none();
+        let is_alone =
+            self.lane.has_place(hash) && cx.facts.is_none() && cx.names.find(&asked.subject).is_none();
         if !is_alone || !is_short(&asked, now, leaves_at) || self.checks.concern_grants_of(now) {
             return Some(asked);
         }
@@ -90,13 +91,29 @@ impl Engine {
         true
     }
 
-    /// Releases the claimed hold of a record. Returns false if there is no such hold.
+    /// Returns the grant of a record, which its caller may take without a claim.
+    #[must_use]
+    pub fn offer(&self, ticket: Id) -> Option<Offer> {
+        let record = self.lane.records.get(ticket)?;
+        let Course::Granted(Granted { token, .. }) = record.course else { return None };
+        let grant = Grant { wire: self.waits.holds.cx.wire(record.number), token };
+        Some(Offer { grant, valid_until: record.valid_until(), until: record.leaves_at })
+    }
+
+    /// Releases the hold of a record. Its guard shows that its grant is claimed, or that its offer is taken. Returns false
+    /// if there is no such hold.
     pub(in crate::engine) fn release_in_lane(&mut self, now: Moment, guard: Id, report: Option<Id>) -> bool {
         let Some(record) = self.lane.records.get_mut(guard) else { return false };
-        let Course::Claimed(claimed) = record.course else { return false };
         let cx = &mut self.waits.holds.cx;
+        let claimed = match record.course {
+            Course::Granted(granted) => Claimed { granted, at: granted.at },
+            Course::Claimed(claimed) => {
+                cx.actions.push(Action::Trusted(guard, Moment::default()));
+                claimed
+            }
+            Course::Attempted | Course::Released(..) => return false,
+        };
         cx.await_report(report);
-        cx.actions.push(Action::Trusted(guard, Moment::default()));
         let (subject, terms) = (&record.asked.subject, &record.asked.terms);
         let args = CallArgs::new(subject, cx.wire(record.number), terms.lease).count(0).units(terms.units);
         let context = CallContext { quiet: true, ..CallContext::default() };

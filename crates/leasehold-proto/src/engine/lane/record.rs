@@ -84,7 +84,8 @@ impl Record {
 
     /// Returns the reason for the loss of its hold, if the lane still has it then.
     pub(in crate::engine) fn lost(&self, now: Moment) -> Option<LostReason> {
-        let by_the_clock = if self.asked.terms.watchdog { LostReason::Unreachable } else { LostReason::Expired };
+        let by_the_clock =
+            if self.asked.terms.watchdog { LostReason::Unreachable } else { LostReason::Expired };
         (now >= self.valid_until()).then_some(by_the_clock)
     }
 

@@ -12,22 +12,31 @@ use leasehold_proto::operate::Held;
 use leasehold_proto::recipe::Holding;
 
 use super::report::page;
-use super::{Shared, State};
+use super::{Effects, Shared, State};
+use crate::runtime::sync::MutexGuard;
 
 impl Shared {
     /// Says what a hold is for, in place of what was said before.
     pub(crate) fn note(&self, hold: Id, note: Arc<str>) {
         // A forked process holds nothing.
         let Ok(mut state) = self.enter() else { return };
+        let mut effects = Effects::default();
+        state.claim_if_taken(self.now(), hold, &mut effects);
         if state.holds.contains_key(&hold) {
             state.notes.insert(hold, note);
         }
+        self.leave(state, effects);
+    }
+
+    /// Locks the state for a page of holds. Offers that were taken are claimed before the first page.
+    pub(super) fn lock_for_holds(&self, after: Id) -> MutexGuard<'_, State> {
+        if after == Id(0) { self.lock_claimed() } else { self.lock() }
     }
 
     /// Returns the holds behind this id with the times of their claims, at most a page, and the id behind which the next
     /// page begins.
     pub(in crate::runtime) fn hold_ages(&self, after: Id) -> (Vec<(Moment, Id)>, Option<Id>) {
-        let state = self.lock();
+        let state = self.lock_for_holds(after);
         let now = self.now();
         page(state.holds_after(after), |id| Some((state.engine.hold_info(id, now)?.since, id)))
     }
@@ -45,7 +54,7 @@ impl Shared {
         after: Id,
         name: Option<&str>,
     ) -> (Vec<(Id, Held)>, Option<Id>) {
-        let state = self.lock();
+        let state = self.lock_for_holds(after);
         let now = self.now();
         page(state.holds_after(after), |id| {
             let row = state.held_row(id, now)?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use leasehold_proto::engine::Id;
+use leasehold_proto::engine::{Event, Id};
 use leasehold_proto::{Engine, Moment};
 
 use super::{Effects, Shared, State};
@@ -66,6 +66,12 @@ impl State {
             signals.iter().for_each(|signal| signal.set_released(held));
             return effects.signals.extend(signals);
         }
+        if !self.is_watched
+            && let Some(offer) = self.engine.offer(id)
+            && let Some(listener) = self.listeners.get(&(id, id))
+        {
+            listener.signal.offer(&offer);
+        }
         for (_, listener) in self.listeners.range_mut((id, Id(0))..=(id, Id(u64::MAX))) {
             if !std::mem::replace(&mut listener.woken, true) {
                 effects.signals.push(Arc::clone(&listener.signal));
@@ -73,11 +79,51 @@ impl State {
         }
     }
 
+    /// Takes an offer back. If its future has taken it, claims it.
+    pub(super) fn recall(&mut self, now: Moment, ticket: Id, effects: &mut Effects) {
+        if self.listeners.get(&(ticket, ticket)).is_some_and(|listener| listener.signal.recall()) {
+            self.claim_taken(now, ticket, effects);
+        }
+    }
+
+    /// Claims the offers that their futures have taken, for a question about all holds.
+    pub(super) fn claim_all_taken(&mut self, now: Moment, effects: &mut Effects) {
+        let taken =
+            self.listeners.iter().filter(|((id, by), listener)| id == by && listener.signal.is_taken());
+        for ticket in taken.map(|((id, _), _)| *id).collect::<Vec<_>>() {
+            self.claim_taken(now, ticket, effects);
+        }
+    }
+
+    /// Claims the offer of a ticket, if its future has taken it.
+    pub(super) fn claim_if_taken(&mut self, now: Moment, ticket: Id, effects: &mut Effects) {
+        if self.listeners.get(&(ticket, ticket)).is_some_and(|listener| listener.signal.is_taken()) {
+            self.claim_taken(now, ticket, effects);
+        }
+    }
+
+    fn claim_taken(&mut self, now: Moment, ticket: Id, effects: &mut Effects) {
+        // The outcome of the ticket that is being polled is another one.
+        let outcome = effects.outcome.take();
+        self.step_engine(now, Event::Claim(ticket), effects);
+        effects.outcome = outcome;
+        effects.idle.extend(self.take_listener(ticket));
+    }
+
+    /// Removes the listener of a ticket, if there is one.
+    pub(super) fn take_listener(&mut self, ticket: Id) -> Option<Arc<Signal>> {
+        self.listeners.remove(&(ticket, ticket)).map(|listener| listener.signal)
+    }
+
     /// Takes the validity that the engine publishes. Zero is the last word about a hold.
     pub(super) fn trust(&mut self, hold: Id, until: Moment, effects: &mut Effects) {
+        let polled =
+            || effects.polled.as_ref().filter(|(polled, _)| *polled == hold).map(|(_, signal)| signal);
         if let Some(signal) = self.holds.get(&hold) {
             signal.trust_until(until);
-        } else if let Some((_, signal)) = effects.polled.as_ref().filter(|(polled, _)| *polled == hold) {
+        } else if let Some(signal) =
+            polled().or_else(|| self.listeners.get(&(hold, hold)).map(|listener| &listener.signal))
+        {
             signal.trust_until(until);
             self.holds.insert(hold, Arc::clone(signal));
         } else {

@@ -47,7 +47,7 @@ impl Shared {
 
     /// Returns the holds behind this id, at most a page, and the id behind which the next page begins.
     pub(crate) fn holds_after(&self, after: Id) -> (Vec<HeldLock>, Option<Id>) {
-        let state = self.lock();
+        let state = self.lock_for_holds(after);
         let now = self.now();
         page(state.holds_after(after), |id| {
             let hold = state.engine.hold_info(id, now)?;

@@ -25,6 +25,10 @@ impl State {
 
     pub(super) fn step_engine(&mut self, now: Moment, event: Event, effects: &mut Effects) {
         self.join_for(&event);
+        let ended = match &event {
+            Event::Release { hold, .. } | Event::Detach(hold) => Some(*hold),
+            _ => None,
+        };
         let mut actions = std::mem::take(&mut self.actions);
         if let Event::Replied(call, outcome) = &event {
             let is_answered = outcome.as_ref().err().is_none_or(|error| !error.kind.is_transient());
@@ -39,15 +43,21 @@ impl State {
             self.engine.take_facts(&mut effects.facts);
             self.ask_holders(&effects.facts[told..]);
         }
+        let mut recalled = Vec::new();
         for action in actions.drain(..) {
-            if let Action::Run(call, ..) = &action {
-                self.pulse.sent(now, *call);
+            match &action {
+                Action::Run(call, ..) => self.pulse.sent(now, *call),
+                Action::Recall(ticket) => recalled.push(*ticket),
+                _ => {}
             }
             self.join_with(&action);
             self.apply(action, effects);
         }
         actions.shrink_to(BUFFERED);
         self.actions = actions;
+        // The listener of an offer stays until its guard ends the hold.
+        effects.idle.extend(ended.and_then(|hold| self.take_listener(hold)));
+        recalled.into_iter().for_each(|ticket| self.recall(now, ticket, effects));
         // A store without an entrance takes a call with its future, and does not tell whether it has sent it.
         while let Some(id) = self.calls_to_withdraw.pop_if(|_| !self.has_entrance) {
             self.step_engine(now, Event::Kept(id), effects);
@@ -89,6 +99,7 @@ impl State {
             Action::Complete(_, outcome) => effects.outcome = Some(outcome),
             Action::Run(id, call, limit) if self.has_entrance => self.calls_to_submit.push((id, call, limit)),
             Action::Withdraw(id) => self.calls_to_withdraw.push(id),
+            Action::Recall(_) => {}
             command => self.commands.push(Command::Act(command)),
         }
     }

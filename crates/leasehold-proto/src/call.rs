@@ -10,13 +10,12 @@ use std::sync::Arc;
 
 use crate::bulks::Bulks;
 use crate::confirm::Confirm;
-use crate::name::{Channel, Name, slot};
+use crate::name::{Channel, Name, Others, slot};
 use crate::native::Arguments;
 use crate::outcome::Verb;
 use crate::owner::WireOwner;
 use crate::reply::Reply;
 use crate::script::Script;
-use crate::subject::Others;
 use crate::text::Text;
 
 /// The bytes to reserve for a key besides the lock's name in it: its prefix, a wire owner, and its length.

@@ -30,6 +30,7 @@
 //! `interface` has the events and actions, `facts` and `noting` what observers see.
 
 mod base;
+mod carrying;
 mod effect;
 mod facts;
 mod holds;
@@ -51,14 +52,14 @@ use crate::owner::{ClientId, Owner, WireOwner};
 use crate::reply::Reply;
 
 pub use crate::id::{CallId, Id};
+pub use crate::name::Others;
 pub use crate::settings::Settings;
-pub use crate::subject::{Group, Others, Subject};
+pub use crate::subject::{Group, Subject};
 
 use base::context::{Context, Purpose};
 use base::keys::Sides;
 use base::terms::Terms;
 use base::timers::Timer;
-use effect::Effect;
 pub use facts::{Detail, Fact, GrantedBy, Told};
 use holds::Holds;
 use holds::hold::ServerHold;
@@ -73,8 +74,7 @@ use tickets::close::Closing;
 use tickets::operation::Operations;
 use tickets::ticket::Ticket;
 use waits::Waits;
-use waits::acquire::Stage;
-use waits::waiting::Asked;
+use waits::acquire::{Asked, Stage};
 
 /// The most timers that one step of a caller fires, so that a caller's thread does little for others.
 const TIMERS_OF_A_CALLER: usize = 8;
@@ -153,23 +153,21 @@ impl Engine {
                 self.cancel(now, id);
             }
             Event::Release { hold, report } => {
-                self.claim_offer_if_due(now, hold);
+                self.promote_if_due(now, hold);
                 if !self.release_in_lane(now, hold, report) {
                     self.catch_up(now, hold);
                     self.release(now, hold, report);
                 }
             }
             Event::SetMinHold(hold, least) => {
-                self.promote_guard(now, hold);
+                self.promote(hold);
                 self.waits.holds.set_min_hold(now, hold, least);
             }
             Event::Detach(hold) => {
-                self.promote_guard(now, hold);
                 self.catch_up(now, hold);
                 self.waits.holds.detach(now, hold);
             }
             Event::Ensure { id, hold, least } => {
-                self.promote_guard(now, hold);
                 self.catch_up(now, hold);
                 self.waits.holds.ensure(now, id, hold, least);
             }
@@ -421,34 +419,6 @@ impl Engine {
             self.carry(now);
             self.waits.holds.close_min_hold(now, hold);
             self.waits.holds.close_undone(hold);
-        }
-    }
-
-    /// Carries the effects of what has happened, in their order.
-    fn carry(&mut self, now: Moment) {
-        while let Some(effect) = self.waits.holds.cx.effects.pop_front() {
-            match effect {
-                Effect::Unused(number) => {
-                    if !self.hand_off(now, number) {
-                        self.waits.holds.end_hold(now, number);
-                    }
-                }
-                Effect::Lost(queue) => self.waits.distrust_order(queue),
-                Effect::Releasing { number, queue, units, speaks } => {
-                    self.waits.go_on_behind(now, (queue, number), units, speaks);
-                }
-                Effect::Silent { queue, messages } => self.waits.expect_silence(now, queue, messages),
-                Effect::Released(released) => self.waits.go_on_after(now, released),
-                Effect::Freed(queue) => self.waits.advance(now, queue),
-                Effect::Detached(queue) => self.waits.listen_in_server_queue(now, queue),
-                Effect::Undone(number) => self.checks.check_after_undo(&mut self.waits, now, number),
-                Effect::Renewed(number) => self.checks.check_after_renewal(&mut self.waits, now, number),
-                Effect::CheckDue(number) => self.checks.check(&mut self.waits, now, number),
-                Effect::Granted { name, number, sent_at } => {
-                    self.checks.check_grant(&self.waits, name, number, sent_at);
-                }
-                Effect::Strays(name) => self.checks.undo_strays(&mut self.waits, now, name),
-            }
         }
     }
 

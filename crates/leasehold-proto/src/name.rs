@@ -7,6 +7,7 @@
 
 use std::borrow::Borrow;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::text::{Text, joined, text};
@@ -46,6 +47,31 @@ const RESERVED: [&str; 9] = [
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Arc<str>);
+
+/// The names of a subject behind its first. A subject of one name has none, and shares no counter of references with
+/// other subjects, which the threads of a client would all change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Others(Option<Arc<[Name]>>);
+
+impl Deref for Others {
+    type Target = [Name];
+
+    fn deref(&self) -> &[Name] {
+        self.0.as_deref().unwrap_or_default()
+    }
+}
+
+impl From<Vec<Name>> for Others {
+    fn from(names: Vec<Name>) -> Self {
+        Self((!names.is_empty()).then(|| names.into()))
+    }
+}
+
+impl<const N: usize> From<[Name; N]> for Others {
+    fn from(names: [Name; N]) -> Self {
+        Vec::from(names).into()
+    }
+}
 
 /// The name of a publish/subscribe channel, which carries wake-ups.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

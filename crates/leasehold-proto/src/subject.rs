@@ -10,7 +10,7 @@ use crate::call::{Call, Wakeups};
 use crate::confirm::Confirm;
 use crate::lease::Lease;
 use crate::moment::Moment;
-use crate::name::{Channel, Name};
+use crate::name::{Channel, Name, Others};
 use crate::outcome::{Applied, StoreError, StoreErrorKind, Verb};
 use crate::owner::WireOwner;
 use crate::recipe::format::Format;
@@ -34,31 +34,6 @@ pub struct Subject {
     pub group: Option<&'static Group>,
     /// What a plain lock has besides its key, or `None` for nothing.
     pub format: Option<Arc<Format>>,
-}
-
-/// The names of a subject behind its first. A subject of one name has none, and shares no counter of references with
-/// other subjects, which the threads of a client would all change.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Others(Option<Arc<[Name]>>);
-
-impl std::ops::Deref for Others {
-    type Target = [Name];
-
-    fn deref(&self) -> &[Name] {
-        self.0.as_deref().unwrap_or_default()
-    }
-}
-
-impl From<Vec<Name>> for Others {
-    fn from(names: Vec<Name>) -> Self {
-        Self((!names.is_empty()).then(|| names.into()))
-    }
-}
-
-impl<const N: usize> From<[Name; N]> for Others {
-    fn from(names: [Name; N]) -> Self {
-        Vec::from(names).into()
-    }
 }
 
 /// A group of names, for observers. It lives for as long as the process.

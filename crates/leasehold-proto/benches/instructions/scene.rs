@@ -210,7 +210,7 @@ impl Scene {
                     }
                     other => panic!("{other:?}"),
                 },
-                Action::Withdraw(_) | Action::Unsubscribe(_) | Action::Recall(_) | Action::Trusted(..) => {}
+                Action::Withdraw(_) | Action::Unsubscribe(_) | Action::Trusted(..) => {}
             }
         }
     }

@@ -152,8 +152,6 @@ pub enum Wait {
 pub enum Action {
     /// Sends a call. The reply comes back as [`Event::Replied`]. The duration is the call's timeout.
     Run(CallId, Call, Duration),
-    /// Takes back the [`Offer`] of this ticket, if its caller has not taken it. A caller that has taken it claims it now.
-    Recall(Id),
     /// Takes a call back that was not sent. The outcome comes back as [`Event::Replied`], with an error that says that the
     /// call was not applied, or else at once as [`Event::Kept`].
     Withdraw(CallId),
@@ -195,14 +193,14 @@ pub struct Grant {
     pub token: Option<u64>,
 }
 
-/// A grant that its caller may take without a [`Claim`](Event::Claim), which then counts from its next event.
+/// A grant that its caller may take without a [`Claim`](Event::Claim).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Offer {
     /// The grant.
     pub grant: Grant,
     /// The end of its validity.
     pub valid_until: Moment,
-    /// The time until which the offer stands, unless it is [recalled](Action::Recall) before.
+    /// The time until which the offer stands, unless it is [in question](crate::Engine::offers_in_question) before.
     pub until: Moment,
 }
 

@@ -13,6 +13,7 @@
 //!
 //! A client with observers does not use the lane, which tells no facts.
 
+mod offers;
 mod passage;
 mod promotion;
 mod record;

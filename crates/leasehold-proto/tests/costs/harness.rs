@@ -91,10 +91,7 @@ impl Harness {
                     Action::Subscribe(channel) => subscribed.push_back(channel),
                     Action::Wake(id) => woken.push_back(id),
                     Action::Complete(_, reported) => outcome = Some(reported),
-                    Action::Withdraw(_)
-                    | Action::Unsubscribe(_)
-                    | Action::Recall(_)
-                    | Action::Trusted(..) => {}
+                    Action::Withdraw(_) | Action::Unsubscribe(_) | Action::Trusted(..) => {}
                 }
             }
         });

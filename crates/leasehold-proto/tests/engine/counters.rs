@@ -41,7 +41,6 @@ impl Harness {
                 | Action::Withdraw(_)
                 | Action::Unsubscribe(_)
                 | Action::Wake(_)
-                | Action::Recall(_)
                 | Action::Trusted(..) => {}
             }
         }

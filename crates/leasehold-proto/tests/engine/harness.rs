@@ -57,8 +57,6 @@ impl Harness {
             match action {
                 Action::Run(id, call, _) => self.sent.push((id, call)),
                 Action::Withdraw(id) => withdrawn.push(id),
-                // A test claims each grant.
-                Action::Recall(_) => {}
                 Action::Complete(_, outcome) => settled = Some(outcome),
                 Action::Subscribe(channel) => assert!(self.listening.insert(channel), "it listens already"),
                 Action::Unsubscribe(channel) => {
@@ -129,6 +127,13 @@ impl Harness {
         self.step(at, Event::Claim(Id(id)))
     }
 
+    /// Takes an offer, of which the engine learns now.
+    pub(crate) fn take_offer(&mut self, id: u64) {
+        let offer = self.engine.offer(Id(id)).unwrap();
+        self.trusted.insert(Id(id), offer.valid_until);
+        self.engine.note_taken(Id(id));
+    }
+
     pub(crate) fn release(&mut self, at: u64, hold: u64, report: u64) {
         self.step(at, Event::Release { hold: Id(hold), report: Some(Id(report)) });
     }
@@ -151,13 +156,12 @@ pub(crate) fn check_trust(engine: &Engine, trusted: &BTreeMap<Id, Moment>, now: 
 }
 
 /// Returns the time at which the engine does something next, and lets it come to that time. A timer that was moved to a
-/// later time may fire in vain before, and a record leaves the lane in silence.
+/// later time may fire in vain before, as may the time of a record in the lane.
 pub(crate) fn next_timer(engine: &mut Engine) -> Moment {
     loop {
         let at = engine.next_timer();
         let mut ahead = engine.clone();
-        let does = |action: &Action| !matches!(action, Action::Recall(_));
-        if at == Moment::NEVER || ahead.step(at, Event::Tick).iter().any(does) || ahead.next_timer() <= at {
+        if at == Moment::NEVER || !ahead.step(at, Event::Tick).is_empty() || ahead.next_timer() <= at {
             return at;
         }
         *engine = ahead;

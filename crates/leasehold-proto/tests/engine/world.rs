@@ -82,8 +82,6 @@ pub(crate) struct Client {
     observed: Option<Observed>,
     /// The offers that users have taken, of which the engine does not know.
     taken: BTreeSet<Id>,
-    /// True during the claim of a recalled offer, which the observed engine has seen before.
-    is_recalled: bool,
     pub(crate) passing: Passing,
     pub(crate) refused: u32,
     pub(crate) granted: u32,
@@ -145,7 +143,6 @@ impl World {
             trusted: BTreeMap::new(),
             observed: None,
             taken: BTreeSet::new(),
-            is_recalled: false,
             passing: Passing::default(),
             refused: 0,
             granted: 0,
@@ -456,21 +453,6 @@ impl World {
         }
     }
 
-    /// Lets an observer be told of all that the clients decide.
-    pub(crate) fn observe(&mut self) {
-        for client in &mut self.clients {
-            client.observed = Some(Observed::new(&client.engine));
-        }
-    }
-
-    /// Returns the rule about facts that is broken once nothing is held or waited for.
-    pub(crate) fn broken_by_facts(&self) -> Option<&'static str> {
-        self.clients
-            .iter()
-            .filter(|client| client.alive)
-            .find_map(|client| client.observed.as_ref()?.at_end())
-    }
-
     /// Returns true if no hold, wait, call or key is left.
     pub(crate) fn is_quiescent(&self) -> bool {
         let calls = self.transits.is_empty() && self.news.is_empty();
@@ -486,18 +468,13 @@ impl World {
 
     fn step(&mut self, index: usize, event: Event) -> Option<Outcome> {
         let now = self.clock(index);
-        if let Event::Release { hold, .. } | Event::Detach(hold) = &event {
-            self.clients[index].leave_offer(*hold, &event);
-        }
-        let observed = (!self.clients[index].is_recalled).then(|| event.clone());
+        self.clients[index].resolve_offers(now, &event);
         let mut settled = None;
         let mut released = Vec::new();
-        let (mut asked, mut withdrawn, mut recalled) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut asked, mut withdrawn) = (Vec::new(), Vec::new());
         let (claimed, mut woken_up) = (self.claimed(index), Vec::new());
-        let actions = self.clients[index].engine.step(now, event);
-        if let Some(event) = observed
-            && let Some(observed) = &mut self.clients[index].observed
-        {
+        let actions = self.clients[index].engine.step(now, event.clone());
+        if let Some(observed) = &mut self.clients[index].observed {
             self.broken = self.broken.or(observed.step(now, event, &actions));
         }
         for action in actions {
@@ -515,7 +492,6 @@ impl World {
                     self.transits.insert(place, transit);
                 }
                 Action::Withdraw(id) => withdrawn.push(id),
-                Action::Recall(id) => recalled.push(id),
                 Action::Subscribe(_) if self.budget.terse => {}
                 Action::Subscribe(channel) => {
                     self.clients[index].channels.insert(channel.clone());
@@ -541,8 +517,7 @@ impl World {
             let stale = is_stale.then_some("a hold passes on with a stale validity");
             self.broken = self.broken.or(broken).or(stale);
         }
-        recalled.into_iter().for_each(|id| self.recall(index, id));
-        check_trust(&self.clients[index].engine, &self.clients[index].trusted, now);
+        check_trust(&client.engine, &client.trusted, now);
         withdrawn.into_iter().for_each(|id| drop(self.step(index, Event::Kept(id))));
         settled
     }

@@ -183,7 +183,6 @@ fn listen<S: Store>(
         Action::Unsubscribe(channel) => drop(subscriptions.remove(&channel)),
         Action::Run(..)
         | Action::Withdraw(_)
-        | Action::Recall(_)
         | Action::Wake(_)
         | Action::Trusted(..)
         | Action::Complete(..) => {}

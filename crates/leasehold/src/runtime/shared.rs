@@ -445,17 +445,6 @@ impl Shared {
         self.notifier.notified().await;
     }
 
-    /// Locks the state after the offers that were taken are claimed, for a question about all holds.
-    fn lock_claimed(&self) -> MutexGuard<'_, State> {
-        // A forked process has no part in its parent's holds.
-        if self.check_process().is_ok() {
-            let (mut state, mut effects) = (self.lock(), Effects::default());
-            state.claim_all_taken(self.now(), &mut effects);
-            self.leave(state, effects);
-        }
-        self.lock()
-    }
-
     fn lock(&self) -> MutexGuard<'_, State> {
         // A panic inside a step is a bug of the engine. The state that it leaves is still the best known.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

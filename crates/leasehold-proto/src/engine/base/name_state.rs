@@ -13,11 +13,11 @@ use crate::engine::base::keys::{NameId, Number, QueueId, Side};
 use crate::engine::base::table::Table;
 use crate::engine::waits::queue::Queue;
 use crate::engine::waits::turns::Turns;
-use crate::name::Name;
+use crate::name::{Name, Others};
 use crate::owner::Owner;
 use crate::recipe::Recipe;
 use crate::recipe::format::Format;
-use crate::subject::{Others, Subject};
+use crate::subject::Subject;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(in crate::engine) struct NameState {

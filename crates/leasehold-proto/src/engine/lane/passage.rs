@@ -8,9 +8,9 @@ use crate::engine::base::terms::Terms;
 use crate::engine::holds::tokens::Tokens;
 use crate::engine::lane::record::{Claimed, Course, Granted, Record, Released};
 use crate::engine::lane::{Lane, hash_of};
+use crate::engine::waits::acquire::Asked;
 use crate::engine::waits::attempt::acquire_call;
-use crate::engine::waits::waiting::Asked;
-use crate::engine::{Action, Engine, Grant, Id, Offer, Outcome, Wait};
+use crate::engine::{Action, Engine, Id, Outcome, Wait};
 use crate::moment::Moment;
 use crate::outcome::StoreError;
 use crate::recipe::{Answer, CallArgs, CallContext, Recipe};
@@ -89,15 +89,6 @@ impl Engine {
             self.waits.holds.hand_over(id, claimed.0, claimed.1, claimed.2);
         }
         true
-    }
-
-    /// Returns the grant of a record, which its caller may take without a claim.
-    #[must_use]
-    pub fn offer(&self, ticket: Id) -> Option<Offer> {
-        let record = self.lane.records.get(ticket)?;
-        let Course::Granted(Granted { token, .. }) = record.course else { return None };
-        let grant = Grant { wire: self.waits.holds.cx.wire(record.number), token };
-        Some(Offer { grant, valid_until: record.valid_until(), until: record.leaves_at })
     }
 
     /// Releases the hold of a record. Its guard shows that its grant is claimed, or that its offer is taken. Returns false

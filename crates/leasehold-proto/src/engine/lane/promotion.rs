@@ -12,7 +12,7 @@ use crate::engine::base::context::{Purpose, Replay};
 use crate::engine::lane::AT_ONCE;
 use crate::engine::lane::record::{Claimed, Course, Granted, Record};
 use crate::engine::waits::calls::WaitCall;
-use crate::engine::{Action, CallId, Engine, Id};
+use crate::engine::{CallId, Engine, Id};
 use crate::moment::Moment;
 use crate::recipe::Answer;
 
@@ -39,32 +39,6 @@ impl Engine {
         }
         debug_assert!(self.waits.holds.cx.replay.is_none(), "a record has the calls of its events");
         self.waits.holds.cx.actions.truncate(told);
-        if matches!(course, Course::Granted(_)) {
-            self.waits.holds.cx.actions.push(Action::Recall(id));
-        }
-    }
-
-    /// Promotes the record of a guard, which shows that its offer is taken.
-    pub(in crate::engine) fn promote_guard(&mut self, now: Moment, guard: Id) {
-        self.claim_offer(now, guard);
-        self.promote(guard);
-    }
-
-    /// Claims the offer of a guard whose time in the lane is over, and promotes its record.
-    pub(in crate::engine) fn claim_offer_if_due(&mut self, now: Moment, guard: Id) {
-        if self.lane.records.get(guard).is_some_and(|record| record.leaves_at <= now) {
-            self.promote_guard(now, guard);
-        }
-    }
-
-    fn claim_offer(&mut self, now: Moment, guard: Id) {
-        if let Some(record) = self.lane.records.get_mut(guard)
-            && let Course::Granted(granted) = record.course
-        {
-            record.course = Course::Claimed(Claimed { granted, at: now });
-            let valid_until = record.valid_until();
-            self.waits.holds.cx.actions.push(Action::Trusted(guard, valid_until));
-        }
     }
 
     fn replay(&mut self, replay: Replay) {

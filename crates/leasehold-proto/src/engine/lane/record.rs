@@ -4,7 +4,7 @@
 
 use crate::engine::base::keys::Number;
 use crate::engine::interface::LostReason;
-use crate::engine::waits::waiting::Asked;
+use crate::engine::waits::acquire::Asked;
 use crate::id::{CallId, Id};
 use crate::moment::Moment;
 use crate::subject::Subject;

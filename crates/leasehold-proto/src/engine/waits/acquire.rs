@@ -15,6 +15,16 @@ use crate::id::{CallId, Id};
 use crate::moment::Moment;
 use crate::owner::Owner;
 use crate::recipe::Recipe;
+use crate::subject::Subject;
+
+/// What a caller asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(in crate::engine) struct Asked {
+    pub(in crate::engine) subject: Subject,
+    pub(in crate::engine) owner: Owner,
+    pub(in crate::engine) wait: Wait,
+    pub(in crate::engine) terms: Arc<Terms>,
+}
 
 /// An acquire that its caller has not claimed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -26,24 +26,14 @@ use crate::engine::base::timers::{Alarm, Timer};
 use crate::engine::holds::hold::ServerHold;
 use crate::engine::tickets::ticket::Ticket;
 use crate::engine::waits::Waits;
-use crate::engine::waits::acquire::{Acquire, Past, Stage, Waiter};
+use crate::engine::waits::acquire::{Acquire, Asked, Past, Stage, Waiter};
 use crate::engine::waits::queue::Queue;
 use crate::engine::waits::tries::Last;
-use crate::engine::{AcquireFailure, Id, Outcome, Wait};
+use crate::engine::{AcquireFailure, Id, Outcome};
 use crate::moment::Moment;
 use crate::name::Channel;
 use crate::owner::Owner;
 use crate::recipe::{Recipe, Waiters};
-use crate::subject::Subject;
-
-/// What a caller asks for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(in crate::engine) struct Asked {
-    pub(in crate::engine) subject: Subject,
-    pub(in crate::engine) owner: Owner,
-    pub(in crate::engine) wait: Wait,
-    pub(in crate::engine) terms: Arc<Terms>,
-}
 
 impl Waits {
     pub(in crate::engine) fn acquire(&mut self, now: Moment, id: Id, asked: Asked) {

@@ -3,7 +3,7 @@
 use leasehold_proto::engine::{Action, Detail, Event, Fact, Grant, GrantedBy, Id, Outcome};
 use leasehold_proto::{Engine, Moment};
 
-use super::TICK;
+use super::{TICK, World};
 
 /// The engine, and the sums of its facts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -30,7 +30,7 @@ impl Observed {
     /// Steps the engine with the same event. Returns the rule that is broken.
     pub(super) fn step(&mut self, now: Moment, event: Event, expected: &[Action]) -> Option<&'static str> {
         // An engine without observers has a lane, and does not publish the validity of a hold whose offer was taken.
-        let decides = |action: &&Action| !matches!(action, Action::Recall(_) | Action::Trusted(..));
+        let decides = |action: &&Action| !matches!(action, Action::Trusted(..));
         let actions = self.engine.step(now, event);
         if !actions.iter().filter(decides).eq(expected.iter().filter(decides)) {
             return Some("facts or the lane change a decision");
@@ -60,5 +60,22 @@ impl Observed {
     /// Returns the rule that is broken when nothing is held or waited for.
     pub(super) fn at_end(&self) -> Option<&'static str> {
         (self.waiting != 0 || self.held != 0).then_some("an end is not told")
+    }
+}
+
+impl World {
+    /// Lets an observer be told of all that the clients decide.
+    pub(crate) fn observe(&mut self) {
+        for client in &mut self.clients {
+            client.observed = Some(Observed::new(&client.engine));
+        }
+    }
+
+    /// Returns the rule about facts that is broken once nothing is held or waited for.
+    pub(crate) fn broken_by_facts(&self) -> Option<&'static str> {
+        self.clients
+            .iter()
+            .filter(|client| client.alive)
+            .find_map(|client| client.observed.as_ref()?.at_end())
     }
 }

@@ -1,5 +1,6 @@
 //! Users that take offers: every other one takes its grant without a claim.
 
+use leasehold_proto::Moment;
 use leasehold_proto::engine::{Event, Id, Offer};
 
 use super::{Client, User, World};
@@ -20,27 +21,20 @@ impl World {
         }
         true
     }
-
-    /// Recalls an offer. One that is taken is claimed.
-    pub(super) fn recall(&mut self, index: usize, id: Id) {
-        if self.clients[index].taken.remove(&id) {
-            self.clients[index].is_recalled = true;
-            let claimed = self.step(index, Event::Claim(id));
-            self.clients[index].is_recalled = false;
-            let is_lost = claimed.is_none().then_some("a taken offer is recalled and cannot be claimed");
-            self.broken = self.broken.or(is_lost);
-        }
-    }
 }
 
 impl Client {
-    /// Forgets the offer of a hold that its user ends. Nothing of it was published.
-    pub(super) fn leave_offer(&mut self, hold: Id, event: &Event) {
-        if self.taken.remove(&hold)
-            && matches!(event, Event::Release { .. })
-            && self.engine.offer(hold).is_some()
+    /// Says which of the offers in question were taken. A release shows it by itself, and its hold was never published.
+    pub(super) fn resolve_offers(&mut self, now: Moment, event: &Event) {
+        for id in self.engine.offers_in_question(now, event) {
+            if self.taken.remove(&id) {
+                self.engine.note_taken(id);
+            }
+        }
+        if let Event::Release { hold, .. } = event
+            && self.taken.remove(hold)
         {
-            self.trusted.remove(&hold);
+            self.trusted.remove(hold);
         }
     }
 }

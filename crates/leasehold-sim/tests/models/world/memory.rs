@@ -83,7 +83,7 @@ fn effect(action: Action) -> Option<Effect> {
         Action::Complete(_, outcome) => Some(Effect::Complete(outcome)),
         Action::Subscribe(channel) => Some(Effect::Subscribe(channel)),
         Action::Unsubscribe(channel) => Some(Effect::Unsubscribe(channel)),
-        Action::Withdraw(_) | Action::Recall(_) | Action::Trusted(..) => None,
+        Action::Withdraw(_) | Action::Trusted(..) => None,
     }
 }
 

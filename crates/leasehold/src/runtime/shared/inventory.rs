@@ -21,16 +21,22 @@ impl Shared {
         // A forked process holds nothing.
         let Ok(mut state) = self.enter() else { return };
         let mut effects = Effects::default();
-        state.claim_if_taken(self.now(), hold, &mut effects);
+        state.note_if_taken(hold, &mut effects);
         if state.holds.contains_key(&hold) {
             state.notes.insert(hold, note);
         }
         self.leave(state, effects);
     }
 
-    /// Locks the state for a page of holds. Offers that were taken are claimed before the first page.
+    /// Locks the state for a page of holds. The first page knows all offers that were taken.
     pub(super) fn lock_for_holds(&self, after: Id) -> MutexGuard<'_, State> {
-        if after == Id(0) { self.lock_claimed() } else { self.lock() }
+        let mut state = self.lock();
+        if after == Id(0) {
+            let mut effects = Effects::default();
+            state.note_all_taken(&mut effects);
+            debug_assert!(effects.idle.is_empty(), "a hold has one signal");
+        }
+        state
     }
 
     /// Returns the holds behind this id with the times of their claims, at most a page, and the id behind which the next

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use leasehold_proto::engine::{Event, Id};
+use leasehold_proto::engine::Id;
 use leasehold_proto::{Engine, Moment};
 
 use super::{Effects, Shared, State};
@@ -79,35 +79,31 @@ impl State {
         }
     }
 
-    /// Takes an offer back. If its future has taken it, claims it.
-    pub(super) fn recall(&mut self, now: Moment, ticket: Id, effects: &mut Effects) {
+    /// Takes an offer back, or notes that its future has taken it.
+    pub(super) fn recall(&mut self, ticket: Id, effects: &mut Effects) {
         if self.listeners.get(&(ticket, ticket)).is_some_and(|listener| listener.signal.recall()) {
-            self.claim_taken(now, ticket, effects);
+            self.note_taken(ticket, effects);
         }
     }
 
-    /// Claims the offers that their futures have taken, for a question about all holds.
-    pub(super) fn claim_all_taken(&mut self, now: Moment, effects: &mut Effects) {
-        let taken =
-            self.listeners.iter().filter(|((id, by), listener)| id == by && listener.signal.is_taken());
-        for ticket in taken.map(|((id, _), _)| *id).collect::<Vec<_>>() {
-            self.claim_taken(now, ticket, effects);
-        }
-    }
-
-    /// Claims the offer of a ticket, if its future has taken it.
-    pub(super) fn claim_if_taken(&mut self, now: Moment, ticket: Id, effects: &mut Effects) {
+    /// Notes that the future of a ticket has taken its offer, if it has.
+    pub(super) fn note_if_taken(&mut self, ticket: Id, effects: &mut Effects) {
         if self.listeners.get(&(ticket, ticket)).is_some_and(|listener| listener.signal.is_taken()) {
-            self.claim_taken(now, ticket, effects);
+            self.note_taken(ticket, effects);
         }
     }
 
-    fn claim_taken(&mut self, now: Moment, ticket: Id, effects: &mut Effects) {
-        // The outcome of the ticket that is being polled is another one.
-        let outcome = effects.outcome.take();
-        self.step_engine(now, Event::Claim(ticket), effects);
-        effects.outcome = outcome;
-        effects.idle.extend(self.take_listener(ticket));
+    /// Notes all offers that futures have taken, for a question about all holds.
+    pub(super) fn note_all_taken(&mut self, effects: &mut Effects) {
+        let tickets: Vec<Id> = self.listeners.keys().filter(|(id, by)| id == by).map(|(id, _)| *id).collect();
+        tickets.into_iter().for_each(|ticket| self.note_if_taken(ticket, effects));
+    }
+
+    fn note_taken(&mut self, ticket: Id, effects: &mut Effects) {
+        self.engine.note_taken(ticket);
+        if let Some(signal) = self.take_listener(ticket) {
+            effects.idle.extend(self.holds.insert(ticket, signal));
+        }
     }
 
     /// Removes the listener of a ticket, if there is one.

@@ -34,6 +34,9 @@ impl State {
             let is_answered = outcome.as_ref().err().is_none_or(|error| !error.kind.is_transient());
             self.pulse.ended(now, *call, is_answered);
         }
+        for ticket in self.engine.offers_in_question(now, &event) {
+            self.recall(ticket, effects);
+        }
         self.engine.step_into(now, event, &mut actions);
         if self.engine.has_facts() {
             if effects.facts.capacity() == 0 {
@@ -43,12 +46,9 @@ impl State {
             self.engine.take_facts(&mut effects.facts);
             self.ask_holders(&effects.facts[told..]);
         }
-        let mut recalled = Vec::new();
         for action in actions.drain(..) {
-            match &action {
-                Action::Run(call, ..) => self.pulse.sent(now, *call),
-                Action::Recall(ticket) => recalled.push(*ticket),
-                _ => {}
+            if let Action::Run(call, ..) = &action {
+                self.pulse.sent(now, *call);
             }
             self.join_with(&action);
             self.apply(action, effects);
@@ -57,7 +57,6 @@ impl State {
         self.actions = actions;
         // The listener of an offer stays until its guard ends the hold.
         effects.idle.extend(ended.and_then(|hold| self.take_listener(hold)));
-        recalled.into_iter().for_each(|ticket| self.recall(now, ticket, effects));
         // A store without an entrance takes a call with its future, and does not tell whether it has sent it.
         while let Some(id) = self.calls_to_withdraw.pop_if(|_| !self.has_entrance) {
             self.step_engine(now, Event::Kept(id), effects);
@@ -99,7 +98,6 @@ impl State {
             Action::Complete(_, outcome) => effects.outcome = Some(outcome),
             Action::Run(id, call, limit) if self.has_entrance => self.calls_to_submit.push((id, call, limit)),
             Action::Withdraw(id) => self.calls_to_withdraw.push(id),
-            Action::Recall(_) => {}
             command => self.commands.push(Command::Act(command)),
         }
     }

@@ -124,7 +124,7 @@ fn effects_on_the_polled_ticket_make_it_poll_again() {
 }
 
 #[test]
-fn an_uncontended_pair_takes_five_steps() {
+fn an_uncontended_pair_takes_four_steps() {
     let shared = client();
     let handle = Handle::new(Arc::clone(&shared));
     let mut cx = Context::from_waker(Waker::noop());
@@ -137,7 +137,7 @@ fn an_uncontended_pair_takes_five_steps() {
     };
     let hold = pair(&|id| Event::Acquire(id, request()), Reply::Nil);
     pair(&|id| Event::Release { hold, report: Some(id) }, Reply::Int(1));
-    assert_eq!(shared.lock().steps, 5, "the outcome of a release needs no claim");
+    assert_eq!(shared.lock().steps, 4, "neither the grant nor the outcome of the release needs a claim");
 }
 
 #[test]
@@ -265,6 +265,54 @@ fn the_validity_of_a_guard_needs_no_lock() {
     shared.end();
     assert_eq!((guard.is_held(), guard.remaining()), (false, Duration::ZERO), "the client has ended");
     assert_eq!(guard.lost().now_or_never(), Some(LostReason::Closed));
+}
+
+#[test]
+fn an_offer_that_nobody_takes_is_recalled_and_claimed_by_a_later_poll() {
+    let shared = client();
+    let handle = Handle::new(Arc::clone(&shared));
+    let mut ticket = pin!(Ticket::new(&handle, |id| Event::Acquire(id, request())));
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(ticket.as_mut().poll(&mut cx).is_pending());
+    answer(&shared, Reply::Nil);
+    let signal = ticket.hold().1;
+    assert!(signal.has_offer());
+    // Another request for the name asks whether the offer is taken.
+    let mut second = Box::pin(Ticket::new(&handle, |id| Event::Acquire(id, request())));
+    assert!(second.as_mut().poll(&mut cx).is_pending());
+    assert!(!signal.has_offer() && shared.lock().holds.is_empty());
+    assert!(ticket.as_mut().poll(&mut cx).is_ready(), "it claims as without an offer");
+    assert_eq!(shared.lock().holds.len(), 1);
+}
+
+#[test]
+fn a_dropped_future_returns_its_offer() {
+    let shared = client();
+    let handle = Handle::new(Arc::clone(&shared));
+    let mut ticket = Box::pin(Ticket::new(&handle, |id| Event::Acquire(id, request())));
+    assert!(ticket.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    answer(&shared, Reply::Nil);
+    drop(ticket);
+    answer(&shared, Reply::Int(1));
+    assert!(shared.lock().listeners.is_empty());
+}
+
+#[test]
+fn a_taken_offer_is_among_the_holds() {
+    let shared = client();
+    let handle = Handle::new(Arc::clone(&shared));
+    let mut ticket = Box::pin(Ticket::new(&handle, |id| Event::Acquire(id, request())));
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(ticket.as_mut().poll(&mut cx).is_pending());
+    answer(&shared, Reply::Nil);
+    assert!(shared.holds_after(Id(0)).0.is_empty(), "nobody has taken it");
+    assert!(ticket.as_mut().poll(&mut cx).is_ready());
+    let guard = guard_of(&handle, &ticket);
+    guard.note("a word");
+    let (holds, _) = shared.holds_after(Id(0));
+    assert_eq!(holds.iter().map(|hold| hold.note.as_deref()).collect::<Vec<_>>(), [Some("a word")]);
+    drop(guard);
+    assert!(shared.holds_after(Id(0)).0.is_empty() && shared.lock().holds.is_empty());
 }
 
 #[test]

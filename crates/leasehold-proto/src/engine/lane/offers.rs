@@ -1,0 +1,47 @@
+//! Offers: grants of the lane that callers take by themselves.
+//!
+//! Invariant: nothing happens to a record with an offer before its caller is asked whether it has taken the offer. So a
+//! taken one counts as claimed, and one that nobody has taken is an unclaimed grant.
+
+use crate::engine::lane::hash_of;
+use crate::engine::lane::record::{Claimed, Course, Granted};
+use crate::engine::{Engine, Event, Grant, Id, Offer};
+use crate::moment::Moment;
+
+impl Engine {
+    /// Returns the offer of a ticket, if its grant is one. Whoever makes the offer asks for the
+    /// [offers in question](Self::offers_in_question) before each step from then on.
+    #[must_use]
+    pub fn offer(&self, ticket: Id) -> Option<Offer> {
+        let record = self.lane.records.get(ticket)?;
+        let Course::Granted(Granted { token, .. }) = record.course else { return None };
+        let grant = Grant { wire: self.waits.holds.cx.wire(record.number), token };
+        Some(Offer { grant, valid_until: record.valid_until(), until: record.leaves_at })
+    }
+
+    /// Returns the tickets whose offers do not outlast a step with this event. Each of them is
+    /// [taken](Self::note_taken), or is not taken any more.
+    #[must_use]
+    pub fn offers_in_question(&self, now: Moment, event: &Event) -> Vec<Id> {
+        if self.lane.records.is_empty() {
+            return Vec::new();
+        }
+        let concerned = match event {
+            Event::Acquire(_, request) => self.lane.find(&request.subject, hash_of(&request.subject.name)),
+            Event::SetMinHold(hold, _) | Event::Detach(hold) | Event::Ensure { hold, .. } => Some(*hold),
+            Event::Close(_) | Event::Replaced(_) => return self.lane.records.sorted_keys(),
+            _ => None,
+        };
+        let due = self.lane.order.iter().take_while(|(leaves_at, _)| *leaves_at <= now).map(|(_, id)| *id);
+        due.chain(concerned).filter(|id| self.offer(*id).is_some()).collect()
+    }
+
+    /// Notes that the caller has taken an offer, which is a claim.
+    pub fn note_taken(&mut self, ticket: Id) {
+        if let Some(record) = self.lane.records.get_mut(ticket)
+            && let Course::Granted(granted) = record.course
+        {
+            record.course = Course::Claimed(Claimed { granted, at: granted.at });
+        }
+    }
+}

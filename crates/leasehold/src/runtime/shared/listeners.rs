@@ -113,13 +113,9 @@ impl State {
 
     /// Takes the validity that the engine publishes. Zero is the last word about a hold.
     pub(super) fn trust(&mut self, hold: Id, until: Moment, effects: &mut Effects) {
-        let polled =
-            || effects.polled.as_ref().filter(|(polled, _)| *polled == hold).map(|(_, signal)| signal);
         if let Some(signal) = self.holds.get(&hold) {
             signal.trust_until(until);
-        } else if let Some(signal) =
-            polled().or_else(|| self.listeners.get(&(hold, hold)).map(|listener| &listener.signal))
-        {
+        } else if let Some((_, signal)) = effects.polled.as_ref().filter(|(polled, _)| *polled == hold) {
             signal.trust_until(until);
             self.holds.insert(hold, Arc::clone(signal));
         } else {

@@ -104,6 +104,21 @@ impl Submit for Entrance {
         submitted
     }
 
+    fn submit_all(&self, calls: Vec<(CallId, Call, Duration)>) -> Vec<(CallId, StoreError)> {
+        let Pending { book, numbers, .. } = &*self.pending;
+        for (id, call, _) in &calls {
+            let number = book.sends(call);
+            numbers.lock().unwrap_or_else(PoisonError::into_inner).push((*id, number));
+        }
+        let refused = self.submit.submit_all(calls);
+        for (id, error) in &refused {
+            if let Some(number) = self.pending.number_of(*id) {
+                book.returns(number, &Err(error.clone()));
+            }
+        }
+        refused
+    }
+
     fn withdraw(&self, id: CallId) -> Option<StoreError> {
         let error = self.submit.withdraw(id)?;
         if let Some(number) = self.pending.number_of(id) {

@@ -62,6 +62,13 @@ pub trait Submit: Send + Sync {
     /// Fails if the store refuses the call at once. The call then has no other outcome.
     fn submit(&self, id: CallId, call: Call, timeout: Duration) -> Result<(), StoreError>;
 
+    /// Submits the calls of one step in their order, and returns those that are refused, with their errors. A store may send
+    /// them together.
+    fn submit_all(&self, calls: Vec<(CallId, Call, Duration)>) -> Vec<(CallId, StoreError)> {
+        let submit = |(id, call, timeout)| self.submit(id, call, timeout).err().map(|error| (id, error));
+        calls.into_iter().filter_map(submit).collect()
+    }
+
     /// Takes a call back that was not sent, and returns the error by which it fails. The call then has no other outcome.
     /// Returns `None` for a call that was sent, and for one that the store does not have.
     fn withdraw(&self, id: CallId) -> Option<StoreError> {

@@ -25,6 +25,8 @@ struct Wanted {
     share: Option<(usize, usize)>,
     /// This many mutants of each crate.
     each: Option<usize>,
+    /// The tests have passed on the unbroken code just before, so they need not run on it.
+    passed: bool,
     /// Parts of names.
     names: Vec<String>,
 }
@@ -32,7 +34,7 @@ struct Wanted {
 /// Builds and tries each mutant, or the mutants whose names contain an argument, and prints the effort of each.
 ///
 /// `cargo x mutants --share 1/4` tries every fourth of them, and `cargo x mutants --each 1` one of each crate.
-/// `cargo x mutants --refresh NAME` writes a stale patch again.
+/// With `--passed`, the tests do not run on the unbroken code first. `cargo x mutants --refresh NAME` writes a stale patch again.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let (all, wanted) = (all()?, read(arguments)?);
     let chosen = choose(&all, &wanted);
@@ -41,7 +43,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         return chosen.into_iter().try_for_each(refresh::refresh);
     }
     let tree = Tree::copy()?;
-    passes_without(&tree, &chosen)?;
+    if !wanted.passed {
+        passes_without(&tree, &chosen)?;
+    }
     let mut missed = Vec::new();
     println!("{:<52}{:>8}  {:<14}{:>8}", "mutant", "seeds", "noticed by", "seconds");
     for mutant in chosen {
@@ -74,10 +78,14 @@ fn read(arguments: &[String]) -> Result<Wanted> {
             wanted.share = Some((part, parts));
         } else if argument == "--each" {
             wanted.each = Some(rest.next().context("--each takes a number of mutants")?.parse()?);
+        } else if argument == "--passed" {
+            wanted.passed = true;
         } else if argument == "--refresh" {
             wanted.refresh = true;
         } else if argument.starts_with('-') {
-            bail!("there is no option {argument}; there are --share, --each, --refresh, and parts of names");
+            bail!(
+                "there is no option {argument}; there are --share, --each, --passed, --refresh, and parts of names"
+            );
         } else {
             wanted.names.push(argument.clone());
         }
@@ -161,7 +169,7 @@ mod tests {
         let wanted = read(&words("--share 2/4 fair redlock")).unwrap();
         assert_eq!(read(&words("--each 3")).unwrap(), Wanted { each: Some(3), ..Wanted::default() });
         assert_eq!(wanted, Wanted { share: Some((2, 4)), names: words("fair redlock"), ..Wanted::default() });
-        assert!(read(&words("--refresh fair")).unwrap().refresh);
+        assert!(read(&words("--refresh fair")).unwrap().refresh && read(&words("--passed")).unwrap().passed);
         assert_eq!(read(&[]).unwrap(), Wanted::default());
         for wrong in ["--share", "--share 5/4", "--share 0/4", "--share half", "--each", "--all", "--refresh"]
         {

@@ -10,7 +10,7 @@ use crate::shell::{cargo, run as run_command};
 /// The modes, each with its number of seeds that run twice, its number of seeds for every change, and its tenths of a
 /// given time.
 const MODES: [(&str, &str, &str, u64); 3] =
-    [("single", "200", "8000", 6), ("quorum", "100", "1500", 2), ("fleet", "100", "2500", 2)];
+    [("single", "200", "5000", 6), ("quorum", "100", "900", 2), ("fleet", "100", "1500", 2)];
 
 /// Runs the share of every change, some two minutes. `--minutes n` runs as many seeds as fit into that time.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {

@@ -12,8 +12,8 @@ use super::{
 };
 use crate::shell::{Done, Part, cargo, run as run_command, summary};
 
-/// The mutants that CI tries, one of each crate. `cargo x hunt` tries all mutants.
-pub(super) const CHOICE_OF_MUTANTS: [&str; 2] = ["--each", "1"];
+/// The mutants that CI tries, one of each crate, after the tests have passed. `cargo x hunt` tries all mutants.
+pub(super) const CHOICE_OF_MUTANTS: [&str; 3] = ["--each", "1", "--passed"];
 /// The number of schedules of each kind in each scenario of the interleavings.
 const SCHEDULES_SHARE: &str = "2000";
 /// The inputs of each fuzz target, which are the same each time. `cargo x hunt` searches on.

@@ -46,6 +46,14 @@ fn renewal(mut scene: Scene) -> Scene {
     scene
 }
 
+// A hold leaves the lane.
+#[library_benchmark(teardown = Scene::check)]
+#[bench::one_hold(Scene::with_hold().after_a_while().expects(0, 0))]
+fn promotion(mut scene: Scene) -> Scene {
+    scene.tick();
+    scene
+}
+
 #[library_benchmark(teardown = Scene::check)]
 #[bench::one_waiter(Scene::with_waiters(1).expects(0, 2))]
 fn hand_off(mut scene: Scene) -> Scene {
@@ -64,6 +72,9 @@ fn hand_over(mut scene: Scene) -> Scene {
     scene
 }
 
-library_benchmark_group!(name = engine, benchmarks = [acquire, release, pair, renewal, hand_off, hand_over]);
+library_benchmark_group!(
+    name = engine,
+    benchmarks = [acquire, release, pair, renewal, promotion, hand_off, hand_over]
+);
 
 main!(library_benchmark_groups = engine);

@@ -187,10 +187,21 @@ impl Submit for Link {
     fn submit(&self, id: engine::CallId, call: Call, timeout: Duration) -> Result<(), StoreError> {
         self.change(|state, now, deliveries| {
             state.submit(now, Recipient::Submitter(id), (call, timeout), deliveries);
-            match state.take_own(id, deliveries) {
-                Some(outcome) => outcome.map(drop),
-                None => Ok(()),
+            let own = state.take_own(&[id], deliveries).pop();
+            own.map_or(Ok(()), |(_, outcome)| outcome.map(drop))
+        })
+    }
+
+    fn submit_all(&self, calls: Vec<(engine::CallId, Call, Duration)>) -> Vec<(engine::CallId, StoreError)> {
+        self.change(|state, now, deliveries| {
+            let ids: Vec<_> = calls.iter().map(|(id, ..)| *id).collect();
+            state.step(now, Input::Gather, deliveries);
+            for (id, call, timeout) in calls {
+                state.submit(now, Recipient::Submitter(id), (call, timeout), deliveries);
             }
+            state.step(now, Input::Gathered, deliveries);
+            let own = state.take_own(&ids, deliveries).into_iter();
+            own.filter_map(|(id, outcome)| Some((id, outcome.err()?))).collect()
         })
     }
 

@@ -143,6 +143,13 @@ impl Wire {
             Input::Flush => turn.each(|parts| {
                 parts.flush();
             }),
+            Input::Gather => turn.nodes.gathers = true,
+            Input::Gathered => {
+                turn.nodes.gathers = false;
+                turn.each(|parts| {
+                    parts.send_gathered();
+                });
+            }
             Input::Close => {
                 renewal.stop();
                 topology.close(turn);

@@ -88,6 +88,9 @@ pub(crate) struct Shared {
     identity: Option<Arc<Identity>>,
     /// Whether its card is on the server.
     registration: AtomicU8,
+    /// The number of times that the state was locked.
+    #[cfg(test)]
+    locks: std::sync::atomic::AtomicUsize,
 }
 
 struct State {
@@ -174,6 +177,8 @@ impl Shared {
             observers: None,
             identity: None,
             registration: AtomicU8::new(0),
+            #[cfg(test)]
+            locks: std::sync::atomic::AtomicUsize::new(0),
         }
     }
 
@@ -446,6 +451,8 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
+        #[cfg(test)]
+        self.locks.fetch_add(1, Ordering::Relaxed);
         // A panic inside a step is a bug of the engine. The state that it leaves is still the best known.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -146,13 +146,17 @@ impl State {
         id
     }
 
-    /// Takes the outcome of a call out of the deliveries of its own step, and leaves the outcomes of other calls to the
+    /// Takes the outcomes of calls out of the deliveries of their own step, and leaves the outcomes of other calls to the
     /// link's own task. A submitter holds a lock that their delivery takes, so its thread must not deliver them.
-    pub(super) fn take_own(&mut self, id: engine::CallId, deliveries: &mut Deliveries) -> Option<Outcome> {
-        let own = deliveries.outcomes.iter().position(|(other, _)| *other == id);
-        let own = own.map(|index| deliveries.outcomes.remove(index).1);
-        if !deliveries.outcomes.is_empty() || !deliveries.replaced.is_empty() {
-            self.left.0.append(&mut deliveries.outcomes);
+    pub(super) fn take_own(
+        &mut self,
+        ids: &[engine::CallId],
+        deliveries: &mut Deliveries,
+    ) -> Vec<(engine::CallId, Outcome)> {
+        let outcomes = std::mem::take(&mut deliveries.outcomes);
+        let (own, others): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(|(id, _)| ids.contains(id));
+        if !others.is_empty() || !deliveries.replaced.is_empty() {
+            self.left.0.extend(others);
             self.left.1.append(&mut deliveries.replaced);
             self.own.wake(deliveries);
         }
@@ -388,7 +392,8 @@ mod tests {
         let id = engine::CallId::new(NonZeroU64::MIN);
         let call = (may_subscribe("c"), Duration::from_secs(1));
         state.submit(Moment::default(), Recipient::Submitter(id), call, &mut deliveries);
-        let error = state.take_own(id, &mut deliveries).unwrap().unwrap_err();
+        let (_, outcome) = state.take_own(&[id], &mut deliveries).remove(0);
+        let error = outcome.unwrap_err();
         assert_eq!(error.kind, StoreErrorKind::Closed);
         assert!(error.reason().to_string().contains("a panic has ended"), "{}", error.reason());
     }
@@ -402,11 +407,11 @@ mod tests {
         deliveries.outcomes.extend([other, own].map(|id| (id, Ok(Reply::Nil))));
         deliveries.replaced.push(Scope::All);
         state.own.is_awake = false;
-        assert_eq!(state.take_own(own, &mut deliveries), Some(Ok(Reply::Nil)));
+        assert_eq!(state.take_own(&[own], &mut deliveries), [(own, Ok(Reply::Nil))]);
         assert!(deliveries.outcomes.is_empty() && deliveries.replaced.is_empty());
         assert!(deliveries.wakers.len() == 1 && state.own.is_awake, "the task takes them");
         state.take_left(&mut deliveries);
         assert_eq!((deliveries.outcomes[0].0, deliveries.replaced.len()), (other, 1));
-        assert_eq!(state.take_own(own, &mut Deliveries::default()), None);
+        assert_eq!(state.take_own(&[own], &mut Deliveries::default()), []);
     }
 }

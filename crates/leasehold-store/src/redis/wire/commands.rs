@@ -102,7 +102,14 @@ impl Commands {
             return reply(step, call, Err(timed_out(Applied::No)));
         }
         self.queue.push(call);
-        if flushes {
+        if flushes && !step.gathers {
+            self.flush(step);
+        }
+    }
+
+    /// Sends the calls of one submission, as a call alone is sent.
+    pub(super) fn send_gathered(&mut self, step: &mut Step<'_>) {
+        if self.connections.current().is_none_or(|current| self.has_room(current)) {
             self.flush(step);
         }
     }

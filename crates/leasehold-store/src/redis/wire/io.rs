@@ -45,6 +45,10 @@ pub enum Input<'a> {
     Tick,
     /// Sends the calls that were gathered since the last flush.
     Flush,
+    /// Begins to gather: the calls that follow wait for [`Gathered`](Self::Gathered), and travel together.
+    Gather,
+    /// Sends the calls since [`Gather`](Self::Gather), unless they wait behind others.
+    Gathered,
     /// Ends all connections, calls and subscriptions.
     Close,
 }

@@ -58,12 +58,12 @@ impl Node {
     /// Returns the parts for a step.
     pub(super) fn parts<'a>(
         &'a mut self,
-        now: Moment,
+        (now, gathers): (Moment, bool),
         outputs: &'a mut Vec<Output>,
         reports: &'a mut Vec<(NodeId, Report)>,
     ) -> Parts<'a> {
         let Self { server, commands, confirmed, seed, subscriptions, query } = self;
-        let step = Step { now, server, outputs, reports };
+        let step = Step { now, server, outputs, reports, gathers };
         Parts { step, commands, confirmed, seed: *seed, subscriptions, query }
     }
 
@@ -195,6 +195,10 @@ impl Parts<'_> {
 
     pub(super) fn flush(&mut self) {
         self.each_commands(Commands::flush);
+    }
+
+    pub(super) fn send_gathered(&mut self) {
+        self.each_commands(Commands::send_gathered);
     }
 
     fn each_commands(&mut self, mut act: impl FnMut(&mut Commands, &mut Step<'_>)) {

@@ -27,6 +27,8 @@ pub(super) struct Nodes {
     last: u32,
     reports: Vec<(NodeId, Report)>,
     login: Option<Arc<Login>>,
+    /// True while the calls of one submission are gathered.
+    pub(super) gathers: bool,
 }
 
 /// A step of the topology: its time, the servers, and the outputs so far.
@@ -38,7 +40,15 @@ pub(super) struct Turn<'a> {
 
 impl Nodes {
     pub(super) const fn new(settings: Arc<Settings>, seed: u64) -> Self {
-        Self { nodes: BTreeMap::new(), settings, seed, last: 0, reports: Vec::new(), login: None }
+        Self {
+            nodes: BTreeMap::new(),
+            settings,
+            seed,
+            last: 0,
+            reports: Vec::new(),
+            login: None,
+            gathers: false,
+        }
     }
 
     /// Adds a server.
@@ -115,16 +125,16 @@ impl Nodes {
 impl Turn<'_> {
     /// Takes a step of one server, if it is there.
     pub(super) fn with<T>(&mut self, id: NodeId, act: impl FnOnce(&mut Parts<'_>) -> T) -> Option<T> {
-        let Nodes { nodes, reports, .. } = &mut *self.nodes;
+        let Nodes { nodes, reports, gathers, .. } = &mut *self.nodes;
         let node = nodes.get_mut(&id)?;
-        Some(act(&mut node.parts(self.now, self.outputs, reports)))
+        Some(act(&mut node.parts((self.now, *gathers), self.outputs, reports)))
     }
 
     /// Takes a step of each server.
     pub(super) fn each(&mut self, act: impl Fn(&mut Parts<'_>)) {
-        let Nodes { nodes, reports, .. } = &mut *self.nodes;
+        let Nodes { nodes, reports, gathers, .. } = &mut *self.nodes;
         for node in nodes.values_mut() {
-            act(&mut node.parts(self.now, self.outputs, reports));
+            act(&mut node.parts((self.now, *gathers), self.outputs, reports));
         }
     }
 

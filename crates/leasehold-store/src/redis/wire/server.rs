@@ -52,6 +52,8 @@ pub(super) struct Step<'a> {
     pub(super) server: &'a mut Server,
     pub(super) outputs: &'a mut Vec<Output>,
     pub(super) reports: &'a mut Vec<(NodeId, Report)>,
+    /// True while the calls of one submission are gathered.
+    pub(super) gathers: bool,
 }
 
 impl Server {

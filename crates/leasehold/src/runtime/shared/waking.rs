@@ -128,16 +128,23 @@ fn an_uncontended_pair_takes_four_steps() {
     let shared = client();
     let handle = Handle::new(Arc::clone(&shared));
     let mut cx = Context::from_waker(Waker::noop());
+    let locks = || shared.locks.load(Ordering::Relaxed);
+    let mut locked = 0;
     let mut pair = |event: &dyn Fn(Id) -> Event, reply| {
         let mut ticket = pin!(Ticket::new(&handle, event));
+        let before = locks();
         assert!(ticket.as_mut().poll(&mut cx).is_pending());
+        locked += locks() - before;
         answer(&shared, reply);
+        let before = locks();
         assert!(ticket.as_mut().poll(&mut cx).is_ready());
+        locked += locks() - before;
         ticket.hold().0
     };
     let hold = pair(&|id| Event::Acquire(id, request()), Reply::Nil);
     pair(&|id| Event::Release { hold, report: Some(id) }, Reply::Int(1));
     assert_eq!(shared.lock().steps, 4, "neither the grant nor the outcome of the release needs a claim");
+    assert_eq!(locked, 2, "the caller locks the engine for each of its two calls, and for no answer");
 }
 
 #[test]

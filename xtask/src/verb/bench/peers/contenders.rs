@@ -17,6 +17,8 @@ pub(super) struct Contender {
     program: &'static str,
     /// The argument after the URL, if there is one.
     argument: Option<&'static str>,
+    /// True if all its threads run on one processor, to show what the threads of a client cost each other.
+    pub(super) is_pinned: bool,
     /// The way in which a waiter learns of a release.
     pub(super) waits: &'static str,
 }
@@ -31,8 +33,24 @@ impl Contender {
     pub(super) fn command(&self, workshop: &Workshop, url: &str) -> Command {
         let mut command = workshop.command(self.language, self.program);
         command.arg(url).args(self.argument);
-        command
+        if self.is_pinned { pinned(&command) } else { command }
     }
+}
+
+/// Returns the same command on the first processor.
+fn pinned(command: &Command) -> Command {
+    let mut pinned = Command::new("taskset");
+    pinned.args(["--cpu-list", "0"]).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => pinned.env(name, value),
+            None => pinned.env_remove(name),
+        };
+    }
+    command.get_current_dir().into_iter().for_each(|folder| {
+        pinned.current_dir(folder);
+    });
+    pinned
 }
 
 /// Returns the names of all contenders.
@@ -41,8 +59,9 @@ pub(super) fn names() -> Vec<&'static str> {
 }
 
 /// All contenders, in the order of the report.
-pub(super) static ALL: [Contender; 16] = [
+pub(super) static ALL: [Contender; 17] = [
     ours("leasehold", "async"),
+    Contender { is_pinned: true, ..ours("leasehold on one CPU", "async") },
     ours("leasehold blocking", "blocking"),
     ours("leasehold run", "run"),
     ours("leasehold locked", "locked"),
@@ -79,7 +98,7 @@ const fn peer(
     program: &'static str,
     waits: &'static str,
 ) -> Contender {
-    Contender { name, language, package, program, argument: None, waits }
+    Contender { name, language, package, program, argument: None, is_pinned: false, waits }
 }
 
 const fn ours(name: &'static str, api: &'static str) -> Contender {
@@ -96,7 +115,8 @@ mod tests {
     fn each_contender_has_a_name_and_a_program_of_its_own() {
         for contender in &ALL {
             let same = ALL.iter().filter(|other| {
-                let is_program = other.program == contender.program && other.argument == contender.argument;
+                let program = |it: &Contender| (it.program, it.argument, it.is_pinned);
+                let is_program = program(other) == program(contender);
                 other.name == contender.name || is_program
             });
             assert_eq!(same.count(), 1, "{}", contender.name);

@@ -116,7 +116,7 @@ fn overview(workloads: &[(Workload, Option<Record>)], earlier: &Earlier) -> Stri
 
 fn overview_row(workload: &Workload, record: &Record) -> String {
     let column = columns(workload)[0];
-    let ours = best(record, column, Contender::is_ours);
+    let ours = best(record, column, |contender| contender.is_ours() && !contender.is_pinned);
     let peer = best(record, column, |contender| !contender.is_ours());
     let describe = |found: Option<(&Contender, f64)>| {
         found.map_or_else(

@@ -256,6 +256,17 @@ impl Facts {
         self.groups.get(&hold).copied()
     }
 
+    /// Tells the end of a claimed hold that was not lost, for which no machine has a server hold.
+    #[inline(never)]
+    pub(super) fn released(&mut self, hold: Id, subject: &Subject, since: Moment) {
+        if self.tells_all() {
+            let subject = Subject { group: self.group_of(hold), ..subject.clone() };
+            let held = self.now.since(since);
+            self.facts.push(Fact::Released { subject, hold, held, detached: false });
+        }
+        self.hold_ended(hold);
+    }
+
     /// Forgets a claimed hold that has ended.
     pub(super) fn hold_ended(&mut self, hold: Id) {
         self.groups.remove(&hold);

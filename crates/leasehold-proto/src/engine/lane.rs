@@ -11,7 +11,7 @@
 //! minimum hold, a close, another server. A record that is [`RESIDENCE`] old goes there too, so nothing in the lane has a
 //! timer of its own.
 //!
-//! A client with observers does not use the lane, which tells no facts.
+//! The lane tells the facts that the machines would tell.
 
 mod offers;
 mod passage;
@@ -50,6 +50,8 @@ pub(in crate::engine) struct Lane {
     /// The tickets in the order of their requests, with those whose record is gone.
     order: VecDeque<(Moment, Id)>,
     alarm: Alarm,
+    /// True if no request enters.
+    is_closed: bool,
 }
 
 impl Lane {
@@ -66,7 +68,7 @@ impl Lane {
 
     /// Returns true if the lane has a place for another name with this hash.
     fn has_place(&self, hash: u64) -> bool {
-        self.records.len() < RECORDS_MAX && !self.names.contains(hash)
+        !self.is_closed && self.records.len() < RECORDS_MAX && !self.names.contains(hash)
     }
 
     /// Returns the record of a hold that has its guard.

@@ -474,8 +474,10 @@ impl World {
         let (mut asked, mut withdrawn) = (Vec::new(), Vec::new());
         let (claimed, mut woken_up) = (self.claimed(index), Vec::new());
         let actions = self.clients[index].engine.step(now, event.clone());
+        let mut told = Vec::new();
+        self.clients[index].engine.take_facts(&mut told);
         if let Some(observed) = &mut self.clients[index].observed {
-            self.broken = self.broken.or(observed.step(now, event, &actions));
+            self.broken = self.broken.or(observed.step(now, event, (&actions, &told)));
         }
         for action in actions {
             match action {

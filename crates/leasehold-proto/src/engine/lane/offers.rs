@@ -9,12 +9,16 @@ use crate::engine::{Engine, Event, Grant, Id, Offer};
 use crate::moment::Moment;
 
 impl Engine {
-    /// Returns the offer of a ticket, if its grant is one. Whoever makes the offer asks for the
+    /// Returns the offer of a ticket, if its grant is one. Where each grant is told, it is told at its claim, and there are no
+    /// offers. Whoever makes the offer asks for the
     /// [offers in question](Self::offers_in_question) before each step from then on.
     #[must_use]
     pub fn offer(&self, ticket: Id) -> Option<Offer> {
         let record = self.lane.records.get(ticket)?;
         let Course::Granted(Granted { token, .. }) = record.course else { return None };
+        if self.waits.holds.cx.facts.as_ref().is_some_and(|facts| facts.tells_all()) {
+            return None;
+        }
         let grant = Grant { wire: self.waits.holds.cx.wire(record.number), token };
         Some(Offer { grant, valid_until: record.valid_until(), until: record.leaves_at })
     }

@@ -30,8 +30,7 @@ impl Engine {
         }
         let cx = &mut self.waits.holds.cx;
         let leaves_at = now + Lane::residence(&cx.settings);
-        let is_alone =
-            self.lane.has_place(hash) && cx.facts.is_none() && cx.names.find(&asked.subject).is_none();
+        let is_alone = self.lane.has_place(hash) && cx.names.find(&asked.subject).is_none();
         if !is_alone || !is_short(&asked, now, leaves_at) || self.checks.concern_grants_of(now) {
             return Some(asked);
         }
@@ -43,6 +42,7 @@ impl Engine {
             ..CallArgs::new(&asked.subject, cx.wire(number), terms.first_lease())
         };
         let attempt = cx.send(acquire_call(&asked.subject, terms, args), Purpose::Lane(id));
+        cx.note(|facts| facts.attempted(id));
         let course = Course::Attempted;
         let record = Record { asked, asked_at: now, leaves_at, hash, number, attempt, course };
         self.lane.insert(&mut cx.timers, id, record);
@@ -105,6 +105,7 @@ impl Engine {
             Course::Attempted | Course::Released(..) => return false,
         };
         cx.await_report(report);
+        cx.note(|facts| facts.released(guard, &record.asked.subject, claimed.at));
         let (subject, terms) = (&record.asked.subject, &record.asked.terms);
         let args = CallArgs::new(subject, cx.wire(record.number), terms.lease).count(0).units(terms.units);
         let context = CallContext { quiet: true, ..CallContext::default() };

@@ -22,6 +22,8 @@ impl Engine {
         let Some(record) = self.lane.remove(id) else { return };
         debug_assert!(self.waits.holds.cx.effects.is_empty(), "a record leaves between two events");
         let told = self.waits.holds.cx.actions.len();
+        // The facts of these events were told.
+        let facts = self.waits.holds.cx.facts.take();
         let Record { asked, asked_at, number, attempt, course, .. } = record;
         self.replay(Replay { number: Some(number), call: attempt });
         self.waits.acquire(asked_at, id, asked);
@@ -39,6 +41,7 @@ impl Engine {
         }
         debug_assert!(self.waits.holds.cx.replay.is_none(), "a record has the calls of its events");
         self.waits.holds.cx.actions.truncate(told);
+        self.waits.holds.cx.facts = facts;
     }
 
     fn replay(&mut self, replay: Replay) {
@@ -77,6 +80,13 @@ impl Engine {
             self.promote(id);
         }
         self.lane.arm(&mut self.waits.holds.cx.timers);
+    }
+
+    /// Closes the lane to all requests from now on, for a test that compares an engine with one that has no lane.
+    #[doc(hidden)]
+    pub fn close_lane(&mut self) {
+        self.promote_all();
+        self.lane.is_closed = true;
     }
 
     /// Promotes all records, in the order of their requests.

@@ -4,6 +4,7 @@
 //! code runs under the lock but that of the streams.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -53,7 +54,7 @@ pub(super) struct State {
     /// The buffer of the wire's outputs, empty between steps.
     outputs: Vec<Output>,
     pub(super) streams: BTreeMap<ConnId, Stream>,
-    pub(super) calls: HashMap<CallId, Recipient>,
+    pub(super) calls: HashMap<CallId, Recipient, BuildHasherDefault<Counted>>,
     /// The recipient of the outcomes of submitted calls.
     pub(super) outcomes: Option<Weak<dyn Outcomes>>,
     pub(super) subscribers: BTreeMap<SubscriberId, UnboundedSender<Heard>>,
@@ -102,13 +103,32 @@ impl Stream {
     }
 }
 
+/// Hashes a number that the client counts up, which nobody else chooses.
+#[derive(Default)]
+pub(super) struct Counted(u64);
+
+impl Hasher for Counted {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // Fibonacci hashing spreads numbers that follow each other over the whole range.
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    }
+}
+
 impl State {
     pub(super) fn new(wire: Wire, runtime: Arc<dyn Executor>) -> Self {
         Self {
             wire,
             outputs: Vec::new(),
             streams: BTreeMap::new(),
-            calls: HashMap::new(),
+            calls: HashMap::default(),
             outcomes: None,
             subscribers: BTreeMap::new(),
             opened: None,

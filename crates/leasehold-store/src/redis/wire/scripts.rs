@@ -46,7 +46,8 @@ type PartKey = (&'static str, usize, usize, u64);
 /// The scripts that were sent on one connection, by their hashes.
 #[derive(Debug, Default)]
 pub(super) struct Scripts {
-    sent: HashSet<&'static str>,
+    /// A client has some twenty, so a search is shorter than a hash.
+    sent: Vec<&'static Script>,
     /// The batches that were sent, by what their texts depend on.
     batches: HashMap<BatchKey, Batch>,
     /// The scripts whose channels the user has the right to. The set is used only if that right is uncertain.
@@ -78,7 +79,7 @@ impl Scripts {
         }
         let is_known = match rows {
             Rows::None => return Form::Own,
-            Rows::One(row) => !self.sent.insert(row.call.script().sha1()),
+            Rows::One(row) => self.knows(row.call.script()),
             Rows::Many(kinds, calls) => return self.encode_batch((kinds, calls), false, out),
         };
         if !is_known {
@@ -89,6 +90,15 @@ impl Scripts {
             encode::call(out, ("EVALSHA", row.call.script().sha1()), &row.call);
         }
         Form::Hash
+    }
+
+    /// Returns true if the script was sent before, and notes that it is sent now.
+    fn knows(&mut self, script: &'static Script) -> bool {
+        let is_known = self.sent.iter().any(|known| std::ptr::eq(*known, script));
+        if !is_known {
+            self.sent.push(script);
+        }
+        is_known
     }
 
     /// Appends the command of these calls with the script's text, which the server then knows.

@@ -135,30 +135,6 @@ fn a_forgotten_script_is_sent_once_more_behind_later_calls() {
 }
 
 #[test]
-fn the_calls_of_one_submission_travel_together() {
-    let (mut driver, id) = Driver::live(ROWS);
-    driver.input(Input::Gather);
-    (0..3).for_each(|value| drop(driver.set(value, LONG)));
-    assert_eq!(driver.commands(id), [""; 0], "they wait for the last one");
-    driver.input(Input::Gathered);
-    assert_eq!(driver.commands(id).len(), 1, "one command for all");
-    driver.says(id, "*3\r\n:0\r\n:1\r\n:2\r\n");
-    assert_eq!(driver.outcomes().len(), 3);
-    driver.set(3, LONG);
-    assert_eq!(driver.commands(id).len(), 1, "a call alone does not wait");
-}
-
-#[test]
-fn calls_that_are_gathered_connect_and_do_not_overtake_the_queue() {
-    let mut driver = Driver::new(ROWS);
-    driver.input(Input::Gather);
-    (0..3).for_each(|value| drop(driver.set(value, LONG)));
-    assert_eq!(driver.dials().len(), 0);
-    driver.input(Input::Gathered);
-    assert_eq!(driver.dials().len(), 1);
-}
-
-#[test]
 fn a_forgotten_script_of_a_batch_is_sent_once_more_with_all_rows() {
     let (mut driver, id) = Driver::live(ROWS);
     for round in 0..2 {

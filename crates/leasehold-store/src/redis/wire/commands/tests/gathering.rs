@@ -97,3 +97,27 @@ fn neighbors_of_two_slots_do_not_share_a_command_in_a_cluster() {
         ["EVAL 1 k 0", "EVAL 2 {a}1 {a}2 11 1 1 v", "EVALSHA 2 {b}1 {b}2 11 1 1 v", "EVALSHA 1 {a}3 v"];
     assert_eq!(driver.commands(id), sent);
 }
+
+#[test]
+fn the_calls_of_one_submission_travel_together() {
+    let (mut driver, id) = Driver::live(ROWS);
+    driver.input(Input::Gather);
+    (0..3).for_each(|value| drop(driver.set(value, LONG)));
+    assert_eq!(driver.commands(id), [""; 0], "they wait for the last one");
+    driver.input(Input::Gathered);
+    assert_eq!(driver.commands(id).len(), 1, "one command for all");
+    driver.says(id, "*3\r\n:0\r\n:1\r\n:2\r\n");
+    assert_eq!(driver.outcomes().len(), 3);
+    driver.set(3, LONG);
+    assert_eq!(driver.commands(id).len(), 1, "a call alone does not wait");
+}
+
+#[test]
+fn calls_that_are_gathered_connect_and_do_not_overtake_the_queue() {
+    let mut driver = Driver::new(ROWS);
+    driver.input(Input::Gather);
+    (0..3).for_each(|value| drop(driver.set(value, LONG)));
+    assert_eq!(driver.dials().len(), 0);
+    driver.input(Input::Gathered);
+    assert_eq!(driver.dials().len(), 1);
+}

@@ -194,7 +194,12 @@ impl Shared {
 
     /// Replaces the watch over waiting futures.
     pub(crate) fn watched_by(self, watch: Option<Watch>) -> Self {
-        self.lock().is_watched = watch.is_some();
+        if watch.is_some() {
+            let mut state = self.lock();
+            state.is_watched = true;
+            // The age of a record is a timer that no user knows, and a test on a virtual clock would wait for it.
+            state.engine.close_lane();
+        }
         Self { watch, ..self }
     }
 

@@ -82,8 +82,7 @@ impl Engine {
         self.lane.arm(&mut self.waits.holds.cx.timers);
     }
 
-    /// Closes the lane to all requests from now on, for a test that compares an engine with one that has no lane.
-    #[doc(hidden)]
+    /// Closes the lane to all requests from now on. Nothing else changes for them, apart from the engine's timers.
     pub fn close_lane(&mut self) {
         self.promote_all();
         self.lane.is_closed = true;

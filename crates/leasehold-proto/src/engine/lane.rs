@@ -37,8 +37,6 @@ pub(in crate::engine) use record::Record;
 const RESIDENCE: u32 = 32;
 /// The most records. More requests at once than tasks run at once are rare, and the memory for them would stay.
 const RECORDS_MAX: usize = 1_024;
-/// The most records that one timer promotes, so that a step stays short.
-const AT_ONCE: usize = 16;
 
 /// The records of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_proto::engine::{Detail, Event, Fact, GrantedBy, Id, LostReason, Request, Told, Wait};
+use leasehold_proto::engine::{Detail, Event, Fact, GrantedBy, Group, Id, LostReason, Request, Told, Wait};
 use leasehold_proto::{Reply, Verb};
 
 use crate::harness::{Harness, ms, request, unknown};
@@ -115,6 +115,21 @@ fn where_only_what_is_rare_is_told_a_pair_tells_nothing_and_an_unknown_outcome_d
         panic!("{told:?}")
     };
     assert_eq!(*waited, Duration::from_millis(3));
+}
+
+#[test]
+fn the_loss_of_a_taken_offer_has_the_group_of_its_request() {
+    let mut harness = observed(Detail::Rare);
+    let mut grouped = request(1, 30_000);
+    grouped.subject.group = Some(Box::leak(Box::new(Group::new("orders"))));
+    harness.step(0, Event::Acquire(Id(1), grouped));
+    harness.answer(1, Ok(Reply::Nil));
+    harness.take_offer(1);
+    harness.step(10_000, Event::Tick);
+    harness.answer(10_001, Ok(Reply::Int(0)));
+    let told = facts(&mut harness);
+    let [Fact::Lost { subject, .. }] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(subject.group.map(Group::as_str), Some("orders"));
 }
 
 #[test]

@@ -310,8 +310,10 @@ impl Shared {
         Ok(())
     }
 
-    /// Returns the outcome that has been delivered to a ticket, which needs no lock: that of a release, or an offer.
+    /// Returns the outcome that has been delivered to a ticket, which needs no lock: that of a release, or an offer. A forked
+    /// process has none.
     pub(crate) fn delivered(&self, signal: &Signal) -> Option<Outcome> {
+        self.check_process().ok()?;
         match signal.has_offer() {
             true => signal.take_offer(self.now(), self.client).inspect(|_| signal.forget_waker()),
             false => signal.released(),

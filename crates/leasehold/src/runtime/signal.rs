@@ -23,7 +23,7 @@ pub(crate) struct Signal {
     trusted_until: AtomicU64,
     /// The outcome of a release, or the state of an offer.
     state: AtomicU8,
-    /// The offered grant: the number of its wire owner, its token or zero, and the end of the offer in nanoseconds.
+    /// The offered grant: the number of its wire owner, its token or [`NO_TOKEN`], and the end of the offer in nanoseconds.
     wire: AtomicU64,
     token: AtomicU64,
     offered_until: AtomicU64,
@@ -34,6 +34,9 @@ const NOT_HELD: u8 = 1;
 const HELD: u8 = 2;
 const OFFERED: u8 = 3;
 const TAKEN: u8 = 4;
+
+/// No token. Those of a server are below 2^53.
+const NO_TOKEN: u64 = u64::MAX;
 
 impl Signal {
     /// Registers the waker of the future's present poll in place of the earlier one. Only the future itself calls this.
@@ -71,7 +74,7 @@ impl Signal {
     pub(crate) fn offer(&self, offer: &Offer) {
         self.trust_until(offer.valid_until);
         self.wire.store(offer.grant.wire.number(), Ordering::Relaxed);
-        self.token.store(offer.grant.token.unwrap_or(0), Ordering::Relaxed);
+        self.token.store(offer.grant.token.unwrap_or(NO_TOKEN), Ordering::Relaxed);
         self.offered_until.store(offer.until.as_nanos(), Ordering::Relaxed);
         self.state.store(OFFERED, Ordering::Release);
     }
@@ -89,7 +92,7 @@ impl Signal {
         let taken = self.state.compare_exchange(OFFERED, TAKEN, Ordering::AcqRel, Ordering::Relaxed);
         taken.ok()?;
         let wire = WireOwner::new(client, self.wire.load(Ordering::Relaxed));
-        let token = Some(self.token.load(Ordering::Relaxed)).filter(|token| *token != 0);
+        let token = Some(self.token.load(Ordering::Relaxed)).filter(|token| *token != NO_TOKEN);
         Some(Outcome::Acquired(Ok(Grant { wire, token })))
     }
 

@@ -57,7 +57,7 @@ impl Future for Ticket {
         };
         let delivered = first.is_none().then(|| self.handle.delivered(&self.signal)).flatten();
         let outcome = match delivered {
-            Some(delivered) => self.handle.check_process().map(|()| Some(delivered)),
+            Some(delivered) => Ok(Some(delivered)),
             None => self.handle.claim(self.id, first, &self.signal, cx.waker()),
         };
         let Some(outcome) = outcome.transpose() else { return Poll::Pending };

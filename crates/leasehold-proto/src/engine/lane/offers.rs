@@ -40,12 +40,22 @@ impl Engine {
         due.chain(concerned).filter(|id| self.offer(*id).is_some()).collect()
     }
 
+    /// Returns the tickets that have an offer.
+    #[must_use]
+    pub fn offers(&self) -> Vec<Id> {
+        let tickets = self.lane.records.sorted_keys().into_iter();
+        tickets.filter(|id| self.offer(*id).is_some()).collect()
+    }
+
     /// Notes that the caller has taken an offer, which is a claim.
     pub fn note_taken(&mut self, ticket: Id) {
         if let Some(record) = self.lane.records.get_mut(ticket)
             && let Course::Granted(granted) = record.course
         {
             record.course = Course::Claimed(Claimed { granted, at: granted.at });
+            let cx = &mut self.waits.holds.cx;
+            let grant = Grant { wire: cx.wire(record.number), token: granted.token };
+            cx.note(|facts| facts.acquired(ticket, grant));
         }
     }
 }

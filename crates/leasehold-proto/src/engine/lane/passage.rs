@@ -94,16 +94,20 @@ impl Engine {
     /// Releases the hold of a record. Its guard shows that its grant is claimed, or that its offer is taken. Returns false
     /// if there is no such hold.
     pub(in crate::engine) fn release_in_lane(&mut self, now: Moment, guard: Id, report: Option<Id>) -> bool {
+        let is_offered = self.lane.records.get(guard).is_some_and(Record::is_offered);
+        if is_offered {
+            self.note_taken(guard);
+        }
         let Some(record) = self.lane.records.get_mut(guard) else { return false };
         let cx = &mut self.waits.holds.cx;
         let claimed = match record.course {
-            Course::Granted(granted) => Claimed { granted, at: granted.at },
-            Course::Claimed(claimed) => {
-                cx.actions.push(Action::Trusted(guard, Moment::default()));
-                claimed
-            }
-            Course::Attempted | Course::Released(..) => return false,
+            Course::Claimed(claimed) => claimed,
+            Course::Attempted | Course::Granted(_) | Course::Released(..) => return false,
         };
+        // The validity of an offer was not published here.
+        if !is_offered {
+            cx.actions.push(Action::Trusted(guard, Moment::default()));
+        }
         cx.await_report(report);
         cx.note(|facts| facts.released(guard, &record.asked.subject, claimed.at));
         let (subject, terms) = (&record.asked.subject, &record.asked.terms);

@@ -9,7 +9,6 @@
 
 use crate::engine::base::certain::Certain;
 use crate::engine::base::context::{Purpose, Replay};
-use crate::engine::lane::AT_ONCE;
 use crate::engine::lane::record::{Claimed, Course, Granted, Record};
 use crate::engine::waits::calls::WaitCall;
 use crate::engine::{CallId, Engine, Id};
@@ -72,11 +71,11 @@ impl Engine {
         }
     }
 
-    /// Promotes the records whose time in the lane is over, a few of them.
+    /// Promotes the next record whose time in the lane is over. Others have a timer of their own, because a step fires a
+    /// bounded number of timers.
     pub(in crate::engine) fn lane_due(&mut self, now: Moment) {
         self.lane.alarm.fired();
-        for _ in 0..AT_ONCE {
-            let Some(id) = self.lane.next_due(now) else { break };
+        if let Some(id) = self.lane.next_due(now) {
             self.promote(id);
         }
         self.lane.arm(&mut self.waits.holds.cx.timers);

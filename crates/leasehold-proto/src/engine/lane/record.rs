@@ -72,6 +72,11 @@ impl Record {
         matches!(self.course, Course::Attempted)
     }
 
+    /// Returns true if the grant is not claimed.
+    pub(super) const fn is_offered(&self) -> bool {
+        matches!(self.course, Course::Granted(_))
+    }
+
     /// Returns true if the record has a guard, claimed or not.
     pub(super) const fn has_guard(&self) -> bool {
         matches!(self.course, Course::Granted(_) | Course::Claimed(_))

@@ -43,10 +43,10 @@ pub(super) enum Form {
 type BatchKey = (PartKey, Option<PartKey>);
 type PartKey = (&'static str, usize, usize, u64);
 
-/// The scripts that were sent on one connection, by their hashes.
+/// The scripts that were sent on one connection.
 #[derive(Debug, Default)]
 pub(super) struct Scripts {
-    /// A client has some twenty, so a search is shorter than a hash.
+    /// A client has some twenty, and mostly finds one by its address.
     sent: Vec<&'static Script>,
     /// The batches that were sent, by what their texts depend on.
     batches: HashMap<BatchKey, Batch>,
@@ -94,7 +94,9 @@ impl Scripts {
 
     /// Returns true if the script was sent before, and notes that it is sent now.
     fn knows(&mut self, script: &'static Script) -> bool {
-        let is_known = self.sent.iter().any(|known| std::ptr::eq(*known, script));
+        let same = |known: &&Script| known.sha1() == script.sha1();
+        let is_known =
+            self.sent.iter().any(|known| std::ptr::eq(*known, script)) || self.sent.iter().any(same);
         if !is_known {
             self.sent.push(script);
         }

@@ -95,8 +95,7 @@ impl State {
 
     /// Notes all offers that futures have taken, for a question about all holds.
     pub(super) fn note_all_taken(&mut self, effects: &mut Effects) {
-        let tickets: Vec<Id> = self.listeners.keys().filter(|(id, by)| id == by).map(|(id, _)| *id).collect();
-        tickets.into_iter().for_each(|ticket| self.note_if_taken(ticket, effects));
+        self.engine.offers().into_iter().for_each(|ticket| self.note_if_taken(ticket, effects));
     }
 
     fn note_taken(&mut self, ticket: Id, effects: &mut Effects) {

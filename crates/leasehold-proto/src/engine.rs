@@ -21,10 +21,12 @@
 //!   `failover_checks` looks at what a server that took over lacks.
 //! - `tickets`: a *ticket* is one request of a caller, such as an acquire, until the caller claims the outcome. An
 //!   *operation* is a call that takes no hold, tried until it is answered. The close is here too.
+//! - `lane`, in front of both machines: an uncontended request or hold is one short record, which `promotion` brings to the
+//!   machines as soon as anything else happens to it.
 //! - `base`: the context of all parts, ids, containers, timers, terms, subscriptions, and the *name state*, which is what the
 //!   client does with one name.
 //!
-//! What a machine asks of the parts above it is an `Effect`. The engine carries effects in their order, before the step
+//! What a machine asks of the parts above it is an `Effect`. `carrying` carries effects in their order, before the step
 //! ends.
 //!
 //! `interface` has the events and actions, `facts` and `noting` what observers see.

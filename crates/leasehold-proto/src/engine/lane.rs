@@ -1,17 +1,18 @@
-//! The lane: holds of names for which this client has one request alone, kept as short records.
+//! The lane: uncontended requests and holds, each kept as one short record.
 //!
 //! Invariant: a record is all that the engine has of its name. A record that leaves the lane leaves the engine exactly as
 //! if there were no lane, because its events are then brought to the machines with their own times (`promotion`).
 //!
 //! # How it works
 //! Most locks are acquired, held for a moment and released, and nobody else of the client asks for their names meanwhile.
-//! The waits and the holds would make a name's state, a queue, a waiter, a server hold and its timers for that. The lane
-//! keeps one record of what has happened, and sends the same calls. Whatever is not part of that course brings the record
-//! to the machines first: a second request for the name, a refusal, an error, a dropped future, a deadline, a renewal, a
-//! minimum hold, a close, another server. A record that is [`RESIDENCE`] old goes there too, so nothing in the lane has a
-//! timer of its own.
+//! The machines would build a name state, a queue, a waiter, a server hold and timers for each of them. The lane keeps one
+//! record of what has happened, and sends the same calls (`passage`).
 //!
-//! The lane tells the facts that the machines would tell.
+//! Anything else promotes the record first: a second request for the name, a refusal, an error, a withdrawn call, a dropped
+//! future, `ensure`, `detach`, a minimum hold, a close, a server that takes over, and age. Requests whose deadline or lease
+//! could end in the lane never enter it, so a record needs no timer of its own.
+//!
+//! The lane tells the facts that the machines would tell. A grant of the lane is an offer (`offers`).
 
 mod offers;
 mod passage;
@@ -32,10 +33,10 @@ use crate::subject::Subject;
 
 pub(in crate::engine) use record::Record;
 
-/// The time that a record stays in the lane at most, as a part of the client's timeout. It is long beside a round trip and a
-/// short section, and short beside all that a machine does for a hold by the clock.
-const RESIDENCE: u32 = 32;
-/// The most records. More requests at once than tasks run at once are rare, and the memory for them would stay.
+/// A record leaves the lane after the client's timeout divided by this: much longer than a round trip, much shorter than the
+/// time to the first renewal.
+const RESIDENCE_DIVISOR: u32 = 32;
+/// The most records in the lane. This bounds memory that is never given back, and more requests at once are rare.
 const RECORDS_MAX: usize = 1_024;
 
 /// The records of a client.
@@ -55,7 +56,7 @@ pub(in crate::engine) struct Lane {
 impl Lane {
     /// Returns the time that a record stays in the lane at most.
     const fn residence(settings: &Settings) -> Duration {
-        Duration::from_nanos(settings.timeout.as_nanos() as u64 / RESIDENCE as u64)
+        Duration::from_nanos(settings.timeout.as_nanos() as u64 / RESIDENCE_DIVISOR as u64)
     }
 
     /// Returns the ticket of the record that a subject has.
@@ -69,14 +70,14 @@ impl Lane {
         !self.is_closed && self.records.len() < RECORDS_MAX && !self.names.contains(hash)
     }
 
-    /// Returns the record of a hold that has its guard.
+    /// Returns the record of a grant, claimed or not, that is not released.
     pub(in crate::engine) fn of_guard(&self, guard: Id) -> Option<&Record> {
-        self.records.get(guard).filter(|record| record.has_guard())
+        self.records.get(guard).filter(|record| record.has_grant())
     }
 
     /// Returns the record of a request that is not answered.
     pub(in crate::engine) fn of_waiter(&self, ticket: Id) -> Option<&Record> {
-        self.records.get(ticket).filter(|record| record.waits())
+        self.records.get(ticket).filter(|record| record.is_unanswered())
     }
 
     /// Returns the guarded record of a subject.
@@ -89,23 +90,23 @@ impl Lane {
             self.order.pop_front();
         }
         if self.order.len() >= 2 * RECORDS_MAX {
-            // One that stays for long is first.
+            // A record at the front that stays keeps the entries of removed records behind it.
             self.order.retain(|(_, id)| self.records.contains(*id));
         }
-        self.order.push_back((record.leaves_at(), id));
-        self.names.insert(record.hash(), id);
+        self.order.push_back((record.leaves_at, id));
+        self.names.insert(record.hash, id);
         self.records.insert(id, record);
         self.arm(timers);
     }
 
     fn remove(&mut self, id: Id) -> Option<Record> {
         let record = self.records.remove(id)?;
-        self.names.remove(record.hash());
+        self.names.remove(record.hash);
         Some(record)
     }
 
-    /// Returns the next record whose time in the lane is over.
-    fn next_due(&mut self, now: Moment) -> Option<Id> {
+    /// Removes the next record whose time in the lane is over from the order, and returns its ticket.
+    fn pop_due(&mut self, now: Moment) -> Option<Id> {
         while let Some((leaves_at, id)) = self.order.front().copied() {
             let is_there = self.records.contains(id);
             if is_there && leaves_at > now {

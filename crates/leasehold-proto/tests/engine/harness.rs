@@ -131,7 +131,7 @@ impl Harness {
     pub(crate) fn take_offer(&mut self, id: u64) {
         let offer = self.engine.offer(Id(id)).unwrap();
         self.trusted.insert(Id(id), offer.valid_until);
-        self.engine.note_taken(Id(id));
+        self.engine.claim_taken(Id(id));
     }
 
     pub(crate) fn release(&mut self, at: u64, hold: u64, report: u64) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold_proto::engine::{AcquireFailure, Event, Id, LostReason, Outcome, Request, Wait};
 use leasehold_proto::{Moment, Reply, Scope, StoreErrorKind, Verb};
 
-use crate::harness::{Harness, bounded, ms, next_timer, request, subject, unknown};
+use crate::harness::{Harness, bounded, ms, next_timer, refused, request, subject, unknown};
 
 /// The lease of these holds.
 const LEASE: u64 = 30_000;
@@ -178,7 +178,7 @@ fn a_refusal_makes_a_waiter() {
 #[test]
 fn requests_whose_times_may_end_in_the_lane_do_not_enter_it() {
     let soon = Wait::Until(ms(50));
-    for refused in [
+    for out in [
         request(1, 200),
         bounded(request(1, LEASE), 20_000),
         Request { min_hold: Some(Duration::from_secs(1)), ..request(1, LEASE) },
@@ -186,10 +186,10 @@ fn requests_whose_times_may_end_in_the_lane_do_not_enter_it() {
         Request { wait: soon, ..request(1, LEASE) },
     ] {
         let mut harness = Harness::new();
-        harness.step(0, Event::Acquire(Id(1), refused.clone()));
+        harness.step(0, Event::Acquire(Id(1), out.clone()));
         harness.answer(1, Ok(Reply::Nil));
-        assert_eq!(harness.engine.offer(Id(1)), None, "{refused:?}");
-        assert!(harness.claim(1, 1).is_some(), "{refused:?}");
+        assert_eq!(harness.engine.offer(Id(1)), None, "{out:?}");
+        assert!(harness.claim(1, 1).is_some(), "{out:?}");
     }
 }
 
@@ -216,8 +216,15 @@ fn names_beyond_the_lane_are_held_as_well() {
     (1..=1_100).for_each(|_| drop(harness.answer(4, Ok(Reply::Int(0)))));
     let released = Some(Outcome::Released(Ok(true)));
     assert!((1..=1_100).all(|id| harness.claim(4, 2_000 + id) == released));
-    let refused = StoreErrorKind::Unreachable;
-    harness.step(5, Event::Acquire(Id(5_000), name(1)));
-    harness.answer(6, crate::harness::refused(refused));
-    assert_eq!(harness.engine.offer(Id(5_000)), None);
+}
+
+#[test]
+fn an_attempt_that_fails_leaves_the_lane() {
+    let mut harness = Harness::new();
+    harness.step(0, Event::Acquire(Id(1), request(1, LEASE)));
+    harness.answer(1, refused(StoreErrorKind::Unreachable));
+    assert_eq!(harness.engine.offer(Id(1)), None);
+    let due = next_timer(&mut harness.engine);
+    harness.step_at(due, Event::Tick);
+    assert_eq!(harness.verbs(), [Verb::Acquire], "the machine of the waiters tries again");
 }

@@ -133,7 +133,7 @@ impl Wire {
             Input::Wrote(id, count) => drop(turn.with(id.node, |parts| parts.wrote(id, count))),
             Input::Closed(id) => drop(turn.with(id.node, |parts| parts.closed(id))),
             Input::Tick => {
-                // A thread that has panicked meanwhile gathers no more.
+                // A thread that panics while it gathers would leave the flag, which holds calls back.
                 turn.nodes.gathers = false;
                 turn.each(|parts| {
                     parts.tick();

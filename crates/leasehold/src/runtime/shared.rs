@@ -314,10 +314,10 @@ impl Shared {
     /// process has none.
     pub(crate) fn delivered(&self, signal: &Signal) -> Option<Outcome> {
         self.check_process().ok()?;
-        match signal.has_offer() {
-            true => signal.take_offer(self.now(), self.client).inspect(|_| signal.forget_waker()),
-            false => signal.released(),
+        if !signal.has_offer() {
+            return signal.released();
         }
+        signal.take_offer(self.now(), self.client).inspect(|_| signal.forget_waker())
     }
 
     /// Brings a ticket's event if the ticket has not brought it, and takes the outcome if it is known. Otherwise the

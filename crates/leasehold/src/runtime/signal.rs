@@ -29,7 +29,8 @@ pub(crate) struct Signal {
     offered_until: AtomicU64,
 }
 
-// The states. Zero is none of them yet.
+// The states. A signal belongs to an acquire or to a release, so an offer and the outcome of a release never meet.
+const EMPTY: u8 = 0;
 const NOT_HELD: u8 = 1;
 const HELD: u8 = 2;
 const OFFERED: u8 = 3;
@@ -72,6 +73,7 @@ impl Signal {
 
     /// Offers a grant, which the future may take without the engine's lock.
     pub(crate) fn offer(&self, offer: &Offer) {
+        // Whoever reads these has seen the state below.
         self.trust_until(offer.valid_until);
         self.wire.store(offer.grant.wire.number(), Ordering::Relaxed);
         self.token.store(offer.grant.token.unwrap_or(NO_TOKEN), Ordering::Relaxed);
@@ -98,7 +100,7 @@ impl Signal {
 
     /// Takes the offer back, unless the future has taken it. Returns true if it has.
     pub(crate) fn recall(&self) -> bool {
-        let recalled = self.state.compare_exchange(OFFERED, 0, Ordering::AcqRel, Ordering::Acquire);
+        let recalled = self.state.compare_exchange(OFFERED, EMPTY, Ordering::AcqRel, Ordering::Acquire);
         recalled == Err(TAKEN)
     }
 

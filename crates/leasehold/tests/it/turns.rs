@@ -204,7 +204,7 @@ async fn clients_that_hand_off_take_turns_at_a_plain_lock(server: Fixture) {
 }
 
 async fn a_client_alone_hands_a_hold_off_beyond_the_bound_until_another_one_waits(server: Fixture) {
-    // Long enough for an answer of the server on a machine that does much else.
+    // A machine that does much else takes longer than 10 ms for an answer of the server.
     const BOUND: Duration = Duration::from_millis(100);
     let (alone, other) = (connect(&server).await, connect(&server).await);
     let (longest, mut holds) = tokio::sync::watch::channel(Duration::ZERO);

@@ -2,6 +2,10 @@
 //!
 //! Invariant: nothing happens to a record with an offer before its caller is asked whether it has taken the offer. So a
 //! taken one counts as claimed, and one that nobody has taken is an unclaimed grant.
+//!
+//! # How it works
+//! The driver asks for the offers in question before each step, under the engine's lock, and takes each of them back. If the
+//! caller was faster, the driver says so first. The release of a hold is no question, because only its guard sends it.
 
 use crate::engine::lane::hash_of;
 use crate::engine::lane::record::{Claimed, Course, Granted};
@@ -9,9 +13,9 @@ use crate::engine::{Engine, Event, Grant, Id, Offer};
 use crate::moment::Moment;
 
 impl Engine {
-    /// Returns the offer of a ticket, if its grant is one. Where each grant is told, it is told at its claim, and there are no
-    /// offers. Whoever makes the offer asks for the
-    /// [offers in question](Self::offers_in_question) before each step from then on.
+    /// Returns the offer of a ticket, if its grant is one. Whoever makes the offer asks for the
+    /// [offers in question](Self::offers_in_question) before each step from then on. A client whose observer hears of every
+    /// grant has no offers, because a grant is told when it is claimed.
     #[must_use]
     pub fn offer(&self, ticket: Id) -> Option<Offer> {
         let record = self.lane.records.get(ticket)?;
@@ -24,7 +28,8 @@ impl Engine {
     }
 
     /// Returns the tickets whose offers do not outlast a step with this event. Each of them is
-    /// [taken](Self::note_taken), or is not taken any more.
+    /// [taken](Self::claim_taken), or is not taken any more. A promotion that learned only afterwards that an offer was
+    /// taken would undo its hold as unclaimed.
     #[must_use]
     pub fn offers_in_question(&self, now: Moment, event: &Event) -> Vec<Id> {
         if self.lane.records.is_empty() {
@@ -33,11 +38,14 @@ impl Engine {
         let concerned = match event {
             Event::Acquire(_, request) => self.lane.find(&request.subject, hash_of(&request.subject.name)),
             Event::SetMinHold(hold, _) | Event::Detach(hold) | Event::Ensure { hold, .. } => Some(*hold),
-            Event::Close(_) | Event::Replaced(_) => return self.lane.records.sorted_keys(),
+            Event::Close(_) | Event::Replaced(_) => return self.offers(),
             _ => None,
         };
         let due = self.lane.order.iter().take_while(|(leaves_at, _)| *leaves_at <= now).map(|(_, id)| *id);
-        due.chain(concerned).filter(|id| self.offer(*id).is_some()).collect()
+        let mut asked: Vec<Id> = due.collect();
+        asked.extend(concerned.filter(|id| !asked.contains(id)));
+        asked.retain(|id| self.offer(*id).is_some());
+        asked
     }
 
     /// Returns the tickets that have an offer.
@@ -48,10 +56,11 @@ impl Engine {
     }
 
     /// Notes that the caller has taken an offer, which is a claim.
-    pub fn note_taken(&mut self, ticket: Id) {
+    pub fn claim_taken(&mut self, ticket: Id) {
         if let Some(record) = self.lane.records.get_mut(ticket)
             && let Course::Granted(granted) = record.course
         {
+            // The engine does not know when the caller took it, so the hold counts from its grant.
             record.course = Course::Claimed(Claimed { granted, at: granted.at });
             let cx = &mut self.waits.holds.cx;
             let grant = Grant { wire: cx.wire(record.number), token: granted.token };

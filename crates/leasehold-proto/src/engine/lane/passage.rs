@@ -16,9 +16,9 @@ use crate::outcome::StoreError;
 use crate::recipe::{Answer, CallArgs, CallContext, Recipe};
 use crate::reply::Reply;
 
-/// The least length of what a hold counts by the clock, as a multiple of its time in the lane. A renewal is sent after a
-/// third of the lease, or a sixth earlier beside others.
-const LEAST: u32 = 8;
+/// The validity must be longer than this many times the time in the lane. The earliest renewal comes after 4/15 of the
+/// lease, so none is due in the lane.
+const LEASE_PER_RESIDENCE: u32 = 8;
 
 impl Engine {
     /// Begins a request in the lane, if its name is free for that and its course is the short one. Otherwise returns it.
@@ -85,8 +85,8 @@ impl Engine {
         let Some(record) = self.lane.records.get_mut(id) else { return false };
         if let Course::Granted(granted) = record.course {
             record.course = Course::Claimed(Claimed { granted, at: now });
-            let claimed = (record.number, granted.token, record.valid_until());
-            self.waits.holds.hand_over(id, claimed.0, claimed.1, claimed.2);
+            let (number, valid_until) = (record.number, record.valid_until());
+            self.waits.holds.hand_over(id, number, granted.token, valid_until);
         }
         true
     }
@@ -96,7 +96,7 @@ impl Engine {
     pub(in crate::engine) fn release_in_lane(&mut self, now: Moment, guard: Id, report: Option<Id>) -> bool {
         let is_offered = self.lane.records.get(guard).is_some_and(Record::is_offered);
         if is_offered {
-            self.note_taken(guard);
+            self.claim_taken(guard);
         }
         let Some(record) = self.lane.records.get_mut(guard) else { return false };
         let cx = &mut self.waits.holds.cx;
@@ -104,7 +104,7 @@ impl Engine {
             Course::Claimed(claimed) => claimed,
             Course::Attempted | Course::Granted(_) | Course::Released(..) => return false,
         };
-        // The validity of an offer was not published here.
+        // The caller had the validity of its offer without an action, so there is none to take back.
         if !is_offered {
             cx.actions.push(Action::Trusted(guard, Moment::default()));
         }
@@ -139,7 +139,7 @@ fn is_short(asked: &Asked, now: Moment, leaves_at: Moment) -> bool {
         Wait::Until(deadline) => *deadline > leaves_at,
         Wait::Once | Wait::Forever => true,
     };
-    let least = leaves_at.since(now) * LEAST;
+    let least = leaves_at.since(now) * LEASE_PER_RESIDENCE;
     let lasts = terms.lease.validity() > least && terms.claim_within() > leaves_at.since(now);
     let is_simple = holding.is_exclusive() && subject.others.is_empty() && !has_sides && !is_in_server_queue;
     is_simple && !is_bounded && waits_long && lasts

@@ -21,7 +21,7 @@ impl Engine {
         let Some(record) = self.lane.remove(id) else { return };
         debug_assert!(self.waits.holds.cx.effects.is_empty(), "a record leaves between two events");
         let told = self.waits.holds.cx.actions.len();
-        // The facts of these events were told.
+        // Observers have heard of these events.
         let facts = self.waits.holds.cx.facts.take();
         let Record { asked, asked_at, number, attempt, course, .. } = record;
         self.replay(Replay { number: Some(number), call: attempt });
@@ -75,7 +75,7 @@ impl Engine {
     /// bounded number of timers.
     pub(in crate::engine) fn lane_due(&mut self, now: Moment) {
         self.lane.alarm.fired();
-        if let Some(id) = self.lane.next_due(now) {
+        if let Some(id) = self.lane.pop_due(now) {
             self.promote(id);
         }
         self.lane.arm(&mut self.waits.holds.cx.timers);
@@ -87,7 +87,8 @@ impl Engine {
         self.lane.is_closed = true;
     }
 
-    /// Promotes all records, in the order of their requests.
+    /// Promotes all records, in the order of their tickets so that runs repeat. The order does not matter, because each record
+    /// is brought to the machines with its own times.
     pub(in crate::engine) fn promote_all(&mut self) {
         for id in self.lane.records.sorted_keys() {
             self.promote(id);

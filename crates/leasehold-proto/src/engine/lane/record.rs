@@ -54,21 +54,13 @@ pub(super) struct Released {
 }
 
 impl Record {
-    pub(super) const fn hash(&self) -> u64 {
-        self.hash
-    }
-
-    pub(super) const fn leaves_at(&self) -> Moment {
-        self.leaves_at
-    }
-
     /// Returns true if the record is that of this subject.
     pub(super) fn is_of(&self, subject: &Subject) -> bool {
         self.asked.subject == *subject
     }
 
     /// Returns true if the attempt is not answered.
-    pub(super) const fn waits(&self) -> bool {
+    pub(super) const fn is_unanswered(&self) -> bool {
         matches!(self.course, Course::Attempted)
     }
 
@@ -77,8 +69,8 @@ impl Record {
         matches!(self.course, Course::Granted(_))
     }
 
-    /// Returns true if the record has a guard, claimed or not.
-    pub(super) const fn has_guard(&self) -> bool {
+    /// Returns true from the grant until the release.
+    pub(super) const fn has_grant(&self) -> bool {
         matches!(self.course, Course::Granted(_) | Course::Claimed(_))
     }
 
@@ -87,7 +79,7 @@ impl Record {
         self.asked.terms.first_lease().valid_until(self.asked_at)
     }
 
-    /// Returns the reason for the loss of its hold, if the lane still has it then.
+    /// Returns why the hold is lost once its validity is over, which happens in the lane only when a step is late.
     pub(in crate::engine) fn lost(&self, now: Moment) -> Option<LostReason> {
         let by_the_clock =
             if self.asked.terms.watchdog { LostReason::Unreachable } else { LostReason::Expired };

@@ -1,4 +1,4 @@
-//! Users that take offers: every other one takes its grant without a claim.
+//! Users that take offers: every other acquire of a client takes its grant without a claim.
 
 use leasehold_proto::Moment;
 use leasehold_proto::engine::{Event, Id, Offer};
@@ -28,7 +28,7 @@ impl Client {
     pub(super) fn resolve_offers(&mut self, now: Moment, event: &Event) {
         for id in self.engine.offers_in_question(now, event) {
             if self.taken.remove(&id) {
-                self.engine.note_taken(id);
+                self.engine.claim_taken(id);
             }
         }
         if let Event::Release { hold, .. } = event

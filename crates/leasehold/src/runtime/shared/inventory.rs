@@ -21,7 +21,7 @@ impl Shared {
         // A forked process holds nothing.
         let Ok(mut state) = self.enter() else { return };
         let mut effects = Effects::default();
-        state.note_if_taken(hold, &mut effects);
+        state.settle_if_taken(hold, &mut effects);
         if state.holds.contains_key(&hold) {
             state.notes.insert(hold, note);
         }
@@ -33,7 +33,7 @@ impl Shared {
         let mut state = self.lock();
         if after == Id(0) {
             let mut effects = Effects::default();
-            state.note_all_taken(&mut effects);
+            state.settle_all_taken(&mut effects);
             debug_assert!(effects.idle.is_empty(), "a hold has one signal");
         }
         state

@@ -66,8 +66,7 @@ impl State {
             signals.iter().for_each(|signal| signal.set_released(held));
             return effects.signals.extend(signals);
         }
-        if !self.is_watched
-            && let Some(offer) = self.engine.offer(id)
+        if let Some(offer) = self.engine.offer(id)
             && let Some(listener) = self.listeners.get(&(id, id))
         {
             listener.signal.offer(&offer);
@@ -79,27 +78,27 @@ impl State {
         }
     }
 
-    /// Takes an offer back, or notes that its future has taken it.
+    /// Takes an offer back before a step that ends it. If the future was faster, its grant counts as claimed.
     pub(super) fn recall(&mut self, ticket: Id, effects: &mut Effects) {
         if self.listeners.get(&(ticket, ticket)).is_some_and(|listener| listener.signal.recall()) {
-            self.note_taken(ticket, effects);
+            self.settle_taken(ticket, effects);
         }
     }
 
     /// Notes that the future of a ticket has taken its offer, if it has.
-    pub(super) fn note_if_taken(&mut self, ticket: Id, effects: &mut Effects) {
+    pub(super) fn settle_if_taken(&mut self, ticket: Id, effects: &mut Effects) {
         if self.listeners.get(&(ticket, ticket)).is_some_and(|listener| listener.signal.is_taken()) {
-            self.note_taken(ticket, effects);
+            self.settle_taken(ticket, effects);
         }
     }
 
     /// Notes all offers that futures have taken, for a question about all holds.
-    pub(super) fn note_all_taken(&mut self, effects: &mut Effects) {
-        self.engine.offers().into_iter().for_each(|ticket| self.note_if_taken(ticket, effects));
+    pub(super) fn settle_all_taken(&mut self, effects: &mut Effects) {
+        self.engine.offers().into_iter().for_each(|ticket| self.settle_if_taken(ticket, effects));
     }
 
-    fn note_taken(&mut self, ticket: Id, effects: &mut Effects) {
-        self.engine.note_taken(ticket);
+    fn settle_taken(&mut self, ticket: Id, effects: &mut Effects) {
+        self.engine.claim_taken(ticket);
         if let Some(signal) = self.take_listener(ticket) {
             effects.idle.extend(self.holds.insert(ticket, signal));
         }

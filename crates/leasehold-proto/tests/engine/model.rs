@@ -112,7 +112,7 @@ fn at_most_one_holder_under_loss_and_repetition() {
 }
 
 #[test]
-fn at_most_one_holder_under_suspension() {
+fn deep_at_most_one_holder_under_suspension() {
     assert_sound("suspension", Budget { ticks: 4, pauses: 1, ..QUIET }, Wait::Forever);
 }
 

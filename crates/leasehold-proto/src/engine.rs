@@ -124,23 +124,7 @@ impl Engine {
         debug_assert!(self.waits.holds.cx.actions.is_empty(), "the actions of each step are taken");
         std::mem::swap(&mut self.waits.holds.cx.actions, actions);
         self.waits.holds.cx.note(|facts| facts.begin_step(now));
-        let by_driver = event.is_of_the_driver();
-        let most = if by_driver { TIMERS_OF_THE_DRIVER } else { TIMERS_OF_A_CALLER };
-        let (mut renewed, mut slack) = (0, Duration::ZERO);
-        for _ in 0..most {
-            let Some(timer) = self.waits.holds.cx.timers.pop_due(now) else { break };
-            let fired = self.fire(now, timer);
-            self.carry(now);
-            if let Some(of_this) = fired {
-                (renewed, slack) = (renewed + 1, slack.max(of_this));
-            }
-        }
-        if by_driver && renewed > 0 {
-            for number in self.waits.holds.neighbors(now, slack, renewed) {
-                self.waits.holds.renew_early(now, number);
-                self.carry(now);
-            }
-        }
+        self.fire_due(now, event.is_of_the_driver());
         match event {
             Event::Acquire(id, request) => self.acquire(now, id, request),
             Event::Claim(id) => {
@@ -293,6 +277,26 @@ impl Engine {
     #[must_use]
     pub const fn is_closed(&self) -> bool {
         self.closing.is_some()
+    }
+
+    /// Does what is due, a bounded part of it.
+    fn fire_due(&mut self, now: Moment, by_driver: bool) {
+        let most = if by_driver { TIMERS_OF_THE_DRIVER } else { TIMERS_OF_A_CALLER };
+        let (mut renewed, mut slack) = (0, Duration::ZERO);
+        for _ in 0..most {
+            let Some(timer) = self.waits.holds.cx.timers.pop_due(now) else { break };
+            let fired = self.fire(now, timer);
+            self.carry(now);
+            if let Some(of_this) = fired {
+                (renewed, slack) = (renewed + 1, slack.max(of_this));
+            }
+        }
+        if by_driver && renewed > 0 {
+            for number in self.waits.holds.neighbors(now, slack, renewed) {
+                self.waits.holds.renew_early(now, number);
+                self.carry(now);
+            }
+        }
     }
 
     /// Does what is due for a timer. Returns the slack of the renewal that it sent, if it sent one.

@@ -146,12 +146,7 @@ impl Wire {
                 parts.flush();
             }),
             Input::Gather => turn.nodes.gathers = true,
-            Input::Gathered => {
-                turn.nodes.gathers = false;
-                turn.each(|parts| {
-                    parts.send_gathered();
-                });
-            }
+            Input::Gathered => turn.send_gathered(),
             Input::Close => {
                 renewal.stop();
                 topology.close(turn);

@@ -130,6 +130,14 @@ impl Turn<'_> {
         Some(act(&mut node.parts((self.now, *gathers), self.outputs, reports)))
     }
 
+    /// Ends the gathering, and sends what was gathered.
+    pub(super) fn send_gathered(&mut self) {
+        self.nodes.gathers = false;
+        self.each(|parts| {
+            parts.send_gathered();
+        });
+    }
+
     /// Takes a step of each server.
     pub(super) fn each(&mut self, act: impl Fn(&mut Parts<'_>)) {
         let Nodes { nodes, reports, gathers, .. } = &mut *self.nodes;

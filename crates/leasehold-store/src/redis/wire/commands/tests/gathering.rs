@@ -102,7 +102,9 @@ fn neighbors_of_two_slots_do_not_share_a_command_in_a_cluster() {
 fn the_calls_of_one_submission_travel_together() {
     let (mut driver, id) = Driver::live(ROWS);
     driver.input(Input::Gather);
-    (0..3).for_each(|value| drop(driver.set(value, LONG)));
+    for value in 0..3 {
+        driver.set(value, LONG);
+    }
     assert_eq!(driver.commands(id), [""; 0], "they wait for the last one");
     driver.input(Input::Gathered);
     assert_eq!(driver.commands(id).len(), 1, "one command for all");
@@ -116,7 +118,9 @@ fn the_calls_of_one_submission_travel_together() {
 fn calls_that_are_gathered_connect_and_do_not_overtake_the_queue() {
     let mut driver = Driver::new(ROWS);
     driver.input(Input::Gather);
-    (0..3).for_each(|value| drop(driver.set(value, LONG)));
+    for value in 0..3 {
+        driver.set(value, LONG);
+    }
     assert_eq!(driver.dials().len(), 0);
     driver.input(Input::Gathered);
     assert_eq!(driver.dials().len(), 1);

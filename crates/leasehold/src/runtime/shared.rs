@@ -310,8 +310,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Returns the outcome that has been delivered to a ticket, which needs no lock: that of a release, or an offer. A forked
-    /// process has none.
+    /// Returns what a ticket can take without a lock: the outcome of a release, or an offer. A forked process can take
+    /// neither.
     pub(crate) fn delivered(&self, signal: &Signal) -> Option<Outcome> {
         self.check_process().ok()?;
         if !signal.has_offer() {

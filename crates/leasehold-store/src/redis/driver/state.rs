@@ -166,8 +166,8 @@ impl State {
         id
     }
 
-    /// Takes the outcomes of calls out of the deliveries of their own step, and leaves the outcomes of other calls to the
-    /// link's own task. A submitter holds a lock that their delivery takes, so its thread must not deliver them.
+    /// Takes what these calls ended with in their own step. All other outcomes stay for the link's own task: their delivery
+    /// takes a lock, and the submitter holds it.
     pub(super) fn take_own(
         &mut self,
         ids: &[engine::CallId],

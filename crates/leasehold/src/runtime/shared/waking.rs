@@ -231,6 +231,14 @@ fn guard_of(handle: &Arc<Handle>, ticket: &Ticket) -> Guard {
     Guard::new(handle, ticket.hold(), (SubjectKind::Lock, name), grant)
 }
 
+/// Returns a ticket whose request is granted, and that has not been polled since.
+fn granted(shared: &Shared, handle: &Arc<Handle>) -> Pin<Box<Ticket>> {
+    let mut ticket = Box::pin(Ticket::new(handle, |id| Event::Acquire(id, request())));
+    assert!(ticket.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    answer(shared, Reply::Nil);
+    ticket
+}
+
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a thread that polls while another holds the lock")]
 fn a_waker_is_cloned_before_the_lock_is_taken() {
@@ -257,10 +265,8 @@ fn a_waker_is_cloned_before_the_lock_is_taken() {
 fn the_validity_of_a_guard_needs_no_lock() {
     let shared = client();
     let handle = Handle::new(Arc::clone(&shared));
-    let mut ticket = pin!(Ticket::new(&handle, |id| Event::Acquire(id, request())));
+    let mut ticket = granted(&shared, &handle);
     let mut cx = Context::from_waker(Waker::noop());
-    assert!(ticket.as_mut().poll(&mut cx).is_pending());
-    answer(&shared, Reply::Nil);
     assert!(ticket.as_mut().poll(&mut cx).is_ready());
     let guard = Arc::new(guard_of(&handle, &ticket));
     let (held, read) = (shared.lock(), Arc::clone(&guard));
@@ -278,10 +284,8 @@ fn the_validity_of_a_guard_needs_no_lock() {
 fn an_offer_that_nobody_takes_is_recalled_and_claimed_by_a_later_poll() {
     let shared = client();
     let handle = Handle::new(Arc::clone(&shared));
-    let mut ticket = pin!(Ticket::new(&handle, |id| Event::Acquire(id, request())));
+    let mut ticket = granted(&shared, &handle);
     let mut cx = Context::from_waker(Waker::noop());
-    assert!(ticket.as_mut().poll(&mut cx).is_pending());
-    answer(&shared, Reply::Nil);
     let signal = ticket.hold().1;
     assert!(signal.has_offer());
     // Another request for the name asks whether the offer is taken.
@@ -296,10 +300,7 @@ fn an_offer_that_nobody_takes_is_recalled_and_claimed_by_a_later_poll() {
 fn a_dropped_future_returns_its_offer() {
     let shared = client();
     let handle = Handle::new(Arc::clone(&shared));
-    let mut ticket = Box::pin(Ticket::new(&handle, |id| Event::Acquire(id, request())));
-    assert!(ticket.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    answer(&shared, Reply::Nil);
-    drop(ticket);
+    drop(granted(&shared, &handle));
     answer(&shared, Reply::Int(1));
     assert!(shared.lock().listeners.is_empty());
 }
@@ -308,10 +309,8 @@ fn a_dropped_future_returns_its_offer() {
 fn a_taken_offer_is_among_the_holds() {
     let shared = client();
     let handle = Handle::new(Arc::clone(&shared));
-    let mut ticket = Box::pin(Ticket::new(&handle, |id| Event::Acquire(id, request())));
+    let mut ticket = granted(&shared, &handle);
     let mut cx = Context::from_waker(Waker::noop());
-    assert!(ticket.as_mut().poll(&mut cx).is_pending());
-    answer(&shared, Reply::Nil);
     assert!(shared.holds_after(Id(0)).0.is_empty(), "nobody has taken it");
     assert!(ticket.as_mut().poll(&mut cx).is_ready());
     let guard = guard_of(&handle, &ticket);

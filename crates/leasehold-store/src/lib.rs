@@ -25,4 +25,4 @@ pub use leasehold_proto::Confirm;
 pub use runtime::{Alarm, Runtime, Watch};
 pub use sharding::ShardedPubsub;
 pub use store::{Heard, Outcomes, Store, Submit, Subscription};
-pub use tokio_runtime::{TokioAlarm, TokioRuntime};
+pub use tokio_runtime::{TokioAlarm, TokioRuntime, reading_runtime};

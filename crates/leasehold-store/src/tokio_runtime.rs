@@ -47,6 +47,14 @@ impl TokioRuntime {
     }
 }
 
+/// Creates a runtime without threads of its own: of the threads that block on it, one at a time reads for all.
+///
+/// # Errors
+/// Fails if the system refuses a reactor.
+pub fn reading_runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_io().build()
+}
+
 impl Runtime for TokioRuntime {
     type Alarm = TokioAlarm;
 

@@ -11,13 +11,16 @@
 
 use std::cell::Cell;
 use std::future::Future;
+use std::sync::OnceLock;
 
 use futures_util::FutureExt;
 use leasehold_proto::Owner;
-use tokio::runtime::Handle;
+use leasehold_store::reading_runtime;
+use tokio::runtime::{Handle, Runtime};
 use tokio::task::{self, coop::consume_budget};
 
 use crate::owner::{ambient, scope_of};
+use crate::runtime::process::Process;
 
 /// A number above every budget, which tokio counts in one byte. Whoever can spend this much has no budget.
 const MORE_THAN_A_BUDGET: usize = 256;
@@ -67,9 +70,30 @@ pub(super) fn park<F: Future>(method: &str, future: F) -> F::Output {
          await `leasehold::{method}` instead, or call this one in `tokio::task::spawn_blocking`"
     );
     let owned = scope_of(owner(), future);
-    match Handle::try_current() {
-        Ok(runtime) => runtime.block_on(owned),
-        Err(_) => futures_executor::block_on(owned),
+    match (Handle::try_current(), Readers::of_this_process()) {
+        (Ok(runtime), _) => runtime.block_on(owned),
+        (Err(_), Some(readers)) => readers.block_on(owned),
+        (Err(_), None) => futures_executor::block_on(owned),
+    }
+}
+
+/// The runtime of all threads of the process that wait outside of tokio. One of them at a time reads for all.
+struct Readers {
+    process: Process,
+    /// Never dropped, because threads may wait until the process ends.
+    runtime: Runtime,
+}
+
+impl Readers {
+    /// Returns the runtime, unless the system refuses one, or the process is a fork of one that has it: a fork shares its
+    /// parent's `epoll`, so each would take the other's events.
+    fn of_this_process() -> Option<&'static Runtime> {
+        static READERS: OnceLock<Option<Readers>> = OnceLock::new();
+        let readers = READERS.get_or_init(|| {
+            let runtime = reading_runtime().ok()?;
+            Some(Readers { process: Process::current(), runtime })
+        });
+        readers.as_ref().filter(|readers| readers.process.check().is_ok()).map(|readers| &readers.runtime)
     }
 }
 

@@ -12,6 +12,7 @@ mod counting;
 mod faces;
 mod holding;
 mod owners;
+mod reading;
 mod sections;
 mod transports;
 

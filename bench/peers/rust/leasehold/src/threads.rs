@@ -1,10 +1,12 @@
 //! The blocking API: a thread for each task, `lock.lock()` and `guard.release()`.
 
-use anyhow::Result;
+use std::thread;
+
+use anyhow::{Result, anyhow};
 use contender::{Kind, Peer, Request, Side, What, Workload};
 use leasehold::blocking::Client;
 
-use crate::{connect, set_permits};
+use crate::set_permits;
 
 /// The most threads of a workload.
 const THREADS: usize = 1_000;
@@ -21,9 +23,12 @@ impl Peer for Threads {
     }
 
     async fn connect(url: &str, workload: &Workload) -> Result<Self> {
-        let client = connect(url, workload).await?;
-        set_permits(&client, workload).await?;
-        Ok(Self(client.into()))
+        // A program of threads has no tokio, so its client is made outside of it.
+        let (url, lease) = (url.to_owned(), workload.lease());
+        let connecting = thread::spawn(move || Client::builder().watchdog(lease).connect(&url));
+        let client = connecting.join().map_err(|_| anyhow!("connecting has panicked"))??;
+        set_permits(client.as_async(), workload).await?;
+        Ok(Self(client))
     }
 
     async fn section<T: Send>(&self, request: &Request, body: impl Future<Output = T> + Send) -> Result<T> {

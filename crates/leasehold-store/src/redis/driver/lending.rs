@@ -18,6 +18,7 @@ use std::task::Context;
 use std::time::Duration;
 
 use leasehold_proto::Moment;
+use tokio::runtime::RuntimeFlavor::CurrentThread;
 
 use super::super::executor::Executor;
 use super::super::notices::Change;
@@ -30,6 +31,9 @@ use super::state::State;
 const GRACE: Duration = Duration::from_millis(20);
 /// The time for which a runtime that was late carries nothing.
 const REST: Duration = Duration::from_secs(1);
+/// The same for a runtime without threads of its own, which runs only while a thread blocks on it: it is late whenever a
+/// guard is dropped and nobody waits, and that says nothing about the next wait.
+const SHORT_REST: Duration = GRACE;
 
 impl State {
     /// Takes a turn of the task on the callers' runtime.
@@ -118,7 +122,8 @@ impl State {
         carrier.look_at = Moment::NEVER;
         if is_late {
             carrier.is_ready = false;
-            carrier.rests_until = now + REST;
+            let is_driven = carrier.runtime.tokio().is_some_and(|tokio| tokio.runtime_flavor() == CurrentThread);
+            carrier.rests_until = now + if is_driven { SHORT_REST } else { REST };
             // Its next turn shows that the runtime goes on.
             carrier.turns.wake(deliveries);
         }

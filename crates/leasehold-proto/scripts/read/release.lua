@@ -12,24 +12,24 @@
 -- wire 9.4, 4.2; never shortens a write hold, nor the remaining holds of this owner
 local SAME = 10
 local lock, readers, upgrade = KEYS[1], KEYS[2], KEYS[3]
-local owner, remaining = ARGV[1], tonumber(ARGV[2])
-local publish, channel, message = ARGV[3], ARGV[4], ARGV[5]
+local owner, remaining, publish, channel, message = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5]
 if not remaining or remaining < 0 or remaining % 1 ~= 0 then
   return redis.error_reply('LOCKERR release: remaining must be whole and not negative')
 end
 local held = tonumber(redis.call('hget', lock, owner))
 if not held then return nil end
 local function timeout(reader, hold) return readers .. ':' .. reader .. ':rwlock_timeout:' .. hold end
-local own, lives = -2, redis.call('pttl', lock)
-if remaining > 0 then redis.call('hset', lock, owner, ARGV[2]) else redis.call('hdel', lock, owner) end
+local mode = redis.call('hget', lock, 'mode')
+local alone = remaining == 0 and mode == 'read' and redis.call('hlen', lock) == 2
+local own, longest = -2, alone and 0 or redis.call('pttl', lock)
+if remaining > 0 then redis.call('hset', lock, owner, ARGV[2]) elseif not alone then redis.call('hdel', lock, owner) end
 for hold = remaining + 1, held do
-  own = math.max(own, redis.call('pttl', timeout(owner, hold)))
+  own = alone and 0 or math.max(own, redis.call('pttl', timeout(owner, hold)))
   redis.call('del', timeout(owner, hold))
 end
-if remaining > 0 or redis.call('hget', lock, 'mode') == 'write' then return 0 end
-local longest = redis.call('hlen', lock) == 1 and 0 or lives
+if remaining > 0 or mode == 'write' then return 0 end
 -- Skips a lock that another reader keeps for longer than this lease did, because the expiry stays right.
-if longest > 0 and (own <= 0 or lives <= own + SAME) then
+if longest > 0 and (own <= 0 or longest <= own + SAME) then
   longest = 0
   local fields = redis.call('hgetall', lock)
   for at = 1, #fields, 2 do

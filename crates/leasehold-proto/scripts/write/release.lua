@@ -8,7 +8,7 @@
 -- ARGV[4] channel   string  the channel of the waiters
 -- ARGV[5] message   string  the payload, an ASCII decimal
 -- returns nil when the owner does not hold it, 0 after a partial release, 1 + the listeners when no writer is left
--- calls hexists hset hdel hgetall get del pttl pexpire publish|spublish
+-- calls hexists hlen hset hdel hgetall get del pttl pexpire publish|spublish
 -- wire 9.5, 4.2; a partial release keeps the lease; publishes also when readers are left
 local lock, readers, mark = KEYS[1], KEYS[2], KEYS[3]
 local owner, remaining, publish, channel, message = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5]
@@ -26,7 +26,8 @@ if remaining > 0 then
   redis.call('hset', lock, owner .. ':write', ARGV[2])
   return 0
 end
-local fields, longest, gone = redis.call('hgetall', lock), 0, { owner .. ':write' }
+local fields, longest, gone = {}, 0, { owner .. ':write' }
+if redis.call('hlen', lock) > 2 then fields = redis.call('hgetall', lock) end
 for at = 1, #fields, 2 do
   local left, timeout = -2, readers .. ':' .. fields[at] .. ':rwlock_timeout:'
   for hold = 1, tonumber(fields[at + 1]) or 0 do left = math.max(left, redis.call('pttl', timeout .. hold)) end

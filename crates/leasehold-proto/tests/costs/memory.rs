@@ -18,7 +18,7 @@ const PAIR_STEPS_MAX: u64 = 6;
 const HOLD_BYTES_MAX: i64 = 540;
 const WAITER_BYTES_MAX: i64 = 300;
 /// The goal is 800 bytes. This bound only keeps the engine from growing.
-const WAITER_ON_OWN_NAME_BYTES_MAX: i64 = 2_080;
+const WAITER_ON_OWN_NAME_BYTES_MAX: i64 = 1_480;
 
 /// Returns this many locks, each with a name of its own.
 fn locks(count: u64) -> Vec<Subject> {

@@ -78,7 +78,8 @@ impl Hash for Key {
 /// The parts of a state that a held lock without waiters does not have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Rare {
-    queues: [Option<Queue>; 3],
+    /// Boxed, since a name with waiters mostly has one of the three.
+    queues: [Option<Box<Queue>>; 3],
     /// The turns of other clients, by queue. They outlive it, since a client with two waiters often has none.
     turns: [Turns; 3],
     /// The lost holds whose guards are still there, although another hold has taken their place.
@@ -196,12 +197,12 @@ impl NameStates {
 
     pub(in crate::engine) fn queue(&self, id: QueueId) -> Option<&Queue> {
         let state = self.states.get(id.name.index())?.as_ref()?;
-        state.rare.as_ref()?.queues[id.side as usize].as_ref()
+        state.rare.as_ref()?.queues[id.side as usize].as_deref()
     }
 
     pub(in crate::engine) fn queue_mut(&mut self, id: QueueId) -> Option<&mut Queue> {
         let state = self.states.get_mut(id.name.index())?.as_mut()?;
-        state.rare.as_mut()?.queues[id.side as usize].as_mut()
+        state.rare.as_mut()?.queues[id.side as usize].as_deref_mut()
     }
 
     /// Returns the wait queues of all names.

@@ -122,7 +122,8 @@ impl State {
         carrier.look_at = Moment::NEVER;
         if is_late {
             carrier.is_ready = false;
-            let is_driven = carrier.runtime.tokio().is_some_and(|tokio| tokio.runtime_flavor() == CurrentThread);
+            let is_driven =
+                carrier.runtime.tokio().is_some_and(|tokio| tokio.runtime_flavor() == CurrentThread);
             carrier.rests_until = now + if is_driven { SHORT_REST } else { REST };
             // Its next turn shows that the runtime goes on.
             carrier.turns.wake(deliveries);

@@ -143,8 +143,6 @@ fn passes_without(tree: &Tree, chosen: &[&Mutant]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::super::verify::CHOICE_OF_MUTANTS;
     use super::*;
     use crate::shell::root;
@@ -178,16 +176,11 @@ mod tests {
     }
 
     #[test]
-    fn the_mutants_of_verify_are_a_few_of_each_crate() {
-        let groups = |mutants: &[&Mutant]| -> BTreeSet<String> {
-            mutants.iter().map(|mutant| mutant.killer.noticed_in().to_owned()).collect()
-        };
+    fn the_mutants_of_verify_are_one_of_the_engine_and_one_of_the_wire() {
         let all = all().unwrap();
         let tried = choose(&all, &read(&CHOICE_OF_MUTANTS.map(str::to_owned)).unwrap());
-        assert_eq!(groups(&tried), groups(&all.iter().collect::<Vec<_>>()));
-        let names: BTreeSet<&str> = tried.iter().map(|mutant| mutant.name.as_str()).collect();
-        assert_eq!(names.len(), tried.len(), "each is tried once");
-        assert!(tried.len() * 15 < all.len(), "a change waits for {} mutants", tried.len());
+        let crates: Vec<&str> = tried.iter().map(|mutant| mutant.killer.noticed_in()).collect();
+        assert_eq!(crates, ["leasehold-proto", "leasehold-store"]);
     }
 
     #[test]

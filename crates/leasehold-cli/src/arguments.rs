@@ -2,6 +2,7 @@
 //!
 //! Invariant: no value parsed here can print a password, as [`Address`] explains.
 
+pub(crate) mod elections;
 pub(crate) mod operator;
 #[cfg(any(feature = "dashboard", feature = "top"))]
 pub(crate) mod screens;
@@ -32,6 +33,18 @@ pub(crate) enum Verb {
     /// Run a command while holding a lock
     #[command(after_help = ABOUT)]
     Run(Run),
+    /// Run a command in one process of many: the leader
+    #[command(after_help = elections::ELECTED)]
+    Elect(elections::Elect),
+    /// Show who leads
+    #[command(after_help = elections::LED)]
+    Leader(elections::Leader),
+    /// Ask the leader to pass its term on to a candidate
+    #[command(after_help = elections::TRANSFERRED)]
+    Transfer(elections::Transfer),
+    /// Ask the leader to end its term
+    #[command(after_help = elections::RESIGNED)]
+    Resign(elections::Resign),
     /// List locks, their holders and waiters
     #[command(after_help = operator::LISTED)]
     List(operator::List),

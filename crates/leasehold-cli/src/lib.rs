@@ -36,6 +36,7 @@ mod exit;
 mod fleet;
 mod glob;
 mod helper;
+mod job;
 mod kind;
 #[cfg(feature = "dashboard")]
 mod listen;
@@ -63,6 +64,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     match parsed.verb {
         Verb::Run(run) => ExitCode::from(command::run::run(&run)),
+        Verb::Elect(elect) => ExitCode::from(command::elect::run(&elect)),
+        Verb::Leader(leader) => ExitCode::from(command::leader::run(&leader)),
+        Verb::Transfer(transfer) => ExitCode::from(command::leader::transfer(&transfer)),
+        Verb::Resign(resign) => ExitCode::from(command::leader::resign(&resign)),
         Verb::List(list) => ExitCode::from(command::list::run(&list)),
         Verb::Show(show) => ExitCode::from(command::show::run(&show)),
         Verb::Clients(clients) => ExitCode::from(command::clients::run(&clients)),

@@ -32,6 +32,17 @@ pub(crate) fn read(arguments: &Run) -> Result<Settings, Failure> {
     Ok(settings)
 }
 
+/// Reads the sources of a verb that uses the library without a lock of its own.
+pub(crate) fn client(
+    files: &[PathBuf],
+    url: Option<&Address>,
+    ca_file: Option<&Path>,
+) -> Result<Settings, Failure> {
+    let settings = trusting(ca_file, || named(files, url).environment()).map_err(Failure::usage)?;
+    check(&settings.config)?;
+    Ok(settings)
+}
+
 /// Reads the servers of a configuration: files, the environment, and the URL on top.
 pub(crate) fn servers(
     files: &[PathBuf],
@@ -99,8 +110,8 @@ fn check(config: &Config) -> Result<(), Failure> {
     }
     if config.is_quorum() {
         let why = anyhow!(
-            "the configuration describes a quorum, which `leasehold run` does not support; name one server, for \
-             example with --url"
+            "the configuration describes a quorum, which this verb does not support; name one server, for example \
+             with --url"
         );
         return Err(Failure::usage(why));
     }

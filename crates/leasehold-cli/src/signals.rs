@@ -14,6 +14,8 @@ use tokio::signal::unix::{self, SignalKind};
 /// The signals that end a process that does not handle them.
 const ENDING: [Signal; 6] =
     [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
+/// Those of them by which a user or a supervisor ends a program.
+const STOPPING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 /// The signals that matter only when there is a command to forward them to.
 const JOB: [Signal; 2] = [Signal::SIGTSTP, Signal::SIGWINCH];
 
@@ -27,17 +29,34 @@ pub(crate) struct Signals {
 impl Signals {
     /// Catches the signals that would end the wrapper.
     pub(crate) fn ending() -> io::Result<Self> {
-        let mut signals = Self { streams: Vec::new(), ignored: ignored_mask() };
+        let mut signals = Self::none();
         for signal in ENDING {
             signals.catch(signal)?;
         }
         Ok(signals)
     }
 
+    /// Catches the signals that end a candidacy. The others are for the command.
+    pub(crate) fn stopping() -> io::Result<Self> {
+        let mut signals = Self::none();
+        for signal in STOPPING {
+            signals.catch(signal)?;
+        }
+        Ok(signals)
+    }
+
+    /// Catches the signals that would end the wrapper, and end no candidacy.
+    pub(crate) fn passed_on() -> io::Result<Self> {
+        let mut signals = Self::none();
+        for signal in ENDING.into_iter().filter(|signal| !STOPPING.contains(signal)) {
+            signals.catch(signal)?;
+        }
+        Ok(signals)
+    }
+
     /// Catches nothing.
-    #[cfg(test)]
     pub(crate) fn none() -> Self {
-        Self { streams: Vec::new(), ignored: 0 }
+        Self { streams: Vec::new(), ignored: ignored_mask() }
     }
 
     /// Also catches the signals that a command under supervision should receive.

@@ -14,7 +14,7 @@
 //! one exception is the loss itself, after which `--on-lost term` continues a stopped command, so that it receives its
 //! SIGTERM.
 
-use std::future::Future;
+use std::future::{Future, pending};
 use std::io;
 use std::pin::pin;
 use std::time::Duration;
@@ -47,6 +47,10 @@ pub(crate) trait Hold {
     fn remaining(&self) -> Duration;
     /// Resolves when the lock is lost, with the reason in words.
     fn lost(&self) -> impl Future<Output = String>;
+    /// Resolves when the command should end although the lock is held, with the reason in words.
+    fn asked(&self) -> impl Future<Output = String> {
+        pending()
+    }
 }
 
 /// The result of a supervision.
@@ -91,7 +95,8 @@ impl<H: Hold> Supervisor<'_, H> {
                 () = acted => STOPPED_PAST_DEADLINE.to_owned(),
             }
         });
-        let mut lost = false;
+        let mut request = pin!(hold.asked());
+        let (mut lost, mut asked) = (false, false);
         let mut kill_at = None;
         let ending = loop {
             tokio::select! {
@@ -99,6 +104,10 @@ impl<H: Hold> Supervisor<'_, H> {
                 reason = &mut loss, if !lost => {
                     lost = true;
                     kill_at = self.lose(&reason);
+                }
+                reason = &mut request, if !lost && !asked => {
+                    asked = true;
+                    kill_at = Some(self.ask(&reason));
                 }
                 change = self.child.change() => match change? {
                     Change::Ended(ending) => {
@@ -159,6 +168,16 @@ impl<H: Hold> Supervisor<'_, H> {
         };
         self.report.warn(format_args!("the lock was lost: {reason}; the command {consequence}"));
         kill_at
+    }
+
+    /// Asks the command to end while the lock is held. Returns the end of the grace.
+    fn ask(&self, reason: &str) -> Instant {
+        self.send(Signal::SIGTERM);
+        // A stopped process receives it only when it goes on.
+        self.child.go();
+        let left = duration::shown(self.grace);
+        self.report.verbose(format_args!("{reason}; the command got SIGTERM and gets SIGKILL in {left}"));
+        after(self.grace)
     }
 
     /// Sends a signal to the whole group, and reports a forbidden signal, as when the command runs as another user.

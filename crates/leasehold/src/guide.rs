@@ -6,15 +6,16 @@
 //! 3. [`errors_and_http`]: what each error says, and which status a service answers.
 //! 4. [`blocking`]: the same locks for threads, without async.
 //! 5. [`singleton_worker`]: work that one process of a fleet does at a time.
-//! 6. [`testing`]: leases and failures on a virtual clock.
-//! 7. [`deploying`]: connections, TLS, timeouts, permissions, shutdown, restarts.
-//! 8. [`observing`]: metrics, logs, alerts, observers.
-//! 9. [`scale`]: many masters and clients, in figures.
-//! 10. [`servers`]: tested versions, managed services and forks.
-//! 11. [`from_redisson`]: each call of Redisson and its counterpart.
-//! 12. [`from_other_libraries`]: ShedLock, redsync and rslock.
-//! 13. [`attribute`]: all options of `#[locked]`.
-//! 14. [`configuration`]: all fields of a configuration.
+//! 6. [`leaders`]: elect one leader of many processes, and tell it when to stop.
+//! 7. [`testing`]: leases and failures on a virtual clock.
+//! 8. [`deploying`]: connections, TLS, timeouts, permissions, shutdown, restarts.
+//! 9. [`observing`]: metrics, logs, alerts, observers.
+//! 10. [`scale`]: many masters and clients, in figures.
+//! 11. [`servers`]: tested versions, managed services and forks.
+//! 12. [`from_redisson`]: each call of Redisson and its counterpart.
+//! 13. [`from_other_libraries`]: ShedLock, redsync and rslock.
+//! 14. [`attribute`]: all options of `#[locked]`.
+//! 15. [`configuration`]: all fields of a configuration.
 
 /// The link targets for rustdoc. The first definition of a link wins, so these targets replace the relative targets at
 /// the end of a page.
@@ -26,6 +27,7 @@ macro_rules! links {
             "[errors]: crate::guide::errors_and_http\n",
             "[blocking]: crate::guide::blocking\n",
             "[worker]: crate::guide::singleton_worker\n",
+            "[leaders]: crate::guide::leaders\n",
             "[testing]: crate::guide::testing\n",
             "[deploying]: crate::guide::deploying\n",
             "[observing]: crate::guide::observing\n",
@@ -71,6 +73,7 @@ pages! {
     errors_and_http = "errors-and-http.md";
     blocking = "blocking.md";
     singleton_worker = "singleton-worker.md";
+    leaders = "leaders.md";
     testing = "testing.md";
     deploying = "deploying.md";
     scale = "scale.md";

@@ -115,7 +115,7 @@
 //!
 //! The [`guide`] has a page for each of these: [getting started](guide::getting_started), [choosing a
 //! primitive](guide::choosing_a_primitive), [errors and HTTP](guide::errors_and_http), [threads without
-//! async](guide::blocking), [one worker](guide::singleton_worker), [testing](guide::testing),
+//! async](guide::blocking), [one worker](guide::singleton_worker), [leaders](guide::leaders), [testing](guide::testing),
 //! [deploying](guide::deploying), [metrics and logs](guide::observing), [coming from Redisson](guide::from_redisson), [coming from other
 //! libraries](guide::from_other_libraries), [the attribute](guide::attribute) and [the
 //! configuration](guide::configuration).

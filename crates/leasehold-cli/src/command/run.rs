@@ -3,7 +3,6 @@
 //! Invariant: at every end the lock is released or its release is left to the client's close, and the command runs only
 //! in between.
 
-use std::process;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,27 +14,21 @@ use leasehold::{
 };
 use leasehold_proto::StoreError;
 use leasehold_proto::recipe::foreign::Foreign;
-use nix::sys::signal::Signal;
 use tokio::runtime;
 
 use crate::address::Address;
 use crate::arguments::Run;
-use crate::child::Child;
 use crate::clock::{Instant, now};
-use crate::deadline::Deadline;
 use crate::duration::shown;
 use crate::exit::{self, Failure};
-use crate::helper::helper;
+use crate::job::Job;
 use crate::kind::{Acquired, Kind, Wait};
 use crate::on_lost::OnLost;
 use crate::report::Report;
 use crate::settings::{self, Settings};
 use crate::signals::Signals;
-use crate::supervise::{Finished, Hold, Supervisor};
-use crate::terminal::Terminal;
-use crate::watcher::Watcher;
+use crate::supervise::{Finished, Hold};
 use crate::whole_wait::WholeWait;
-use crate::{exec, watcher};
 
 /// Runs the command under the lock and returns the exit code.
 pub(crate) fn run(arguments: &Run) -> u8 {
@@ -52,18 +45,23 @@ pub(crate) fn run(arguments: &Run) -> u8 {
 /// started it.
 fn attempt(arguments: &Run, report: Report) -> Result<u8, Failure> {
     name(&arguments.name)?;
-    if arguments.url.as_ref().is_some_and(Address::has_password) {
-        report.warn(format_args!(
-            "every user of this machine can see the password in --url (with ps); set LEASEHOLD_URL instead"
-        ));
-    }
+    warn_of_password(arguments.url.as_ref(), report);
     let settings = settings::read(arguments)?;
     let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::system)?;
     runtime.block_on(connected(arguments, &settings, report))
 }
 
+/// Warns of a password that others can see.
+pub(super) fn warn_of_password(url: Option<&Address>, report: Report) {
+    if url.is_some_and(Address::has_password) {
+        report.warn(format_args!(
+            "every user of this machine can see the password in --url (with ps); set LEASEHOLD_URL instead"
+        ));
+    }
+}
+
 /// Returns the lock's name, in which braces are a hash tag, because a shell cannot call `Name::with_hash_tag`.
-fn name(text: &str) -> Result<Name, Failure> {
+pub(super) fn name(text: &str) -> Result<Name, Failure> {
     let name = match Name::new(text) {
         Err(NameError::Brace { .. }) => Name::raw_redisson(text),
         name => name,
@@ -80,7 +78,7 @@ fn name(text: &str) -> Result<Name, Failure> {
 }
 
 /// Returns what an operator can do about an error of a server, where the library's own words cannot name this program.
-fn advice(error: &(dyn std::error::Error + 'static)) -> &'static str {
+pub(super) fn advice(error: &(dyn std::error::Error + 'static)) -> &'static str {
     let Some(error) = of_server(error) else { return "" };
     let foreign = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<Foreign>());
     if foreign.is_some_and(Foreign::is_string) {
@@ -210,39 +208,23 @@ async fn warn_of_endless(client: &Client, name: &Name, report: Report) {
     }
 }
 
-/// Starts the watcher and the command, and supervises the command until it has ended.
+/// Supervises the command until it has ended.
 async fn supervised(
     arguments: &Run,
     acquired: &Acquired,
     signals: &mut Signals,
     report: Report,
 ) -> Result<Finished, Failure> {
-    let system =
-        |error| Failure::system(Error::new(error).context("the command could not be started or supervised"));
-    signals.add_job_control().map_err(system)?;
-    let mut watcher =
-        helper(watcher::VERB).and_then(|mut program| Watcher::start(&mut program)).map_err(system)?;
-    let mut starter = helper(exec::VERB).map_err(system)?;
-    starter.arg(process::id().to_string()).arg("--").args(&arguments.command);
-    starter.env("LEASEHOLD_NAME", &arguments.name).env("LEASEHOLD_OWNER", &acquired.owner);
-    match acquired.token {
-        Some(token) => starter.env("LEASEHOLD_TOKEN", token.to_string()),
+    let variables = [
+        ("LEASEHOLD_NAME", Some(arguments.name.clone())),
+        ("LEASEHOLD_OWNER", Some(acquired.owner.clone())),
         // A token in the environment belongs to another lock, under which this program itself runs.
-        None => starter.env_remove("LEASEHOLD_TOKEN"),
-    };
-    let child = Child::start(&mut starter).await.map_err(system)?;
-    if let Err(error) = watcher.guard(child.group()) {
-        // The watcher is gone, and the command has not begun. Without a watcher the command never begins.
-        let _ = child.signal(Signal::SIGKILL);
-        return Err(system(error));
-    }
-    let held = Held(&acquired.guard);
+        ("LEASEHOLD_TOKEN", acquired.token.map(|token| token.to_string())),
+    ];
+    let Run { command, on_lost, grace, .. } = arguments;
+    let job = Job { command, variables: &variables, on_lost: *on_lost, grace: *grace, report };
     let guard = Arc::clone(&acquired.guard);
-    let (on_lost, grace) = (arguments.on_lost, arguments.grace);
-    let deadline = Deadline::start(watcher, on_lost, grace, move || guard.remaining()).map_err(system)?;
-    let terminal = Terminal::open();
-    let supervisor = Supervisor { child, hold: &held, signals, terminal, deadline, on_lost, grace, report };
-    supervisor.run().await.map_err(system)
+    job.run(&Held(&acquired.guard), move || guard.remaining(), signals).await
 }
 
 /// Releases and reports the result, or returns `None` when the result is unknown.
@@ -274,7 +256,7 @@ fn code(finished: &Finished, released: Option<ReleaseOutcome>, on_lost: OnLost, 
     if lost && on_lost != OnLost::Ignore { exit::LOST } else { own }
 }
 
-fn not_connected(error: ConfigConnectError, is_default_address: bool) -> Failure {
+pub(super) fn not_connected(error: ConfigConnectError, is_default_address: bool) -> Failure {
     match error {
         ConfigConnectError::Connect(error @ ConnectError::Store { .. }) if is_default_address => {
             Failure::unavailable(anyhow!("{error} (the default address; set --url or LEASEHOLD_URL)"))

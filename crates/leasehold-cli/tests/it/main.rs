@@ -14,6 +14,7 @@ mod configuration;
 mod contention;
 mod dashboard;
 mod doctor;
+mod elections;
 mod environment;
 mod fixture;
 mod frozen;

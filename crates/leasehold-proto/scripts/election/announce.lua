@@ -12,7 +12,7 @@
 -- ARGV[9] channel      string  the channel of the observers
 -- returns 1, or 0 when the lock has another owner or none
 -- calls hexists hget hset pexpire time publish|spublish
--- wire 25.2; a repeated call keeps the begin of the term and publishes nothing
+-- wire 26.2; a repeated call keeps the begin of the term and publishes nothing
 local lock, announcement = KEYS[1], KEYS[2]
 local owner, term, candidate, info, host, pid = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local kept_ms, publish, channel = ARGV[7], ARGV[8], ARGV[9]

@@ -4,7 +4,7 @@
 -- KEYS[3] announcement hash   what the last leader says of itself
 -- returns nil without a leader, else {PTTL (-1: no expiry), owner, token or '', fields and values of the announcement}
 -- calls get hgetall hlen pttl
--- wire 25.2; the reader believes the announcement only if its owner is the lock's
+-- wire 26.2; the reader believes the announcement only if its owner is the lock's
 local lock, token, announcement = KEYS[1], KEYS[2], KEYS[3]
 local holders = redis.call('hlen', lock)
 if holders > 1 then

@@ -5,7 +5,7 @@
 -- ARGV[3] message      string the message
 -- returns the number of listeners that this node knows
 -- calls exists publish|spublish
--- wire 25.4
+-- wire 26.4
 local announcement, publish, channel, message = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 redis.call('exists', announcement)
 return redis.call(publish, channel, message)

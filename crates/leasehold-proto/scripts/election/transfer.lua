@@ -8,7 +8,7 @@
 -- ARGV[5] channel   string  the channel of the observers
 -- returns the token of the successor, or nil when neither of them holds the lock
 -- calls get hdel hexists hset pexpire publish|spublish set time
--- wire 25.3, 7.2; the token is at least the server's time in unix microseconds
+-- wire 26.3, 7.2; the token is at least the server's time in unix microseconds
 local lock, token = KEYS[1], KEYS[2]
 local owner, successor, lease_ms, publish, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 if redis.call('hexists', lock, successor) == 1 then

@@ -1,4 +1,4 @@
-//! Elections: what leaders, candidates and observers of a fenced lock tell each other (docs/protocol.md#25-elections).
+//! Elections: what leaders, candidates and observers of a fenced lock tell each other (docs/protocol.md#26-elections).
 //!
 //! Invariant: nothing here grants a term except the transfer, which passes on the leader's own. A message is a hint, and
 //! an announcement counts only beside the lock of its owner.

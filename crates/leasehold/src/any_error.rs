@@ -9,7 +9,7 @@ use crate::error::answers::{answers, none_of_them};
 use crate::error::message::debug;
 use crate::error::{
     AcquireError, AlreadyInstalled, ConnectError, EnsureError, FencedWriteError, InspectError, NotInstalled,
-    OperationError, PermitsError, QuorumError, ReleaseError, RunError, UpgradeError, WaitError,
+    OperationError, PermitsError, QuorumError, ReleaseError, RunError, TransferError, UpgradeError, WaitError,
 };
 
 #[cfg(feature = "config")]
@@ -142,6 +142,8 @@ any_error! {
     AlreadyInstalled(AlreadyInstalled),
     /// An error of running a body under a lock.
     Run(RunError),
+    /// An error of passing leadership on.
+    Transfer(TransferError),
     /// An error of inspecting a lock.
     Inspect(InspectError),
     /// An error of changing a semaphore or latch.

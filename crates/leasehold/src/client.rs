@@ -34,8 +34,9 @@ use crate::client::connect::Tls;
 #[cfg(any(feature = "unstable-store", feature = "embedded"))]
 use crate::client::connect::start;
 use crate::client::connect::{ConnectOptions, connect};
-use crate::client::visibility::CLIENT_NAME_MAX;
+use crate::client::visibility::{CLIENT_NAME_MAX, process};
 use crate::defaults::{Primitive, check_prefix};
+use crate::election::Election;
 use crate::error::{ConnectError, Forked};
 use crate::fenced_writes::FencedWrites;
 use crate::latch::CountDownLatch;
@@ -193,6 +194,24 @@ impl Client {
     #[must_use]
     pub fn fenced_lock(&self, name: impl IntoName) -> Lock<Fenced> {
         self.make(name, Fenced::default(), Primitive::FencedLock)
+    }
+
+    /// Returns the election of this name, of one leader among all processes. This sends nothing.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let election = client.election("scheduler").candidate("host-a:4711");
+    /// let led = election.lead(async |term| Ok::<(), std::io::Error>(assert!(term.is_valid()))).await?;
+    /// assert_eq!(led.terms, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn election(&self, name: impl IntoName) -> Election {
+        Election::new(self.fenced_lock(name), process())
     }
 
     /// Returns writes on behalf of the holder of this fencing token, which may come from another process.

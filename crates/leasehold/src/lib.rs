@@ -87,6 +87,7 @@
 //! | several locks, all or none | [`MultiLock`] |
 //! | a lock that survives the loss of a server | [`Redlock`] |
 //! | at most n holders at a time | [`Client::expirable_semaphore`], or Redisson's plain [`Client::semaphore`] |
+//! | one leader among many processes, told when it has to stop | [`Client::election`] |
 //! | to wait until n tasks are done | [`Client::count_down_latch`] |
 //! | a body that stops when the lock is lost | [`Lock::run`] |
 //! | a function that runs under a lock | [`locked`](macro@locked) |
@@ -187,6 +188,7 @@ pub mod __private;
 mod any_error;
 pub mod client;
 mod defaults;
+pub mod election;
 pub mod fenced_writes;
 mod group;
 #[cfg(all(test, shuttle))]
@@ -217,9 +219,11 @@ pub use client::{Client, ClientBuilder};
 #[doc(inline)]
 pub use defaults::Primitive;
 #[doc(inline)]
+pub use election::{Election, Term};
+#[doc(inline)]
 pub use error::{
     AcquireError, ConnectError, EnsureError, FencedWriteError, InspectError, OperationError, PermitsError,
-    QuorumError, ReleaseError, RunError, UpgradeError, WaitError,
+    QuorumError, ReleaseError, RunError, TransferError, UpgradeError, WaitError,
 };
 #[doc(inline)]
 pub use latch::CountDownLatch;

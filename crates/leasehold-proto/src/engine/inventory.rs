@@ -4,10 +4,13 @@
 //! have the engine in between.
 
 use super::Engine;
+use super::base::keys::{QueueId, Sides};
 use super::interface::{HoldInfo, WaitInfo};
 use super::tickets::ticket::Ticket;
 use crate::id::Id;
 use crate::moment::Moment;
+use crate::owner::{Owner, WireOwner};
+use crate::subject::Subject;
 
 impl Engine {
     /// Returns what is known of a claimed hold.
@@ -49,6 +52,18 @@ impl Engine {
         let Some(Ticket::Acquire(acquire)) = self.waits.holds.cx.tickets.get(ticket) else { return None };
         acquire.waiter()?;
         Some(WaitInfo { subject: self.waits.holds.cx.subject(acquire), since: acquire.since })
+    }
+
+    /// Returns the wire owner of the attempts for this owner, if it is the first that waits. It stays the same until a
+    /// grant, because a refused attempt leaves nothing on the server.
+    #[must_use]
+    pub fn wire_owner_of_wait(&self, subject: &Subject, owner: Owner) -> Option<WireOwner> {
+        let cx = &self.waits.holds.cx;
+        let id = QueueId { name: cx.names.find(subject)?, side: subject.recipe.side() };
+        let queue = cx.names.queue(id)?;
+        let Some(Ticket::Acquire(acquire)) = cx.tickets.get(queue.first()?) else { return None };
+        let used = queue.tries.wire.as_ref().filter(|_| acquire.owner == owner)?;
+        Some(cx.wire(used.number))
     }
 
     /// Returns the number of channels on which the client listens.

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::{
-    expirable, fair, fence, fenced, latch, multi, plain, read, redlock, reentrant, semaphore, sides, spin,
+    election, expirable, fair, fence, fenced, latch, multi, plain, read, redlock, reentrant, semaphore, sides, spin,
     upgrade, write,
 };
 use crate::operate;
@@ -83,7 +83,7 @@ pub struct Primitive {
 const HELD: [Verb; 4] = [Verb::Renew, Verb::Release, Verb::ForceRelease, Verb::Inspect];
 
 /// All primitives.
-pub static PRIMITIVES: [Primitive; 11] = [
+pub static PRIMITIVES: [Primitive; 12] = [
     Primitive {
         name: "lock",
         scripts: || reentrant::SCRIPTS.to_vec(),
@@ -106,6 +106,19 @@ pub static PRIMITIVES: [Primitive; 11] = [
         scripts: || [&fenced::SCRIPTS[..], &fence::SCRIPTS, &reentrant_scripts(&HELD)].concat(),
         keys: &[Form::Name, Form::Helper("redisson_lock_token"), Form::Helper("leasehold_fence")],
         channels: &[Form::Helper(reentrant::CHANNEL)],
+    },
+    Primitive {
+        name: "election",
+        scripts: || {
+            [&fenced::SCRIPTS[..], &fence::SCRIPTS, &election::SCRIPTS, &reentrant_scripts(&HELD)].concat()
+        },
+        keys: &[
+            Form::Name,
+            Form::Helper("redisson_lock_token"),
+            Form::Helper("leasehold_fence"),
+            Form::Helper(election::LEADER_KEY),
+        ],
+        channels: &[Form::Helper(reentrant::CHANNEL), Form::Helper(election::LEADER_KEY)],
     },
     Primitive {
         name: "spin",

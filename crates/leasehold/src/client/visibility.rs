@@ -46,8 +46,8 @@ impl Visibility {
         }
         let program = program();
         let name = name.unwrap_or(&program);
-        let process = (&*TokioRuntime.host(), std::process::id());
-        let card = Card::new(client, name, process, (&program, LIBRARY)).labelled(&self.labels);
+        let (host, pid) = process();
+        let card = Card::new(client, name, (&*host, pid), (&program, LIBRARY)).labelled(&self.labels);
         Some(Identity { card, audience })
     }
 }
@@ -60,6 +60,11 @@ impl Identity {
         let name: String = self.card.name.chars().take(CLIENT_NAME_MAX - ID_BYTES).map(of).collect();
         format!("{name}@{}", self.card.client)
     }
+}
+
+/// Returns this machine and process.
+pub(super) fn process() -> (String, u32) {
+    (TokioRuntime.host(), std::process::id())
 }
 
 /// Returns the name of the program.

@@ -50,6 +50,8 @@ pub enum SubjectKind {
     ExpirableSemaphore,
     /// [`Client::count_down_latch`](crate::Client::count_down_latch).
     CountDownLatch,
+    /// [`Client::election`](crate::Client::election).
+    Election,
     /// A key that is written with a fencing token: [`FencedWrites`](crate::fenced_writes::FencedWrites).
     Key,
 }
@@ -69,6 +71,7 @@ impl fmt::Display for SubjectKind {
             Self::Semaphore => "semaphore",
             Self::ExpirableSemaphore => "expirable semaphore",
             Self::CountDownLatch => "count-down latch",
+            Self::Election => "election",
             Self::Key => "key",
         })
     }

@@ -76,6 +76,8 @@ async fn run<S: Store, A: Alarm>(shared: Arc<Shared>, store: S, mut alarm: A, ti
                 Command::Query(call, reply_to) => {
                     calls.push(run_call(&store, Caller::Query(reply_to), call, timeout));
                 }
+                // A listener that has gone drops its subscription here.
+                Command::Listen(channel, hear, reply_to) => drop(reply_to.send(store.subscribe(channel, hear))),
                 Command::Join => operators.visible.join(shared.now()),
             }
         }

@@ -24,19 +24,24 @@ mod listeners;
 mod permits_set;
 mod queries;
 mod report;
+mod sleeping;
 mod step;
 
+pub(crate) use sleeping::sleep;
+
+use std::any::Any;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use leasehold_proto::engine::{AFTER_CLOSE, Action, CallId, Event, Fact, Group, Id, Outcome};
-use leasehold_proto::{Applied, Call, ClientId, Engine, Moment, Name, Reply, StoreError, StoreErrorKind};
-use leasehold_store::{Submit, Watch};
+use leasehold_proto::{Applied, Call, Channel, ClientId, Engine, Moment, Name, Reply, StoreError, StoreErrorKind};
+use leasehold_store::{Heard, Submit, Subscription, Watch};
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Notify, oneshot};
 
 use crate::defaults::Defaults;
@@ -57,6 +62,8 @@ pub(crate) enum Command {
     Spawn(BoxFuture<'static, ()>),
     /// An inspect or other call of the application, in which the engine has no part.
     Query(Call, oneshot::Sender<Result<Reply, StoreError>>),
+    /// Listen on a channel for a part of the client beside the engine.
+    Listen(Channel, UnboundedSender<Heard>, oneshot::Sender<Subscription>),
     /// Become visible to operators.
     Join,
 }
@@ -82,6 +89,8 @@ pub(crate) struct Shared {
     defaults: Defaults,
     /// The semaphores whose number of permits is known to be set, each with the end of that knowledge.
     permits_set: Mutex<BTreeMap<Name, Moment>>,
+    /// What all handles of one name share, as long as one of them lives.
+    common: Mutex<BTreeMap<Name, Weak<dyn Any + Send + Sync>>>,
     /// The observers, which the state has too.
     observers: Option<Arc<Observers>>,
     /// Who the client says that it is, if operators may see it.
@@ -114,6 +123,8 @@ struct State {
     holds: BTreeMap<Id, Arc<Signal>>,
     /// What the program says about its holds.
     notes: BTreeMap<Id, Arc<str>>,
+    /// The futures that wait for a time.
+    sleepers: BTreeMap<(Moment, Id), Arc<Signal>>,
     /// True if the runtime looks for listeners that are woken and have not polled.
     is_watched: bool,
     /// The time until which the driver sleeps, at most the engine's next timer.
@@ -151,6 +162,7 @@ impl Shared {
             actions: Vec::new(),
             holds: BTreeMap::new(),
             notes: BTreeMap::new(),
+            sleepers: BTreeMap::new(),
             is_watched: false,
             alarm: Moment::NEVER,
             awake: false,
@@ -174,6 +186,7 @@ impl Shared {
             server: String::new(),
             defaults: Defaults::default(),
             permits_set: Mutex::new(BTreeMap::new()),
+            common: Mutex::new(BTreeMap::new()),
             observers: None,
             identity: None,
             registration: AtomicU8::new(0),
@@ -296,7 +309,9 @@ impl Shared {
         if let Event::Replied(call, _) = &event {
             state.calls.remove(call);
         }
-        state.step(self.now(), event, &mut effects);
+        let now = self.now();
+        state.wake_sleepers(now, &mut effects);
+        state.step(now, event, &mut effects);
         self.leave(state, effects);
     }
 
@@ -410,7 +425,7 @@ impl Shared {
         {
             return None;
         }
-        state.alarm = state.alarm.min(state.engine.next_timer());
+        state.alarm = state.alarm.min(state.next_timer());
         state.awake = false;
         state.pulse.turned_at = self.now();
         let commands = std::mem::take(&mut state.commands);
@@ -448,6 +463,7 @@ impl Shared {
         debug_assert!(state.engine.is_finished(), "a close ends by its second period");
         let listeners = std::mem::take(&mut state.listeners).into_values();
         effects.signals.extend(listeners.map(|listener| listener.signal));
+        state.wake_sleepers(Moment::NEVER, &mut effects);
         drop(submitting);
         self.leave(state, effects);
     }
@@ -490,7 +506,7 @@ impl State {
     /// Returns true if the driver sleeps and has to be notified. It counts as awake from then on.
     fn wakes_driver(&mut self) -> bool {
         let wanted =
-            !self.commands.is_empty() || self.engine.next_timer() < self.alarm || self.engine.is_finished();
+            !self.commands.is_empty() || self.next_timer() < self.alarm || self.engine.is_finished();
         let wakes = wanted && !self.awake;
         self.awake |= wakes;
         wakes

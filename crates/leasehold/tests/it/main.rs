@@ -22,6 +22,7 @@ mod credentials;
 mod defaults;
 mod determinism;
 mod dialer;
+mod election;
 mod errors;
 mod exclusion;
 mod expirable_semaphore;

@@ -2,16 +2,19 @@
 //!
 //! Invariant: a query changes nothing that the engine knows.
 
+use std::any::Any;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, Weak};
 use std::task::Context;
 
 use futures_util::future::BoxFuture;
 use leasehold_proto::engine::Fact;
 use leasehold_proto::recipe::reentrant::holders;
 use leasehold_proto::recipe::{Holders, plain};
-use leasehold_proto::{Applied, Call, Reply, StoreError, StoreErrorKind, Verb};
+use leasehold_proto::{Applied, Call, Channel, Name, Reply, StoreError, StoreErrorKind, Verb};
+use leasehold_store::{Heard, Subscription};
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
 use super::{Command, Effects, Shared, State};
@@ -27,6 +30,44 @@ impl Shared {
         }
         self.leave(state, Effects::default());
         Ok(())
+    }
+
+    /// Sends a call whose outcome nobody awaits, such as a hint to others.
+    pub(crate) fn tell(&self, call: Call) {
+        let (reply_to, _) = oneshot::channel();
+        // A forked process has nothing to tell.
+        let Ok(mut state) = self.enter() else { return };
+        if !state.ended {
+            state.commands.push(Command::Query(call, reply_to));
+        }
+        self.leave(state, Effects::default());
+    }
+
+    /// Listens on a channel, until the returned subscription is dropped. Returns `None` if the client has ended.
+    pub(crate) async fn listen_to(&self, channel: Channel, hear: UnboundedSender<Heard>) -> Option<Subscription> {
+        let (reply_to, subscribed) = oneshot::channel();
+        {
+            let mut state = self.enter().ok()?;
+            if state.ended {
+                return None;
+            }
+            state.commands.push(Command::Listen(channel, hear, reply_to));
+            self.leave(state, Effects::default());
+        }
+        subscribed.await.ok()
+    }
+
+    /// Returns what all handles of this name share, and makes it if there is none.
+    pub(crate) fn common<T: Any + Send + Sync>(&self, name: &Name, make: impl FnOnce() -> Arc<T>) -> Arc<T> {
+        let mut common = self.common.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = common.get(name).and_then(Weak::upgrade).and_then(|any| any.downcast().ok());
+        known.unwrap_or_else(|| {
+            common.retain(|_, any| any.strong_count() > 0);
+            let made = make();
+            let any: Arc<dyn Any + Send + Sync> = Arc::clone(&made) as _;
+            common.insert(name.clone(), Arc::downgrade(&any));
+            made
+        })
     }
 
     /// Sends a call in which the engine has no part.

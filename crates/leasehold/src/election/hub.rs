@@ -1,0 +1,307 @@
+//! What one client knows and hears of one election, whatever the number of its observers, candidates and terms.
+//!
+//! Invariant: a client has one subscription and at most one question on its way per election. A message is a hint: only
+//! the server's answer changes what observers see.
+//!
+//! # How it works
+//! A task on the driver's thread listens on the election's channel. A message of a change leads to a question if somebody
+//! observes. Without a message the next question comes when the leader's lease is over, with some jitter, and at the
+//! latest after 10 s. The task ends with the last observer, candidate and term.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::Duration;
+
+use leasehold_proto::engine::{Event, Id, Subject};
+use leasehold_proto::recipe::election::{self, Leader, Message};
+use leasehold_proto::recipe::fenced::{Tokens, with_tokens};
+use leasehold_proto::{Moment, Name, Owner, WireOwner};
+use leasehold_store::Heard;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+
+use super::policy::{Asked, Asks};
+use crate::runtime::shared::{Handle, sleep};
+use crate::runtime::sync::Mutex;
+
+/// The longest time between two questions.
+const ASK_EVERY: Duration = Duration::from_secs(10);
+/// The time between two questions while nobody leads. A leader of leasehold announces itself, one of Java does not.
+const ASK_LEADERLESS: Duration = Duration::from_secs(5);
+/// The time after the end of a lease for which a question waits, so that the server has ended the lease by its own clock.
+const AFTER_LEASE: Duration = Duration::from_millis(20);
+/// The longest jitter, which keeps the observers of a dead leader from asking at the same moment.
+const JITTER: Duration = Duration::from_millis(500);
+/// The pause after a question that failed.
+const RETRY: Duration = Duration::from_secs(1);
+/// The time that a candidate has to answer its leader: a few trips, and the delay of a busy machine.
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+
+/// The last answer of the server.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    /// The time at which its question was sent.
+    pub(super) at: Moment,
+    pub(super) leader: Option<Leader>,
+    /// True if a later question failed, and a lease is over since the answer.
+    pub(super) is_outdated: bool,
+}
+
+/// One election in one client.
+pub(super) struct Hub {
+    pub(super) handle: Arc<Handle>,
+    pub(super) name: Name,
+    seen: watch::Receiver<Option<Seen>>,
+    observers: AtomicUsize,
+    observed: Arc<Notify>,
+    seats: Mutex<Vec<(Id, Arc<str>, Owner)>>,
+    terms: Mutex<Vec<Weak<Asks>>>,
+    sought: Mutex<Vec<(String, oneshot::Sender<WireOwner>)>>,
+    /// Ends the task when it is dropped.
+    _ends: oneshot::Sender<()>,
+}
+
+/// A candidate that waits.
+pub(super) struct Seat {
+    hub: Arc<Hub>,
+    id: Id,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        lock(&self.hub.seats).retain(|(id, ..)| *id != self.id);
+    }
+}
+
+/// An observer's share of the questions.
+pub(super) struct Observing(pub(super) Arc<Hub>);
+
+impl Observing {
+    pub(super) fn new(hub: &Arc<Hub>) -> Self {
+        hub.observers.fetch_add(1, Ordering::SeqCst);
+        hub.observed.notify_one();
+        Self(Arc::clone(hub))
+    }
+}
+
+impl Drop for Observing {
+    fn drop(&mut self) {
+        self.0.observers.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> crate::runtime::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Hub {
+    /// Returns the hub of an election, and starts its task if there is none.
+    pub(super) fn of(handle: &Arc<Handle>, name: &Name) -> Arc<Self> {
+        let mut task = None;
+        let hub = handle.common(name, || {
+            let (see, seen) = watch::channel(None);
+            let (ends, end) = oneshot::channel();
+            let hub = Arc::new(Self {
+                handle: Arc::clone(handle),
+                name: name.clone(),
+                seen,
+                observers: AtomicUsize::new(0),
+                observed: Arc::default(),
+                seats: Mutex::new(Vec::new()),
+                terms: Mutex::new(Vec::new()),
+                sought: Mutex::new(Vec::new()),
+                _ends: ends,
+            });
+            task = Some((Arc::downgrade(&hub), see, end));
+            hub
+        });
+        if let Some((weak, see, end)) = task {
+            let (handle, channel) = (Arc::clone(handle), election::channel(name));
+            let run = async move {
+                let (hear, heard) = mpsc::unbounded_channel();
+                let Some(_subscription) = handle.listen_to(channel, hear).await else { return };
+                tokio::select! {
+                    _ = end => {}
+                    _ = run(weak, handle, see, heard) => {}
+                }
+            };
+            // A forked process has no driver, and its calls fail by themselves.
+            let _ = hub.handle.spawn(Box::pin(run));
+        }
+        hub
+    }
+
+    pub(super) fn seen(&self) -> watch::Receiver<Option<Seen>> {
+        self.seen.clone()
+    }
+
+    /// Lets the leader find a candidate.
+    pub(super) fn sit(self: &Arc<Self>, candidate: &Arc<str>, owner: Owner) -> Seat {
+        let id = self.handle.next_id();
+        lock(&self.seats).push((id, Arc::clone(candidate), owner));
+        Seat { hub: Arc::clone(self), id }
+    }
+
+    /// Brings the requests of others to a term.
+    pub(super) fn listen_for(&self, asks: &Arc<Asks>) {
+        let mut terms = lock(&self.terms);
+        terms.retain(|term| term.strong_count() > 0);
+        terms.push(Arc::downgrade(asks));
+    }
+
+    /// Says something to all candidates and observers.
+    pub(super) fn say(&self, message: &Message) {
+        self.handle.tell(election::say(&self.name, message));
+    }
+
+    /// Looks for a waiting candidate. Returns the wire owner of its attempts.
+    pub(super) async fn seek(&self, candidate: &str) -> Option<WireOwner> {
+        let request = WireOwner::new(self.handle.client(), self.handle.next_id().0).to_string();
+        let (answer, answered) = oneshot::channel();
+        {
+            let mut sought = lock(&self.sought);
+            sought.retain(|(_, waiting)| !waiting.is_closed());
+            sought.push((request.clone(), answer));
+        }
+        self.say(&Message::Seek { request, candidate: candidate.to_owned() });
+        tokio::select! {
+            owner = answered => owner.ok(),
+            () = sleep(&self.handle, ANSWER_WITHIN) => None,
+        }
+    }
+
+    /// Takes a message. Returns true if it may announce a change.
+    fn take(&self, message: &[u8]) -> bool {
+        match Message::read(message) {
+            Some(Message::Seek { request, candidate }) => {
+                if let Some(owner) = self.waiting(&candidate) {
+                    self.say(&Message::Here { request, owner });
+                }
+                false
+            }
+            Some(Message::Here { request, owner }) => {
+                let mut sought = lock(&self.sought);
+                if let Some(at) = sought.iter().position(|(waiting, _)| *waiting == request) {
+                    let _ = sought.swap_remove(at).1.send(owner);
+                }
+                false
+            }
+            Some(Message::Ask { term, successor }) => {
+                let reason = successor.map_or(Asked::Requested, |to| Asked::Transfer(to.into()));
+                let terms: Vec<_> = lock(&self.terms).iter().filter_map(Weak::upgrade).collect();
+                terms.iter().filter(|asks| asks.token == term).for_each(|asks| asks.ask(reason.clone()));
+                false
+            }
+            Some(Message::PassedTo(owner)) => {
+                if owner.client() == self.handle.client() {
+                    // The lock's own waiters hear nothing of a transfer, so that the other candidates stay asleep.
+                    let subject = self.subject();
+                    for channel in subject.channels(owner) {
+                        let _ = self.handle.step(Event::Message(channel));
+                    }
+                }
+                true
+            }
+            _ => true,
+        }
+    }
+
+    /// Returns the wire owner of a candidate's attempts, if it is the first of this client that waits.
+    fn waiting(&self, candidate: &str) -> Option<WireOwner> {
+        let owners: Vec<_> =
+            lock(&self.seats).iter().filter(|seat| *seat.1 == *candidate).map(|seat| seat.2).collect();
+        let subject = self.subject();
+        let find = |owner| self.handle.read(|engine, _| engine.wire_owner_of_wait(&subject, owner)).ok()?;
+        owners.into_iter().find_map(find)
+    }
+
+    fn subject(&self) -> Subject {
+        Subject::new(&self.name, with_tokens(Tokens::Hybrid))
+    }
+}
+
+/// Hears and asks, until the hub is gone.
+async fn run(
+    hub: Weak<Hub>,
+    handle: Arc<Handle>,
+    see: watch::Sender<Option<Seen>>,
+    mut heard: mpsc::UnboundedReceiver<Heard>,
+) -> Option<()> {
+    let mut asked = 0_u64;
+    let mut next = Moment::default();
+    loop {
+        let now_hub = hub.upgrade()?;
+        let mut is_due = now_hub.observers.load(Ordering::SeqCst) > 0 && handle.now() >= next;
+        while let Ok(news) = heard.try_recv() {
+            is_due |= take(&now_hub, news);
+        }
+        if is_due && now_hub.observers.load(Ordering::SeqCst) > 0 {
+            let jitter = jitter(handle.client().seed(), asked);
+            asked += 1;
+            // Messages that come meanwhile wait, and lead to the next question.
+            next = handle.now() + ask(&now_hub, &see).await + jitter;
+            continue;
+        }
+        let is_observed = now_hub.observers.load(Ordering::SeqCst) > 0;
+        let pause = if is_observed { next.since(handle.now()) } else { Duration::MAX };
+        let observed = Arc::clone(&now_hub.observed);
+        // A sleeping task does not keep the hub.
+        drop(now_hub);
+        let news = tokio::select! {
+            news = heard.recv() => Some(news?),
+            () = sleep_or_never(&handle, pause) => None,
+            () = observed.notified() => {
+                next = Moment::default();
+                None
+            }
+        };
+        if let Some(news) = news
+            && take(&*hub.upgrade()?, news)
+        {
+            next = Moment::default();
+        }
+    }
+}
+
+/// Takes what was heard. Returns true if a question is due.
+fn take(hub: &Hub, heard: Heard) -> bool {
+    match heard {
+        // What was said before is lost.
+        Heard::Listening(_) => true,
+        Heard::Message(_, message) => hub.take(&message),
+    }
+}
+
+async fn sleep_or_never(handle: &Arc<Handle>, pause: Duration) {
+    if pause == Duration::MAX {
+        std::future::pending::<()>().await;
+    }
+    sleep(handle, pause).await;
+}
+
+/// Asks who leads. Returns the time until the next question, without its jitter.
+async fn ask(hub: &Hub, see: &watch::Sender<Option<Seen>>) -> Duration {
+    let at = hub.handle.now();
+    let Ok(leader) = hub.handle.query(election::leader(&hub.name), election::read_leader).await else {
+        let now = hub.handle.now();
+        see.send_if_modified(|seen| {
+            let Some(seen) = seen else { return false };
+            let lease = seen.leader.as_ref().map_or(Duration::ZERO, |leader| leader.remaining.unwrap_or(ASK_EVERY));
+            let is_outdated = now >= seen.at + lease;
+            is_outdated && !std::mem::replace(&mut seen.is_outdated, true)
+        });
+        return RETRY;
+    };
+    let pause = match &leader {
+        None => ASK_LEADERLESS,
+        Some(leader) => leader.remaining.map_or(ASK_EVERY, |left| (left + AFTER_LEASE).min(ASK_EVERY)),
+    };
+    see.send_replace(Some(Seen { at, leader, is_outdated: false }));
+    pause
+}
+
+/// Returns a part of the jitter that differs from client to client and from question to question.
+fn jitter(client: u64, question: u64) -> Duration {
+    let mut bits = client ^ question.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    JITTER.mul_f64((bits >> 32) as f64 / f64::from(u32::MAX))
+}

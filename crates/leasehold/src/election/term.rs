@@ -1,0 +1,321 @@
+//! A term: one grant of the lock, with its token, until its end.
+//!
+//! Invariant: a term is invalid before anything is sent that lets another candidate lead.
+
+use std::fmt;
+use std::future::pending;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use leasehold_proto::WireOwner;
+use leasehold_proto::engine::LostReason;
+use leasehold_proto::recipe::election::{self, Announcement, Message};
+use tokio::sync::watch;
+
+use super::hub::Hub;
+use super::policy::{Asked, Asks};
+use crate::error::{About, InspectErrorKind, ReleaseError, SubjectKind, TransferError, TransferErrorKind};
+use crate::lock::guard::ReleaseOutcome;
+use crate::lock::FencedGuard;
+use crate::runtime::shared::sleep;
+use crate::runtime::sync::{Mutex, MutexGuard};
+
+/// The time after which a leader repeats its announcement, a seventh of the time for which the server keeps it.
+const ANNOUNCE_EVERY: Duration = Duration::from_secs(24 * 3600);
+/// The pause after an announcement or a transfer that the server has not answered.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// What follows when the body has ended by itself.
+#[derive(Clone, Debug, Default)]
+pub(super) enum After {
+    /// `lead` returns.
+    #[default]
+    Stop,
+    /// The candidate campaigns again.
+    Resign,
+    /// The candidate passes the term on, and campaigns again.
+    Transfer(Arc<str>),
+}
+
+/// A term as the leader. Dropping it releases the lock.
+///
+/// # Losing the lease
+/// A leader that cannot renew loses its term by its own clock, before the server gives the lock to another candidate.
+/// [`is_valid`](Self::is_valid) compares the clock, so it is right even if [`lost`](Self::lost) was not awaited. A process
+/// that is paused works on after its term, and only a resource that checks the [`token`](Self::token) refuses its writes.
+#[must_use = "dropping a term releases the lock at once"]
+pub struct Term {
+    hub: Arc<Hub>,
+    candidate: Arc<str>,
+    guard: Mutex<Option<FencedGuard>>,
+    owner: WireOwner,
+    asks: Arc<Asks>,
+    after: Mutex<After>,
+    /// True once the term has ended as planned.
+    is_over: AtomicBool,
+    /// Ends the announcements when it is dropped.
+    _ends: watch::Sender<()>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Term {
+    pub(super) fn new(hub: &Arc<Hub>, guard: FencedGuard, announcement: Announcement) -> Self {
+        let (ends, end) = watch::channel(());
+        let (owner, token, asks) = (guard.wire_owner(), guard.token(), Asks::new(guard.token()));
+        hub.listen_for(&asks);
+        let candidate = announcement.candidate.as_str().into();
+        let call = election::announce(&hub.name, owner, token, &announcement);
+        announce(hub, call, end);
+        Self {
+            hub: Arc::clone(hub),
+            candidate,
+            guard: Mutex::new(Some(guard)),
+            owner,
+            asks,
+            after: Mutex::default(),
+            is_over: AtomicBool::new(false),
+            _ends: ends,
+        }
+    }
+
+    /// Returns the fencing token, which is higher than the tokens of all earlier terms. It also grows after the server has
+    /// lost its data.
+    #[must_use]
+    pub fn token(&self) -> u64 {
+        self.asks.token
+    }
+
+    /// Returns true if this process leads now, by the clock. Makes no round trip. False from the moment at which a planned
+    /// end releases or transfers the lock.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        !self.is_over() && lock(&self.guard).as_ref().is_some_and(|guard| guard.is_held())
+    }
+
+    /// Returns the time for which this process leads without a renewal, or zero after the end.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        if self.is_over() {
+            return Duration::ZERO;
+        }
+        lock(&self.guard).as_ref().map_or(Duration::ZERO, |guard| guard.remaining())
+    }
+
+    /// Completes when the lease is lost, and returns the reason. It never completes after a planned end.
+    ///
+    /// # Cancel safety
+    /// This method is cancel safe, and can be called any number of times.
+    pub async fn lost(&self) -> LostReason {
+        let watch = lock(&self.guard).as_ref().map(|guard| guard.watch());
+        let Some(watch) = watch else { return pending().await };
+        let reason = watch.await;
+        if self.is_over() {
+            return pending().await;
+        }
+        reason
+    }
+
+    /// Completes when the leader should end its term, and returns the reason. The lease stays renewed meanwhile.
+    ///
+    /// A body of [`Election::lead`](crate::Election::lead) then has [`grace`](crate::Election::grace) to end by itself. The
+    /// holder of a term by hand ends it with [`resign`](Self::resign).
+    ///
+    /// # Cancel safety
+    /// This method is cancel safe, and completes at once if the term was asked already.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// use leasehold::election::Asked;
+    ///
+    /// let election = client.election("scheduler");
+    /// let term = election.campaign().await?;
+    /// let (asked, told) = tokio::join!(term.asked(), election.request_resign());
+    /// assert_eq!((asked, told?), (Asked::Requested, true));
+    /// term.resign().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn asked(&self) -> Asked {
+        self.asks.asked().await
+    }
+
+    /// Lets [`Election::lead`](crate::Election::lead) campaign again after the body has returned `Ok`, once a lease has
+    /// passed, so that another candidate leads first.
+    pub fn resign_after(&self) {
+        *lock(&self.after) = After::Resign;
+    }
+
+    /// Lets [`Election::lead`](crate::Election::lead) pass the term on to this candidate after the body has returned `Ok`,
+    /// and then campaign again. If no such candidate waits, the lock is released.
+    pub fn transfer_after(&self, candidate: &str) {
+        *lock(&self.after) = After::Transfer(candidate.into());
+    }
+
+    /// Ends the term: releases the lock and tells the observers.
+    ///
+    /// # Errors
+    /// As [`Guard::release`](crate::Guard::release). The term has ended in any case, and the error says by when the lock
+    /// is free.
+    ///
+    /// # Cancel safety
+    /// Dropping the future discards the report and does not cancel the release.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let election = client.election("scheduler");
+    /// let term = election.campaign().await?;
+    /// term.resign().await?;
+    /// assert!(election.leader().await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn resign(self) -> Result<ReleaseOutcome, ReleaseError> {
+        self.end();
+        let guard = lock(&self.guard).take();
+        let Some(guard) = guard else { return Ok(ReleaseOutcome::NotHeld) };
+        let released = guard.release().await;
+        self.hub.say(&Message::Resigned);
+        released.map_err(|mut error| {
+            error.subject.kind = SubjectKind::Election;
+            error
+        })
+    }
+
+    /// Passes the term on to a waiting candidate, with a higher token. The lock is free at no instant, so no third
+    /// candidate can come between. The term ends before the call is sent. A transfer to oneself changes nothing.
+    ///
+    /// # Errors
+    /// [`TransferErrorKind::NoCandidate`] if no candidate of this name waits. This term then goes on. After any other error
+    /// the term has ended.
+    ///
+    /// # Cancel safety
+    /// Dropping the future before the candidate has answered changes nothing. Later the term has ended, the candidate may
+    /// lead, and dropping the term releases the lock if it does not.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://jobs").await?;
+    /// # let other = leasehold::Client::connect("memory://jobs").await?;
+    /// let first = client.election("scheduler").candidate("a").campaign().await?;
+    /// let election = other.election("scheduler").candidate("b");
+    /// let hand_over = async {
+    ///     while first.transfer_to("b").await.is_err() {} // until "b" waits
+    /// };
+    /// let (second, ()) = tokio::join!(election.campaign(), hand_over);
+    /// assert!(second?.token() > first.token() && !first.is_valid());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn transfer_to(&self, candidate: &str) -> Result<(), TransferError> {
+        let subject = || self.hub.handle.subject(SubjectKind::Election, &Ok(self.hub.name.clone()));
+        self.transfer(candidate).await.about(subject)
+    }
+
+    async fn transfer(&self, candidate: &str) -> Result<(), TransferErrorKind> {
+        self.hub.handle.check_process()?;
+        if candidate == &*self.candidate {
+            return Ok(());
+        }
+        if !self.is_valid() {
+            return Err(TransferErrorKind::NotLeading);
+        }
+        let sought = self.hub.seek(candidate).await;
+        let successor = sought.ok_or_else(|| TransferErrorKind::NoCandidate { candidate: candidate.into() })?;
+        if !self.is_valid() {
+            return Err(TransferErrorKind::NotLeading);
+        }
+        self.end();
+        loop {
+            let swap = election::transfer(&self.hub.name, self.owner, successor);
+            match self.hub.handle.query(swap, election::read_transferred).await {
+                Ok(Some(_)) => {
+                    let guard = lock(&self.guard).take();
+                    // The hold is the successor's. A release would find nothing, and renewals end.
+                    guard.into_iter().for_each(FencedGuard::detach);
+                    return Ok(());
+                }
+                Ok(None) => return Err(TransferErrorKind::NotLeading),
+                Err(InspectErrorKind::Store(error)) if error.kind.is_transient() => {
+                    let left = lock(&self.guard).as_ref().map_or(Duration::ZERO, |guard| guard.remaining());
+                    if left.is_zero() {
+                        return Err(TransferErrorKind::Unknown(error));
+                    }
+                    sleep(&self.hub.handle, RETRY.min(left)).await;
+                }
+                Err(InspectErrorKind::Store(error)) => return Err(TransferErrorKind::of_store(error)),
+                Err(_) => return Err(TransferErrorKind::NotLeading),
+            }
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    pub(super) const fn asks(&self) -> &Arc<Asks> {
+        &self.asks
+    }
+
+    pub(super) fn after(&self) -> After {
+        lock(&self.after).clone()
+    }
+
+    fn end(&self) {
+        self.is_over.store(true, Ordering::Release);
+    }
+}
+
+/// Announces a leader now, and each day until its end.
+fn announce(hub: &Arc<Hub>, call: leasehold_proto::Call, mut end: watch::Receiver<()>) {
+    let handle = Arc::clone(&hub.handle);
+    let announcing = async move {
+        loop {
+            let announced = handle.query(call.clone(), election::read_announced).await;
+            let pause = match announced {
+                Ok(true) => ANNOUNCE_EVERY,
+                Ok(false) | Err(InspectErrorKind::Closed) => return,
+                Err(_) => RETRY,
+            };
+            tokio::select! {
+                _ = end.changed() => return,
+                () = sleep(&handle, pause) => {}
+            }
+        }
+    };
+    // A forked process has no driver, and no leader.
+    let _ = hub.handle.spawn(Box::pin(announcing));
+}
+
+impl Drop for Term {
+    fn drop(&mut self) {
+        self.end();
+        let guard = lock(&self.guard).take();
+        if let Some(guard) = guard {
+            // The release leaves before the hint.
+            drop(guard);
+            self.hub.say(&Message::Resigned);
+        }
+    }
+}
+
+impl fmt::Debug for Term {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Term")
+            .field("token", &self.token())
+            .field("candidate", &self.candidate)
+            .field("is_valid", &self.is_valid())
+            .finish_non_exhaustive()
+    }
+}

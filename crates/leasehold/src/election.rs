@@ -46,4 +46,4 @@ mod term;
 pub use handle::Election;
 pub use observer::{Leader, Observer, State};
 pub use policy::{Asked, Gate, LeadError, Led, OnLost, Stopper};
-pub use term::Term;
+pub use term::{Term, Validity};

@@ -4,7 +4,6 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::anyhow;
 use leasehold::election::{Leader, State};
 use leasehold::{Client, Election};
 use serde_json::{Value, json};
@@ -147,7 +146,7 @@ fn line(state: &State, is_json: bool) -> String {
 
 fn words(state: &State) -> String {
     let leader = match state {
-        State::Unknown { since: Some(since) } => {
+        State::Unknown { since: Some(since), .. } => {
             return format!("unknown: the server has not answered for {}", shown(*since));
         }
         State::Leader(leader) => leader,
@@ -178,7 +177,7 @@ fn object(state: &State) -> Value {
             "valid_for_ms": leader.valid_for.map(millis),
         }),
         State::NoLeader => json!({ "state": "none" }),
-        State::Unknown { since } => json!({ "state": "unknown", "since_ms": since.map(millis) }),
+        State::Unknown { since, .. } => json!({ "state": "unknown", "since_ms": since.map(millis) }),
         other => json!({ "state": format!("{other:?}") }),
     }
 }

@@ -171,8 +171,8 @@ fn each_change_of_the_leader_is_a_line() {
 fn a_leader_of_redisson_has_no_candidate_and_does_not_listen() {
     let server = RedisServer::start();
     let owner = "285475da-9152-4c83-822a-67ee2f116a79:57";
-    server.cli(&["HSET", "scheduler", owner, "1"]);
-    server.cli(&["PEXPIRE", "scheduler", "60000"]);
+    let _ = server.cli(&["HSET", "scheduler", owner, "1"]);
+    let _ = server.cli(&["PEXPIRE", "scheduler", "60000"]);
     let led = told(&server, &["leader", "scheduler"]);
     assert_eq!(led.code(), 0, "{led:?}");
     assert!(led.out.starts_with(&format!("owner {owner}")), "{led:?}");

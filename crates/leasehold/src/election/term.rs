@@ -53,9 +53,33 @@ pub struct Term {
     asks: Arc<Asks>,
     after: Mutex<After>,
     /// True once the term has ended as planned.
-    is_over: AtomicBool,
+    is_over: Arc<AtomicBool>,
     /// Ends the announcements when it is dropped.
     _ends: watch::Sender<()>,
+}
+
+/// Reads the validity of a term elsewhere. [`Term::validity`] creates it.
+#[derive(Clone)]
+pub struct Validity(Arc<dyn Fn() -> Duration + Send + Sync>);
+
+impl Validity {
+    /// As [`Term::is_valid`].
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        !self.remaining().is_zero()
+    }
+
+    /// As [`Term::remaining`].
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Validity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Validity").field(&self.remaining()).finish()
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -77,7 +101,7 @@ impl Term {
             owner,
             asks,
             after: Mutex::default(),
-            is_over: AtomicBool::new(false),
+            is_over: Arc::default(),
             _ends: ends,
         }
     }
@@ -103,6 +127,33 @@ impl Term {
             return Duration::ZERO;
         }
         lock(&self.guard).as_ref().map_or(Duration::ZERO, |guard| guard.remaining())
+    }
+
+    /// Returns a reader of the validity for tasks and threads that work for the leader, since the term itself stays with the
+    /// body. It keeps the client alive, and not the term.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let term = client.election("scheduler").campaign().await?;
+    /// let validity = term.validity();
+    /// let worker = tokio::spawn(async move { validity.is_valid() });
+    /// assert!(worker.await.unwrap());
+    /// term.resign().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn validity(&self) -> Validity {
+        let guard = lock(&self.guard).as_ref().map(|guard| guard.reader());
+        let is_over = Arc::clone(&self.is_over);
+        let remaining = move || match &guard {
+            Some(guard) if !is_over.load(Ordering::Acquire) => guard(),
+            _ => Duration::ZERO,
+        };
+        Validity(Arc::new(remaining))
     }
 
     /// Completes when the lease is lost, and returns the reason. It never completes after a planned end.

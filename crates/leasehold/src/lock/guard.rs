@@ -135,10 +135,13 @@ impl Guard {
     /// lost. Costs as little as [`is_held`](Self::is_held).
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        match self.handle.check_process() {
-            Ok(()) => self.signal.trusted_until().since(self.handle.now()),
-            Err(Forked) => Duration::ZERO,
-        }
+        remaining(&self.handle, &self.signal)
+    }
+
+    /// Returns a function that reads the validity, for other tasks and threads.
+    pub(crate) fn reader(&self) -> impl Fn() -> Duration + Send + Sync + 'static {
+        let (handle, signal) = (Arc::clone(&self.handle), Arc::clone(&self.signal));
+        move || remaining(&handle, &signal)
     }
 
     /// Completes when the hold is lost, and returns the reason. The local clock is sufficient, so this needs no answer
@@ -391,6 +394,13 @@ struct Watch {
     hold: Id,
     listener: Id,
     signal: Arc<Signal>,
+}
+
+fn remaining(handle: &Handle, signal: &Signal) -> Duration {
+    match handle.check_process() {
+        Ok(()) => signal.trusted_until().since(handle.now()),
+        Err(Forked) => Duration::ZERO,
+    }
 }
 
 impl Drop for Watch {

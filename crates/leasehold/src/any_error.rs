@@ -9,7 +9,8 @@ use crate::error::answers::{answers, none_of_them};
 use crate::error::message::debug;
 use crate::error::{
     AcquireError, AlreadyInstalled, ConnectError, EnsureError, FencedWriteError, InspectError, NotInstalled,
-    OperationError, PermitsError, QuorumError, ReleaseError, RunError, TransferError, UpgradeError, WaitError,
+    OperationError, PermitsError, QuorumError, ReleaseError, RunError, TransferError, UpgradeError,
+    WaitError,
 };
 
 #[cfg(feature = "config")]

@@ -73,6 +73,7 @@
 //! [`Handle::enter`]: tokio::runtime::Handle::enter
 
 mod client;
+mod election;
 mod expirable;
 mod fenced;
 mod forward;
@@ -88,6 +89,7 @@ mod section;
 mod semaphore;
 
 pub use client::{Client, ClientBuilder};
+pub use election::{Election, Observer, Stopper, Term};
 pub use expirable::{ExpirableSemaphore, Permits};
 pub use fenced::{FencedGuard, FencedWrites};
 pub use guard::Guard;

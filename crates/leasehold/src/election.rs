@@ -36,14 +36,16 @@
 //! | planned: a stop, a closed gate, [`max_term`](Election::max_term), a request | [`Term::asked`] resolves, and the lock stays renewed until the body has ended, at most [`grace`](Election::grace); then the body is dropped; then the lock is released |
 //! | the lease is lost | the body is dropped at its next await point, and `lead` campaigns again |
 
-mod hub;
 mod handle;
+mod hub;
 mod lead;
 mod observer;
 mod policy;
 mod term;
 
 pub use handle::Election;
+#[cfg(feature = "blocking")]
+pub(crate) use lead::{End, Terms};
 pub use observer::{Leader, Observer, State};
 pub use policy::{Asked, Gate, LeadError, Led, OnLost, Stopper};
 pub use term::{Term, Validity};

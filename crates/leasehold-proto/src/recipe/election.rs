@@ -121,10 +121,8 @@ impl Message {
             "0" => Self::Resigned,
             "seek" => {
                 let (request, candidate) = two()?;
-                check_candidate(candidate).then(|| Self::Seek {
-                    request: request.to_owned(),
-                    candidate: candidate.to_owned(),
-                })?
+                check_candidate(candidate)
+                    .then(|| Self::Seek { request: request.to_owned(), candidate: candidate.to_owned() })?
             }
             "here" => {
                 let (request, owner) = two()?;
@@ -313,8 +311,22 @@ mod tests {
     fn an_announcement_of_another_owner_is_disbelieved() {
         let text = |text: &str| Reply::Text(text.into());
         let said = |by: &str| {
-            let words =
-                ["owner", by, "term", "7", "candidate", "a", "info", "i", "host", "h", "pid", "1", "since", "5"];
+            let words = [
+                "owner",
+                by,
+                "term",
+                "7",
+                "candidate",
+                "a",
+                "info",
+                "i",
+                "host",
+                "h",
+                "pid",
+                "1",
+                "since",
+                "5",
+            ];
             Reply::Array(words.map(text).into())
         };
         let read = |by: &str| {

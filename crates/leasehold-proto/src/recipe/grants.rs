@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::{
-    election, expirable, fair, fence, fenced, latch, multi, plain, read, redlock, reentrant, semaphore, sides, spin,
-    upgrade, write,
+    election, expirable, fair, fence, fenced, latch, multi, plain, read, redlock, reentrant, semaphore,
+    sides, spin, upgrade, write,
 };
 use crate::operate;
 use crate::outcome::Verb;

@@ -12,6 +12,7 @@ use leasehold_store::{Confirm, OnMissing, ShardedPubsub};
 #[cfg(feature = "unstable-store")]
 use leasehold_store::{Runtime, Store};
 
+use super::election::Election;
 use super::expirable::ExpirableSemaphore;
 use super::fenced::FencedWrites;
 use super::forward::{convert, forward};
@@ -87,6 +88,8 @@ impl Client {
         get fn id(&self) -> String;
         /// Returns the health of the client.
         get fn health(&self) -> Health;
+        /// Returns the election of this name, of one leader among all processes.
+        get fn election(&self, name: impl IntoName) -> Election;
         /// Returns what the client holds.
         get fn holds(&self) -> Holds;
         /// Returns what the client waits for.

@@ -278,8 +278,14 @@ impl Election {
     /// # Panics
     /// Panics if no candidate can have this name.
     #[track_caller]
-    pub fn request_transfer(&self, candidate: &str) -> impl Future<Output = Result<bool, InspectError>> + Send {
-        assert!(check_candidate(candidate), "the name of a candidate has 1 to 255 bytes without control characters");
+    pub fn request_transfer(
+        &self,
+        candidate: &str,
+    ) -> impl Future<Output = Result<bool, InspectError>> + Send {
+        assert!(
+            check_candidate(candidate),
+            "the name of a candidate has 1 to 255 bytes without control characters"
+        );
         self.request(Some(candidate.to_owned()))
     }
 

@@ -33,8 +33,10 @@ const AFTER_LEASE: Duration = Duration::from_millis(20);
 const JITTER: Duration = Duration::from_millis(500);
 /// The pause after a question that failed.
 const RETRY: Duration = Duration::from_secs(1);
-/// The time that a candidate has to answer its leader: a few trips, and the delay of a busy machine.
+/// The time that a candidate has to answer its leader, to which the pauses between the repeated questions add up.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+/// The first of these pauses, a few trips. Each is twice as long as the one before.
+const SEEK_AGAIN: Duration = Duration::from_millis(8);
 
 /// The last answer of the server.
 #[derive(Clone, Debug)]
@@ -156,17 +158,23 @@ impl Hub {
     /// Looks for a waiting candidate. Returns the wire owner of its attempts.
     pub(super) async fn seek(&self, candidate: &str) -> Option<WireOwner> {
         let request = WireOwner::new(self.handle.client(), self.handle.next_id().0).to_string();
-        let (answer, answered) = oneshot::channel();
+        let (answer, mut answered) = oneshot::channel();
         {
             let mut sought = lock(&self.sought);
             sought.retain(|(_, waiting)| !waiting.is_closed());
             sought.push((request.clone(), answer));
         }
-        self.say(&Message::Seek { request, candidate: candidate.to_owned() });
-        tokio::select! {
-            owner = answered => owner.ok(),
-            () = sleep(&self.handle, ANSWER_WITHIN) => None,
+        let seek = Message::Seek { request, candidate: candidate.to_owned() };
+        // A candidate that has just begun hears nothing before it is subscribed and refused, so the question is repeated.
+        let mut pause = SEEK_AGAIN;
+        while pause < ANSWER_WITHIN {
+            self.say(&seek);
+            tokio::select! {
+                owner = &mut answered => return owner.ok(),
+                () = sleep(&self.handle, pause) => pause *= 2,
+            }
         }
+        None
     }
 
     /// Takes a message. Returns true if it may announce a change.
@@ -281,11 +289,17 @@ async fn sleep_or_never(handle: &Arc<Handle>, pause: Duration) {
 /// Asks who leads. Returns the time until the next question, without its jitter.
 async fn ask(hub: &Hub, see: &watch::Sender<Option<Seen>>) -> Duration {
     let at = hub.handle.now();
-    let Ok(leader) = hub.handle.query(election::leader(&hub.name), election::read_leader).await else {
+    let answer = hub.handle.query(election::leader(&hub.name), election::read_leader).await;
+    let Ok(leader) = answer else {
+        // Observers of a closed client end with the driver.
+        if matches!(&answer, Err(error) if error.is_closed()) {
+            return RETRY;
+        }
         let now = hub.handle.now();
         see.send_if_modified(|seen| {
             let Some(seen) = seen else { return false };
-            let lease = seen.leader.as_ref().map_or(Duration::ZERO, |leader| leader.remaining.unwrap_or(ASK_EVERY));
+            let lease =
+                seen.leader.as_ref().map_or(Duration::ZERO, |leader| leader.remaining.unwrap_or(ASK_EVERY));
             let is_outdated = now >= seen.at + lease;
             is_outdated && !std::mem::replace(&mut seen.is_outdated, true)
         });

@@ -5,10 +5,13 @@
 
 use std::future::{Future, pending};
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_proto::Moment;
+
 use super::handle::Election;
-use super::policy::{Asked, LeadError, Led, OnLost};
+use super::policy::{Asked, Asks, LeadError, Led, OnLost, Running};
 use super::term::{After, Term};
 use crate::error::AcquireError;
 use crate::runtime::shared::sleep;
@@ -19,10 +22,12 @@ const REST_MAX: Duration = Duration::from_secs(30);
 const STABLE: Duration = Duration::from_secs(60);
 
 /// How a body ended.
-enum End<E> {
+pub(crate) enum End<E> {
+    /// It returned.
     Returned(Result<(), E>),
     /// It was dropped after its grace.
     Overran,
+    /// The lease was lost.
     Lost,
 }
 
@@ -33,6 +38,115 @@ enum Next {
     Again(Duration),
     /// Another pause, longer than the last.
     Rest,
+}
+
+/// The terms of one call of `lead`.
+pub(crate) struct Terms {
+    election: Election,
+    pub(crate) led: Led,
+    /// The pause after the next involuntary end.
+    rest: Duration,
+    /// What follows the last term.
+    next: Next,
+    began: Moment,
+    /// True while the gate has not been closed.
+    is_fresh: bool,
+    _running: Running,
+}
+
+impl Terms {
+    pub(crate) fn new(election: Election) -> Self {
+        Self {
+            led: Led::default(),
+            rest: election.rest,
+            next: Next::Again(Duration::ZERO),
+            began: election.handle().now(),
+            is_fresh: true,
+            _running: Arc::clone(&election.stop).begin(),
+            election,
+        }
+    }
+
+    /// Campaigns for the next term. Returns `None` if there is none.
+    pub(crate) async fn next(&mut self) -> Result<Option<Term>, AcquireError> {
+        loop {
+            let pause = match self.next {
+                Next::Stop => return Ok(None),
+                Next::Again(pause) => pause,
+                Next::Rest => {
+                    let longer = (self.rest * 2).min(REST_MAX);
+                    std::mem::replace(&mut self.rest, longer)
+                }
+            };
+            self.election.pause(pause).await;
+            let elected = tokio::select! {
+                biased;
+                () = self.election.stop.stopped() => return Ok(None),
+                elected = self.election.gated(&mut self.is_fresh) => elected,
+            };
+            match elected {
+                Ok(term) => {
+                    self.led = Led { terms: self.led.terms + 1, last: Some(term.token()) };
+                    self.began = self.election.handle().now();
+                    return Ok(Some(term));
+                }
+                Err(error) if is_final(&error) => return Err(error),
+                Err(_) => self.next = Next::Rest,
+            }
+        }
+    }
+
+    /// Ends a term whose body has ended. Returns the error of the body.
+    pub(crate) async fn end<E>(&mut self, term: Term, end: End<E>) -> Result<(), E> {
+        if self.election.handle().now().since(self.began) >= STABLE {
+            self.rest = self.election.rest;
+        }
+        let asked = term.asks().reason();
+        self.next = match &end {
+            End::Lost => Next::Rest,
+            End::Returned(Err(_)) => Next::Stop,
+            _ if asked == Some(Asked::Stopped) => Next::Stop,
+            _ => match (asked, term.after()) {
+                (Some(Asked::Transfer(to)), _) | (None, After::Transfer(to)) => {
+                    // Without such a candidate the release below frees the lock.
+                    let passed = term.transfer_to(&to).await;
+                    Next::Again(if passed.is_ok() { Duration::ZERO } else { self.election.lease })
+                }
+                (Some(Asked::Closed(_)), _) => Next::Again(Duration::ZERO),
+                (Some(_), _) | (None, After::Resign) => Next::Again(self.election.lease),
+                (None, After::Stop) => Next::Stop,
+            },
+        };
+        // The lease ends what the server does not confirm.
+        let _ = term.resign().await;
+        match end {
+            End::Returned(Err(error)) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Asks a term in time, and exits at its loss if it should, beside a body that blocks its thread.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn supervise(&self, term: &Term) {
+        let (election, asks, lost) = (self.election.clone(), Arc::clone(term.asks()), term.watch());
+        let supervising = async move {
+            let exit = async {
+                lost.await;
+                if let OnLost::Exit(code) = election.on_lost {
+                    std::process::exit(code);
+                }
+                pending::<()>().await;
+            };
+            tokio::select! {
+                biased;
+                () = asks.over() => {}
+                () = async { election.ask_in_time(&asks).await; pending().await } => {}
+                () = exit => {}
+            }
+        };
+        // A forked process has no driver, and no leader.
+        let _ = self.election.handle().spawn(Box::pin(supervising));
+    }
 }
 
 impl Election {
@@ -81,70 +195,12 @@ impl Election {
     where
         F: AsyncFnMut(&Term) -> Result<(), E>,
     {
-        let _running = std::sync::Arc::clone(&self.stop).begin();
-        let (mut led, mut rest) = (Led::default(), self.rest);
-        let mut is_fresh = true;
-        while !self.stop.is_stopped() {
-            let elected = tokio::select! {
-                biased;
-                () = self.stop.stopped() => break,
-                elected = self.gated(&mut is_fresh) => elected,
-            };
-            let term = match elected {
-                Ok(term) => term,
-                Err(error) if is_final(&error) => return Err(LeadError::Campaign(error)),
-                Err(_) => {
-                    self.pause(rest).await;
-                    rest = (rest * 2).min(REST_MAX);
-                    continue;
-                }
-            };
-            led = Led { terms: led.terms + 1, last: Some(term.token()) };
-            let began = self.handle().now();
-            let next = self.term(term, &mut body).await.map_err(LeadError::Body)?;
-            if self.handle().now().since(began) >= STABLE {
-                rest = self.rest;
-            }
-            match next {
-                Next::Stop => break,
-                Next::Again(pause) => self.pause(pause).await,
-                Next::Rest => {
-                    self.pause(rest).await;
-                    rest = (rest * 2).min(REST_MAX);
-                }
-            }
+        let mut terms = Terms::new(self);
+        while let Some(term) = terms.next().await.map_err(LeadError::Campaign)? {
+            let end = terms.election.body(&term, body(&term)).await;
+            terms.end(term, end).await.map_err(LeadError::Body)?;
         }
-        Ok(led)
-    }
-
-    /// Runs one term to its end.
-    async fn term<E, F>(&self, term: Term, body: &mut F) -> Result<Next, E>
-    where
-        F: AsyncFnMut(&Term) -> Result<(), E>,
-    {
-        let end = self.body(&term, body(&term)).await;
-        let asked = term.asks().reason();
-        let next = match &end {
-            End::Lost => Next::Rest,
-            End::Returned(Err(_)) => Next::Stop,
-            _ if asked == Some(Asked::Stopped) => Next::Stop,
-            _ => match (asked, term.after()) {
-                (Some(Asked::Transfer(to)), _) | (None, After::Transfer(to)) => {
-                    // Without such a candidate the release below frees the lock.
-                    let passed = term.transfer_to(&to).await;
-                    Next::Again(if passed.is_ok() { Duration::ZERO } else { self.lease })
-                }
-                (Some(Asked::Closed(_)), _) => Next::Again(Duration::ZERO),
-                (Some(_), _) | (None, After::Resign) => Next::Again(self.lease),
-                (None, After::Stop) => Next::Stop,
-            },
-        };
-        // The lease ends what the server does not confirm.
-        let _ = term.resign().await;
-        match end {
-            End::Returned(Err(error)) => Err(error),
-            _ => Ok(next),
-        }
+        Ok(terms.led)
     }
 
     /// Runs a body until it ends, or may not go on. It is dropped when this function returns.
@@ -152,15 +208,14 @@ impl Election {
         let mut body = pin!(body);
         let mut lost = pin!(self.lost(term));
         let overran = async {
-            let reason = self.asked(term).await;
-            term.asks().ask(reason);
+            self.ask_in_time(term.asks()).await;
             sleep(self.handle(), self.grace).await;
         };
         tokio::select! {
             biased;
             () = &mut lost => End::Lost,
             returned = &mut body => match returned {
-                Ok(()) if !term.is_valid() && !term.is_over() => End::Lost,
+                Ok(()) if term.is_lost() => End::Lost,
                 returned => End::Returned(returned),
             },
             () = overran => End::Overran,
@@ -177,23 +232,24 @@ impl Election {
         }
     }
 
-    /// Completes when the term should end, with the reason.
-    async fn asked(&self, term: &Term) -> Asked {
+    /// Asks the term to end, when it should.
+    async fn ask_in_time(&self, asks: &Asks) {
         let max_term = async {
             match self.max_term {
                 Some(most) => sleep(self.handle(), most).await,
                 None => pending().await,
             }
         };
-        tokio::select! {
+        let reason = tokio::select! {
             biased;
             () = self.stop.stopped() => Asked::Stopped,
-            reason = term.asked() => reason,
+            reason = asks.asked() => reason,
             () = self.settled(false, self.unhealthy_for) => {
                 Asked::Closed(self.gate.reason().unwrap_or_else(|| "".into()))
             }
             () = max_term => Asked::MaxTerm,
-        }
+        };
+        asks.ask(reason);
     }
 
     /// Waits until this candidate leads, with attempts only while the gate is open.

@@ -171,10 +171,6 @@ impl Stop {
         Running(self)
     }
 
-    pub(super) fn is_stopped(&self) -> bool {
-        *self.is_stopped.borrow()
-    }
-
     pub(super) async fn stopped(&self) {
         drop(self.is_stopped.subscribe().wait_for(|is_stopped| *is_stopped).await);
     }
@@ -216,16 +212,30 @@ impl Stopper {
     }
 }
 
-/// What a term is asked, which its holder and the messages of others change.
+/// What a term is asked and whether it is over, which its holder and the messages of others change.
 #[derive(Debug)]
 pub(super) struct Asks {
     pub(super) token: u64,
     asked: watch::Sender<Option<Asked>>,
+    /// True once the term has ended as planned.
+    is_over: watch::Sender<bool>,
 }
 
 impl Asks {
     pub(super) fn new(token: u64) -> Arc<Self> {
-        Arc::new(Self { token, asked: watch::Sender::new(None) })
+        Arc::new(Self { token, asked: watch::Sender::new(None), is_over: watch::Sender::new(false) })
+    }
+
+    pub(super) fn end(&self) {
+        self.is_over.send_replace(true);
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        *self.is_over.borrow()
+    }
+
+    pub(super) async fn over(&self) {
+        drop(self.is_over.subscribe().wait_for(|is_over| *is_over).await);
     }
 
     /// Asks for the end. The first reason stays, except that a stop replaces it.

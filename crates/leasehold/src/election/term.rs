@@ -4,20 +4,18 @@
 
 use std::fmt;
 use std::future::pending;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use leasehold_proto::WireOwner;
 use leasehold_proto::engine::LostReason;
 use leasehold_proto::recipe::election::{self, Announcement, Message};
-use tokio::sync::watch;
+use leasehold_proto::{Call, WireOwner};
 
 use super::hub::Hub;
 use super::policy::{Asked, Asks};
 use crate::error::{About, InspectErrorKind, ReleaseError, SubjectKind, TransferError, TransferErrorKind};
-use crate::lock::guard::ReleaseOutcome;
 use crate::lock::FencedGuard;
+use crate::lock::guard::ReleaseOutcome;
 use crate::runtime::shared::sleep;
 use crate::runtime::sync::{Mutex, MutexGuard};
 
@@ -52,10 +50,6 @@ pub struct Term {
     owner: WireOwner,
     asks: Arc<Asks>,
     after: Mutex<After>,
-    /// True once the term has ended as planned.
-    is_over: Arc<AtomicBool>,
-    /// Ends the announcements when it is dropped.
-    _ends: watch::Sender<()>,
 }
 
 /// Reads the validity of a term elsewhere. [`Term::validity`] creates it.
@@ -88,12 +82,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Term {
     pub(super) fn new(hub: &Arc<Hub>, guard: FencedGuard, announcement: Announcement) -> Self {
-        let (ends, end) = watch::channel(());
         let (owner, token, asks) = (guard.wire_owner(), guard.token(), Asks::new(guard.token()));
         hub.listen_for(&asks);
         let candidate = announcement.candidate.as_str().into();
         let call = election::announce(&hub.name, owner, token, &announcement);
-        announce(hub, call, end);
+        announce(hub, call, Arc::clone(&asks));
         Self {
             hub: Arc::clone(hub),
             candidate,
@@ -101,8 +94,6 @@ impl Term {
             owner,
             asks,
             after: Mutex::default(),
-            is_over: Arc::default(),
-            _ends: ends,
         }
     }
 
@@ -148,9 +139,9 @@ impl Term {
     #[must_use]
     pub fn validity(&self) -> Validity {
         let guard = lock(&self.guard).as_ref().map(|guard| guard.reader());
-        let is_over = Arc::clone(&self.is_over);
+        let asks = Arc::clone(&self.asks);
         let remaining = move || match &guard {
-            Some(guard) if !is_over.load(Ordering::Acquire) => guard(),
+            Some(guard) if !asks.is_over() => guard(),
             _ => Duration::ZERO,
         };
         Validity(Arc::new(remaining))
@@ -161,13 +152,18 @@ impl Term {
     /// # Cancel safety
     /// This method is cancel safe, and can be called any number of times.
     pub async fn lost(&self) -> LostReason {
+        self.watch().await
+    }
+
+    /// Does the same without borrowing the term.
+    pub(super) fn watch(&self) -> impl Future<Output = LostReason> + Send + 'static + use<> {
         let watch = lock(&self.guard).as_ref().map(|guard| guard.watch());
-        let Some(watch) = watch else { return pending().await };
-        let reason = watch.await;
-        if self.is_over() {
-            return pending().await;
+        let asks = Arc::clone(&self.asks);
+        async move {
+            let Some(watch) = watch else { return pending().await };
+            let reason = watch.await;
+            if asks.is_over() { pending().await } else { reason }
         }
-        reason
     }
 
     /// Completes when the leader should end its term, and returns the reason. The lease stays renewed meanwhile.
@@ -195,6 +191,17 @@ impl Term {
     /// ```
     pub async fn asked(&self) -> Asked {
         self.asks.asked().await
+    }
+
+    /// Returns true if the leader should end its term, as [`asked`](Self::asked) says. For bodies that work in steps.
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
+        self.asks.reason().is_some()
+    }
+
+    /// Returns true if the term has ended without a plan.
+    pub(crate) fn is_lost(&self) -> bool {
+        !self.is_over() && !self.is_valid()
     }
 
     /// Lets [`Election::lead`](crate::Election::lead) campaign again after the body has returned `Ok`, once a lease has
@@ -283,7 +290,8 @@ impl Term {
             return Err(TransferErrorKind::NotLeading);
         }
         let sought = self.hub.seek(candidate).await;
-        let successor = sought.ok_or_else(|| TransferErrorKind::NoCandidate { candidate: candidate.into() })?;
+        let successor =
+            sought.ok_or_else(|| TransferErrorKind::NoCandidate { candidate: candidate.into() })?;
         if !self.is_valid() {
             return Err(TransferErrorKind::NotLeading);
         }
@@ -312,7 +320,7 @@ impl Term {
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Acquire)
+        self.asks.is_over()
     }
 
     pub(super) const fn asks(&self) -> &Arc<Asks> {
@@ -324,12 +332,12 @@ impl Term {
     }
 
     fn end(&self) {
-        self.is_over.store(true, Ordering::Release);
+        self.asks.end();
     }
 }
 
 /// Announces a leader now, and each day until its end.
-fn announce(hub: &Arc<Hub>, call: leasehold_proto::Call, mut end: watch::Receiver<()>) {
+fn announce(hub: &Arc<Hub>, call: Call, asks: Arc<Asks>) {
     let handle = Arc::clone(&hub.handle);
     let announcing = async move {
         loop {
@@ -340,7 +348,7 @@ fn announce(hub: &Arc<Hub>, call: leasehold_proto::Call, mut end: watch::Receive
                 Err(_) => RETRY,
             };
             tokio::select! {
-                _ = end.changed() => return,
+                () = asks.over() => return,
                 () = sleep(&handle, pause) => {}
             }
         }

@@ -333,3 +333,14 @@ message_in_debug!(InspectError { kind, subject, during });
 of_a_subject!(named InspectErrorKind => InspectError { during: Verb::Inspect });
 
 from_cause!(InspectErrorKind { Store(StoreError) });
+
+impl InspectErrorKind {
+    /// Returns true if the client was closed.
+    pub(crate) const fn is_closed(&self) -> bool {
+        match self {
+            Self::Closed => true,
+            Self::Store(source) => matches!(source.kind, StoreErrorKind::Closed),
+            _ => false,
+        }
+    }
+}

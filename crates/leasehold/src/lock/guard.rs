@@ -170,7 +170,7 @@ impl Guard {
     }
 
     /// Completes when the hold is lost or the guard is gone, without borrowing the guard.
-    pub(crate) fn watch(&self) -> impl Future<Output = LostReason> + Send + 'static {
+    pub(crate) fn watch(&self) -> impl Future<Output = LostReason> + Send + 'static + use<> {
         let (handle, hold) = (Arc::clone(&self.handle), self.hold);
         let watch = Watch { hold, listener: handle.next_id(), signal: Arc::default(), handle };
         async move {

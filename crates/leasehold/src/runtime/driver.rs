@@ -77,7 +77,9 @@ async fn run<S: Store, A: Alarm>(shared: Arc<Shared>, store: S, mut alarm: A, ti
                     calls.push(run_call(&store, Caller::Query(reply_to), call, timeout));
                 }
                 // A listener that has gone drops its subscription here.
-                Command::Listen(channel, hear, reply_to) => drop(reply_to.send(store.subscribe(channel, hear))),
+                Command::Listen(channel, hear, reply_to) => {
+                    drop(reply_to.send(store.subscribe(channel, hear)))
+                }
                 Command::Join => operators.visible.join(shared.now()),
             }
         }

@@ -39,7 +39,9 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use leasehold_proto::engine::{AFTER_CLOSE, Action, CallId, Event, Fact, Group, Id, Outcome};
-use leasehold_proto::{Applied, Call, Channel, ClientId, Engine, Moment, Name, Reply, StoreError, StoreErrorKind};
+use leasehold_proto::{
+    Applied, Call, Channel, ClientId, Engine, Moment, Name, Reply, StoreError, StoreErrorKind,
+};
 use leasehold_store::{Heard, Submit, Subscription, Watch};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Notify, oneshot};
@@ -505,8 +507,7 @@ struct Effects {
 impl State {
     /// Returns true if the driver sleeps and has to be notified. It counts as awake from then on.
     fn wakes_driver(&mut self) -> bool {
-        let wanted =
-            !self.commands.is_empty() || self.next_timer() < self.alarm || self.engine.is_finished();
+        let wanted = !self.commands.is_empty() || self.next_timer() < self.alarm || self.engine.is_finished();
         let wakes = wanted && !self.awake;
         self.awake |= wakes;
         wakes

@@ -44,7 +44,11 @@ impl Shared {
     }
 
     /// Listens on a channel, until the returned subscription is dropped. Returns `None` if the client has ended.
-    pub(crate) async fn listen_to(&self, channel: Channel, hear: UnboundedSender<Heard>) -> Option<Subscription> {
+    pub(crate) async fn listen_to(
+        &self,
+        channel: Channel,
+        hear: UnboundedSender<Heard>,
+    ) -> Option<Subscription> {
         let (reply_to, subscribed) = oneshot::channel();
         {
             let mut state = self.enter().ok()?;

@@ -24,7 +24,12 @@ pub(crate) struct Sleep {
 
 /// Sleeps for this long.
 pub(crate) fn sleep(handle: &Arc<Handle>, pause: Duration) -> Sleep {
-    Sleep { handle: Arc::clone(handle), at: handle.now() + pause, id: handle.next_id(), signal: Arc::default() }
+    Sleep {
+        handle: Arc::clone(handle),
+        at: handle.now() + pause,
+        id: handle.next_id(),
+        signal: Arc::default(),
+    }
 }
 
 impl Future for Sleep {

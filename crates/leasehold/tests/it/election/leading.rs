@@ -8,7 +8,7 @@ use leasehold::election::{Asked, Gate, LeadError};
 use leasehold::error::{AcquireErrorKind, RunError};
 
 use crate::election::{Bodies, NAME, candidate};
-use crate::support::{Fixture, connect, eventually, is_free, ms, on_both, run_command, soon};
+use crate::support::{Fixture, a_lease_passes, connect, eventually, is_free, ms, on_both, run_command, soon};
 
 on_both! {
     async {
@@ -37,7 +37,7 @@ async fn all_lead_once(server: &Fixture, number: usize) {
         let (_, election) = candidate(server, &format!("c{at}")).await;
         let bodies = bodies.clone();
         tasks.push(tokio::spawn(async move {
-            let led = election.lead(async |term| {
+            let led = election.lead(async move |term| {
                 let _running = bodies.enter();
                 assert!(term.is_valid());
                 tokio::task::yield_now().await;
@@ -79,6 +79,8 @@ async fn terms_grow_with_each_leader_and_after_a_loss_of_the_data(server: Fixtur
         last = term.token();
         term.resign().await.unwrap();
         run_command(&server, &["FLUSHALL"]);
+        // The clock of the in-process server has whole milliseconds.
+        a_lease_passes(&server, ms(2)).await;
     }
 }
 

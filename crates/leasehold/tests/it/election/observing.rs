@@ -2,13 +2,11 @@
 
 use leasehold::Client;
 use leasehold::election::State;
-
-use crate::election::{NAME, candidate};
-use crate::support::{
-    Fixture, connect, connect_through, ms, on_both, pttl, run_command, soon,
-};
 use leasehold_testkit::proxy::Proxy;
 use leasehold_testkit::servers::RedisServer;
+
+use crate::election::{NAME, candidate};
+use crate::support::{Fixture, connect, connect_through, ms, on_both, pttl, run_command, soon};
 
 on_both! {
     async {
@@ -28,13 +26,15 @@ async fn an_observer_sees_leaders_come_and_go(server: Fixture) {
     let (_one, first) = candidate(&server, "a").await;
     let (other, second) = candidate(&server, "b").await;
     let mut view = connect(&server).await.election(NAME).observe();
-    assert!(matches!(view.current(), State::Unknown { since: None }));
+    assert!(matches!(view.current(), State::Unknown { since: None, .. }));
     assert_eq!(soon("an answer", view.changed()).await, Some(State::NoLeader));
     for (name, election) in [("a", first), ("b", second)] {
         let term = election.campaign().await.unwrap();
         let is_it = |state: &State| {
             state.leader().is_some_and(|leader| {
-                leader.candidate.as_deref() == Some(name) && leader.term == Some(term.token()) && !leader.is_me
+                leader.candidate.as_deref() == Some(name)
+                    && leader.term == Some(term.token())
+                    && !leader.is_me
             })
         };
         while !soon("the leader", view.changed()).await.is_some_and(|state| is_it(&state)) {}
@@ -104,13 +104,13 @@ async fn an_observer_ends_with_its_client(server: Fixture) {
 #[tokio::test]
 async fn an_observer_that_is_cut_off_knows_nothing() {
     let server = RedisServer::start();
-    let proxy = Proxy::start(server.port()).await;
+    let proxy = Proxy::start(server.port());
     let leading = Client::builder().connect(&server.url()).await.unwrap();
     let term = leading.election(NAME).candidate("a").watchdog(ms(500)).campaign().await.unwrap();
     let mut view = connect_through(&proxy, ms(200)).await.election(NAME).observe();
     let state = soon("an answer", view.changed()).await.unwrap();
     assert!(state.leader().is_some(), "{state:?}");
-    proxy.refuse(true);
+    proxy.black_hole(true);
     while !matches!(soon("the doubt", view.changed()).await, Some(State::Unknown { .. })) {}
     assert!(term.is_valid() && view.current().leader().is_none());
 }

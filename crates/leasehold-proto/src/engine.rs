@@ -157,6 +157,14 @@ impl Engine {
                 self.catch_up(now, hold);
                 self.waits.holds.ensure(now, id, hold, least);
             }
+            Event::Extend { id, hold, by } => {
+                self.catch_up(now, hold);
+                self.waits.holds.extend(now, id, hold, by);
+            }
+            Event::Beat(hold) => {
+                self.catch_up(now, hold);
+                self.waits.holds.beat(now, hold);
+            }
             Event::Perform(id, call) => self.operations.perform(&mut self.waits.holds.cx, now, id, call),
             Event::Close(id) => self.close(now, id),
             Event::Replied(call, result) => self.replied(now, call, result),

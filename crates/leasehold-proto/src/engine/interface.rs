@@ -45,6 +45,17 @@ pub enum Event {
         /// The validity that the caller needs.
         least: Duration,
     },
+    /// A caller gives its hold a lease of this length, counted from now.
+    Extend {
+        /// The ticket.
+        id: Id,
+        /// The hold.
+        hold: Id,
+        /// The lease. A longer one stays.
+        by: Duration,
+    },
+    /// A caller shows that it is alive. Only holds that are [silent](Request::silent_for) after a while need it.
+    Beat(Id),
     /// A caller runs an operation: a call that takes no hold, and that has the same effect when it runs twice.
     Perform(Id, Call),
     /// The client closes, so the engine releases every hold and refuses new requests.
@@ -95,6 +106,11 @@ pub struct Request {
     /// The minimum hold time, or `None` for no bound. The server keeps the hold for at least this long after the grant,
     /// even if its guard is released earlier.
     pub min_hold: Option<Duration>,
+    /// The time after the last sign of life of its caller for which the watchdog still renews the hold, or `None` for no
+    /// bound.
+    pub silent_for: Option<Duration>,
+    /// The time before the end of each lease at which the hold may not be trusted any more, besides the drift.
+    pub margin: Duration,
     /// The uptime below which a server counts as recently restarted and its answer does not count.
     pub uptime: Duration,
     /// The bound of the wait.
@@ -126,6 +142,8 @@ impl Request {
             max_renewals: None,
             max_hold: None,
             min_hold: None,
+            silent_for: None,
+            margin: Duration::ZERO,
             uptime: Duration::ZERO,
             wait,
             backoff: None,
@@ -362,6 +380,8 @@ pub enum LostReason {
     MaxHold,
     /// The watchdog made all its renewals, `max_renewals`, and the last lease ended.
     MaxRenewals,
+    /// The holder gave no sign of life for longer than `silent_for`, so nothing renewed the hold, and its lease ended.
+    Silent,
     /// Another owner holds the lock, or the key has another type.
     TakenOver,
     /// The key was gone from the server: force-released, deleted, flushed, or lost with the server's memory.
@@ -386,6 +406,7 @@ impl fmt::Display for LostReason {
             Self::Expired => "its fixed lease ended",
             Self::MaxHold => "it reached its max_hold",
             Self::MaxRenewals => "it reached its max_renewals, and its last lease ended",
+            Self::Silent => "its holder was silent for too long, so it was not renewed and its lease ended",
             Self::TakenOver => "another owner holds it, or another kind of object has its name",
             Self::Deleted => "it was deleted on the server",
             Self::Unreachable => "no renewal was confirmed before the lease ended",

@@ -9,6 +9,7 @@ mod counters;
 mod facts;
 mod hand_off;
 mod harness;
+mod heartbeat;
 mod lane;
 mod min_holds;
 mod model;

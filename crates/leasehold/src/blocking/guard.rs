@@ -48,6 +48,8 @@ impl Guard {
         until fn lost(&self) -> LostReason;
         /// Ensures that the hold may be trusted for at least this long. Renews it if necessary.
         wait fn ensure(&self, least: Duration) -> Result<(), EnsureError>;
+        /// Extends the hold: gives it a lease of this length, counted from now.
+        wait fn extend(&self, lease: Duration) -> Result<(), EnsureError>;
         /// Releases the lock, and reports the outcome.
         wait fn release(self) -> Result<ReleaseOutcome, ReleaseError>;
         /// Returns the name of the lock.
@@ -59,6 +61,11 @@ impl Guard {
     /// Says what the hold is for. See [`Guard::note`](crate::Guard::note).
     pub fn note(&self, note: &str) {
         self.0.note(note);
+    }
+
+    /// Shows that the holder is alive. See [`Guard::beat`](crate::Guard::beat).
+    pub fn beat(&self) {
+        self.0.beat();
     }
 
     /// Leaves the hold to its lease. See [`Guard::detach`](crate::Guard::detach).

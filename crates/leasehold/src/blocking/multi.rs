@@ -88,8 +88,15 @@ impl MultiGuard {
         until fn lost(&self) -> LostReason;
         /// Ensures that all members may be trusted for at least this long. Renews them if necessary.
         wait fn ensure(&self, least: Duration) -> Result<(), EnsureError>;
+        /// Extends the hold: gives it a lease of this length, counted from now.
+        wait fn extend(&self, lease: Duration) -> Result<(), EnsureError>;
         /// Releases all members, and reports the outcome.
         wait fn release(self) -> Result<ReleaseOutcome, ReleaseError>;
+    }
+
+    /// Shows that the holder is alive. See [`Guard::beat`](crate::Guard::beat).
+    pub fn beat(&self) {
+        self.0.beat();
     }
 
     /// Leaves the holds to their leases. See [`MultiGuard::detach`](crate::MultiGuard::detach).

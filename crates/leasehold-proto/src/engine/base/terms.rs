@@ -25,6 +25,8 @@ pub(in crate::engine) struct Terms {
     pub(in crate::engine) max_renewals: Option<u32>,
     pub(in crate::engine) max_hold: Option<Duration>,
     pub(in crate::engine) min_hold: Option<Duration>,
+    pub(in crate::engine) silent_for: Option<Duration>,
+    pub(in crate::engine) margin: Duration,
     pub(in crate::engine) uptime: Duration,
     pub(in crate::engine) backoff: Option<Backoff>,
     pub(in crate::engine) share: Option<Duration>,
@@ -37,6 +39,7 @@ pub(in crate::engine) struct Terms {
 pub(in crate::engine) struct Requested {
     pub(in crate::engine) recipe: ByAddress,
     pub(in crate::engine) units: u32,
+    pub(in crate::engine) margin: Duration,
     pub(in crate::engine) uptime: Duration,
     pub(in crate::engine) replicas: Option<Confirm>,
 }
@@ -64,7 +67,7 @@ impl Terms {
     pub(in crate::engine) fn of(request: Request) -> (Subject, Owner, Wait, Self) {
         let Request { subject, owner, units, reenters, lease, watchdog, max_renewals, .. } = request;
         let Request { max_hold, min_hold, uptime, wait, backoff, share, hand_off, .. } = request;
-        let replicas = request.replicas;
+        let Request { silent_for, margin, replicas, .. } = request;
         let recipe = ByAddress(subject.recipe);
         let terms = Self {
             recipe,
@@ -75,6 +78,8 @@ impl Terms {
             max_renewals,
             max_hold,
             min_hold,
+            silent_for,
+            margin,
             uptime,
             backoff,
             share,
@@ -101,7 +106,8 @@ impl Terms {
 
     /// Returns what a grant must have besides its lease, whether a queue gives it to another waiter or a hold passes on.
     pub(in crate::engine) const fn requested(&self) -> Requested {
-        Requested { recipe: self.recipe, units: self.units, uptime: self.uptime, replicas: self.replicas }
+        let Self { recipe, units, margin, uptime, replicas, .. } = *self;
+        Requested { recipe, units, margin, uptime, replicas }
     }
 
     pub(in crate::engine) const fn recipe(&self) -> &'static Recipe {

@@ -273,7 +273,7 @@ impl Attempt {
     /// Returns true if a grant that arrives now has no validity left.
     pub(in crate::engine) fn is_too_late(&self, now: Moment) -> bool {
         let leased = self.terms.recipe().holding.is_leased();
-        leased && now >= self.lease.valid_until(self.sent_at)
+        leased && now + self.terms.margin >= self.lease.valid_until(self.sent_at)
     }
 }
 

@@ -153,6 +153,10 @@ impl Engine {
                 self.catch_up(now, hold);
                 self.waits.holds.detach(now, hold);
             }
+            Event::Give { id, hold } => {
+                self.catch_up(now, hold);
+                self.waits.holds.give(now, id, hold);
+            }
             Event::Ensure { id, hold, least } => {
                 self.catch_up(now, hold);
                 self.waits.holds.ensure(now, id, hold, least);

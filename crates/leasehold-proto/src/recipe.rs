@@ -3,6 +3,7 @@
 //! A recipe is a value without state, so the same arguments give the same call. The engine knows primitives only as
 //! values of the type [`Recipe`]. Each file has the functions of one primitive and the row that names them.
 
+pub mod adopt;
 pub(crate) mod event;
 pub mod expirable;
 pub mod fair;
@@ -39,7 +40,8 @@ pub(crate) use rules::{NUMSUB, PUBLISH};
 /// Returns all scripts of all recipes.
 pub fn scripts() -> impl Iterator<Item = &'static Script> {
     let all = [
-        &expirable::SCRIPTS[..],
+        &adopt::SCRIPTS[..],
+        &expirable::SCRIPTS,
         &fair::SCRIPTS,
         &fence::SCRIPTS,
         &fenced::SCRIPTS,

@@ -9,7 +9,7 @@ use crate::error::answers::{answers, none_of_them};
 use crate::error::message::debug;
 use crate::error::{
     AcquireError, AlreadyInstalled, ConnectError, EnsureError, FencedWriteError, InspectError, NotInstalled,
-    OperationError, PermitsError, QuorumError, ReleaseError, RunError, UpgradeError, WaitError,
+    OperationError, PermitsError, QuorumError, ReleaseError, RunError, TicketError, UpgradeError, WaitError,
 };
 
 #[cfg(feature = "config")]
@@ -136,6 +136,8 @@ any_error! {
     Release(ReleaseError),
     /// An error of renewing on demand.
     Ensure(EnsureError),
+    /// An error of passing a hold on.
+    Ticket(TicketError),
     /// An error of using the installed client.
     NotInstalled(NotInstalled),
     /// An error of installing a client.

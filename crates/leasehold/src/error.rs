@@ -75,6 +75,7 @@ mod permits;
 mod quorum;
 mod run;
 mod subject;
+mod ticket;
 mod upgrade;
 
 pub use acquire::{AcquireError, AcquireErrorKind};
@@ -94,4 +95,5 @@ pub use quorum::{NodeAnswer, NodeError, QuorumError};
 pub use run::RunError;
 pub(crate) use subject::{About, BadName, Cause, Forked};
 pub use subject::{Subject, SubjectKind};
+pub use ticket::{TicketError, TicketErrorKind};
 pub use upgrade::UpgradeError;

@@ -219,7 +219,7 @@ pub use defaults::Primitive;
 #[doc(inline)]
 pub use error::{
     AcquireError, ConnectError, EnsureError, FencedWriteError, InspectError, OperationError, PermitsError,
-    QuorumError, ReleaseError, RunError, UpgradeError, WaitError,
+    QuorumError, ReleaseError, RunError, TicketError, UpgradeError, WaitError,
 };
 #[doc(inline)]
 pub use latch::CountDownLatch;
@@ -232,7 +232,9 @@ pub use leasehold_proto::{Name, Owner};
 #[doc(inline)]
 pub use leasehold_store::{Confirm, OnMissing};
 #[doc(inline)]
-pub use lock::{Endless, FencedGuard, Guard, Lock, OnFinish, OnLost, PlainFormat, ReleaseOutcome, RwLock};
+pub use lock::{
+    Endless, FencedGuard, Guard, Lock, OnFinish, OnLost, PlainFormat, ReleaseOutcome, RwLock, Ticket,
+};
 #[doc(inline)]
 pub use multi::{MultiGuard, MultiLock};
 #[doc(inline)]

@@ -23,7 +23,7 @@ use crate::error::{
 };
 use crate::lock::Lock;
 use crate::lock::acquire::acquire;
-use crate::lock::guard::{Guard, ReleaseOutcome};
+use crate::lock::guard::{Asker, Guard, ReleaseOutcome};
 use crate::lock::kind::Kind;
 use crate::owner::{ambient, enclosing_owner};
 use crate::runtime::shared::Handle;
@@ -441,6 +441,21 @@ impl MultiGuard {
     pub async fn lost(&self) -> LostReason {
         let (reason, _, _) = select_all(self.guards.iter().map(|guard| guard.lost().boxed())).await;
         reason
+    }
+
+    /// Completes when somebody asks for a member. See [`Guard::asked`].
+    ///
+    /// # Cancel safety
+    /// As [`Guard::asked`].
+    ///
+    /// # Losing the lease
+    /// As [`Guard::asked`].
+    ///
+    /// # Examples
+    /// See [`Guard::asked`].
+    pub async fn asked(&self) -> Asker {
+        let (asker, _, _) = select_all(self.guards.iter().map(|guard| guard.asked().boxed())).await;
+        asker
     }
 
     /// Ensures that all members stay valid for at least this long.

@@ -36,6 +36,14 @@ pub enum Event {
     SetMinHold(Id, Duration),
     /// A guard is detached, so the renewals stop and the lease runs out.
     Detach(Id),
+    /// A caller gives its hold away, so the renewals stop and whoever knows its wire owner may adopt it. Completes as a release:
+    /// with true if the hold was held by this guard alone, and else the guard stays as it is.
+    Give {
+        /// The ticket.
+        id: Id,
+        /// The hold.
+        hold: Id,
+    },
     /// A caller needs at least this much validity of its hold.
     Ensure {
         /// The ticket.
@@ -126,6 +134,8 @@ pub struct Request {
     /// The replicas that must acknowledge what is sent for the hold, or `None` if neither the lock nor the client has a
     /// policy. A client with a policy puts it here, because the engine compares the policies of re-entries.
     pub replicas: Option<Confirm>,
+    /// The wire owner whose hold the acquire takes, with the recipe of an [adoption](crate::recipe::adopt).
+    pub giver: Option<WireOwner>,
 }
 
 impl Request {
@@ -150,6 +160,7 @@ impl Request {
             share: None,
             hand_off: None,
             replicas: None,
+            giver: None,
         }
     }
 }

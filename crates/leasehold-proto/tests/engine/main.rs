@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 #![expect(clippy::print_stdout, reason = "the size of the space that was explored is a result")]
 
+mod adoption;
 mod behind;
 mod clock;
 mod confirmed;

@@ -103,6 +103,24 @@ pub enum ReleaseOutcome {
     NotHeld,
 }
 
+/// Who asks for a hold: [`Guard::asked`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Asker(Arc<str>);
+
+impl Asker {
+    /// Returns what the asker says of itself. Anybody who may ask can write any text here.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Asker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 impl Guard {
     /// Creates the guard of a hold that the caller has just claimed.
     pub(crate) fn new(
@@ -164,6 +182,48 @@ impl Guard {
     /// ```
     pub async fn lost(&self) -> LostReason {
         self.watch().await
+    }
+
+    /// Completes when somebody asks for the hold, and returns who: an operator with `leasehold release NAME --ask`. The request
+    /// is a message and nothing else: the hold goes on, and the holder decides. Never completes once the hold is over.
+    ///
+    /// A client that is not [visible](crate::ClientBuilder::visible) cannot be asked.
+    ///
+    /// # Cancel safety
+    /// This method is cancel safe. It can be called any number of times, and completes immediately once somebody has asked.
+    ///
+    /// # Losing the lease
+    /// Says nothing about the loss. Wait for [`lost`](Self::lost) beside it.
+    ///
+    /// # Examples
+    /// ```
+    /// # async fn next_batch() -> bool { false }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let guard = client.lock("rebuild-index").lock().await?;
+    /// loop {
+    ///     tokio::select! {
+    ///         asker = guard.asked() => {
+    ///             println!("stopping early for {asker}");
+    ///             break;
+    ///         }
+    ///         more = next_batch() => if !more { break },
+    ///     }
+    /// }
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn asked(&self) -> Asker {
+        let (handle, hold) = (Arc::clone(&self.handle), self.hold);
+        let watch = Watch { hold, listener: handle.next_id(), signal: Arc::default(), handle };
+        poll_fn(|cx| match watch.handle.asked_as((hold, watch.listener), &watch.signal, cx.waker()) {
+            Ok(Some(by)) => Poll::Ready(Asker(by)),
+            // A forked process holds nothing, so nobody asks it.
+            Ok(None) | Err(Forked) => Poll::Pending,
+        })
+        .await
     }
 
     /// Completes when the hold is lost or the guard is gone, without borrowing the guard.
@@ -413,6 +473,11 @@ impl Guard {
         Ok(held.filter(|_| Arc::ptr_eq(&self.handle, client)))
     }
 
+    /// Returns the engine's number of the hold.
+    pub(crate) const fn id(&self) -> Id {
+        self.hold
+    }
+
     pub(crate) const fn handle(&self) -> &Arc<Handle> {
         &self.handle
     }
@@ -461,7 +526,7 @@ macro_rules! guard_inside {
 
 pub(crate) use guard_inside;
 
-/// A waiter for the loss. It deregisters when dropped, because a long hold can have any number of waiters, one after
+/// A waiter for the loss, or for somebody who asks. It deregisters when dropped, because a long hold can have any number of waiters, one after
 /// the other.
 struct Watch {
     handle: Arc<Handle>,

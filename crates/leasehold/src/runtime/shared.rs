@@ -114,6 +114,8 @@ struct State {
     holds: BTreeMap<Id, Arc<Signal>>,
     /// What the program says about its holds.
     notes: BTreeMap<Id, Arc<str>>,
+    /// Who asked for a hold last.
+    asked: BTreeMap<Id, Arc<str>>,
     /// True if the runtime looks for listeners that are woken and have not polled.
     is_watched: bool,
     /// The time until which the driver sleeps, at most the engine's next timer.
@@ -151,6 +153,7 @@ impl Shared {
             actions: Vec::new(),
             holds: BTreeMap::new(),
             notes: BTreeMap::new(),
+            asked: BTreeMap::new(),
             is_watched: false,
             alarm: Moment::NEVER,
             awake: false,

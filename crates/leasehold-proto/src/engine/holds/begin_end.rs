@@ -186,6 +186,19 @@ impl Holds {
         self.after_fewer_guards(now, number, None);
     }
 
+    /// Detaches the only guard of a hold, for another client to adopt it. The adopter's minimum hold time is its own.
+    pub(in crate::engine) fn give(&mut self, now: Moment, id: Id, guard: Id) {
+        let hold = self.index.of_guard(guard).and_then(|number| self.index.get(number));
+        let is_alone = hold.is_some_and(|hold| {
+            let is_single = hold.reentry.as_ref().is_none_or(|reentry| reentry.is_single());
+            hold.lost.is_none() && hold.is_held() && hold.wanted() == 1 && is_single
+        });
+        if is_alone {
+            self.detach(now, guard);
+        }
+        self.cx.complete(id, Outcome::Released(Ok(is_alone)));
+    }
+
     /// Takes a hold from its owner, who has no guard of it any more.
     fn unhold(&mut self, number: Number) {
         let Some(hold) = self.index.get_mut(number).certain(HELD) else { return };

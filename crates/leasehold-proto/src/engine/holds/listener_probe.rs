@@ -188,7 +188,7 @@ impl ServerHold {
     /// Returns what the hold has besides its lease. It says nothing of the uptime of its server.
     fn requested(&self) -> Requested {
         let (recipe, units, replicas) = (self.recipe, self.units, self.replicas);
-        Requested { recipe, units, margin: self.margin(), uptime: Duration::ZERO, replicas }
+        Requested { recipe, units, margin: self.margin(), uptime: Duration::ZERO, replicas, giver: None }
     }
 
     /// Returns true if a probe may renew the hold now, and its bound is not over. The watchdog renews the hold without

@@ -40,6 +40,7 @@ impl Engine {
             Event::SetMinHold(hold, _)
             | Event::Detach(hold)
             | Event::Beat(hold)
+            | Event::Give { hold, .. }
             | Event::Ensure { hold, .. }
             | Event::Extend { hold, .. } => Some(*hold),
             Event::Close(_) | Event::Replaced(_) => return self.offers(),

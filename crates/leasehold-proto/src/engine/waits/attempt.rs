@@ -279,7 +279,7 @@ impl Attempt {
 
 /// Returns the call that acquires under these terms.
 pub(in crate::engine) fn acquire_call(subject: &Subject, terms: &Terms, args: CallArgs<'_>) -> Call {
-    let args = CallArgs { uptime: terms.uptime, ..args.units(terms.units) };
+    let args = CallArgs { uptime: terms.uptime, giver: terms.giver, ..args.units(terms.units) };
     let call = (terms.recipe().acquire)(&args).woken_by(subject, args.owner);
     subject.confirmed(call, terms.replicas)
 }

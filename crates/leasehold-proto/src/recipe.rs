@@ -3,7 +3,6 @@
 //! A recipe is a value without state, so the same arguments give the same call. The engine knows primitives only as
 //! values of the type [`Recipe`]. Each file has the functions of one primitive and the row that names them.
 
-pub mod adopt;
 pub(crate) mod event;
 pub mod expirable;
 pub mod fair;
@@ -12,6 +11,7 @@ pub mod fenced;
 pub mod foreign;
 pub mod format;
 pub mod grants;
+mod held_as;
 pub mod latch;
 pub mod multi;
 pub mod one_server;
@@ -25,10 +25,11 @@ pub(crate) mod rules;
 pub mod semaphore;
 pub(crate) mod sides;
 pub mod spin;
-pub mod upgrade;
 pub mod write;
 
 use crate::script::Script;
+
+pub use held_as::{adopt, upgrade};
 
 pub use event::{EventState, WaitEnd};
 pub use rules::{

@@ -47,12 +47,12 @@ pub enum Tokens {
 
 impl Tokens {
     /// Returns 1 if a token is at least the server's time.
-    pub(super) const fn is_hybrid(self) -> u8 {
+    pub(in crate::recipe) const fn is_hybrid(self) -> u8 {
         !matches!(self, Self::Counter) as u8
     }
 
     /// Returns how long the counter outlives a grant, or zero if it is never collected.
-    pub(super) const fn kept(self) -> Duration {
+    pub(in crate::recipe) const fn kept(self) -> Duration {
         if matches!(self, Self::HybridCollected) { KEPT } else { Duration::ZERO }
     }
 }
@@ -90,7 +90,7 @@ pub(crate) fn token_key(name: &Name) -> impl Text {
     name.prefixed_text("redisson_lock_token")
 }
 
-pub(super) fn read_acquire(reply: &Reply) -> Option<Answer> {
+pub(in crate::recipe) fn read_acquire(reply: &Reply) -> Option<Answer> {
     let Reply::Array(items) = reply else { return None };
     let [Reply::Int(pttl), Reply::Text(token)] = items.as_slice() else { return None };
     match *pttl {

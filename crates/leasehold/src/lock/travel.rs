@@ -16,7 +16,6 @@ use super::fenced::FencedGuard;
 use super::guard::Guard;
 use super::handle::Lock;
 use super::kind::{Claimed, Kind};
-use crate::client::Client;
 use crate::error::{About, SubjectKind, TicketError, TicketErrorKind};
 use crate::runtime::ticket::Ticket as Pending;
 
@@ -27,7 +26,7 @@ const TEXT_MAX: usize = 4_096;
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// The right to adopt a hold, once, as a text that another process can get by any way:
-/// [`Guard::into_ticket`] makes it, and [`Client::adopt`] uses it.
+/// [`Guard::into_ticket`] makes it, and [`Client::adopt`](crate::Client::adopt) uses it.
 ///
 /// Whoever has the text can adopt the hold, and so can release it. Treat it like a password until it is used. It names the
 /// lock, and neither the server nor a key prefix: the adopting client needs the same ones.
@@ -247,31 +246,6 @@ impl<K: Kind> Lock<K> {
             guard.map(|guard| K::guard(Claimed(guard))).ok_or(TicketErrorKind::Gone)
         };
         adopted.await.about(|| self.subject())
-    }
-}
-
-impl Client {
-    /// Adopts the hold of a ticket, with the default terms of its kind. [`Lock::adopt`] has terms of its own, and gives the
-    /// token of a fenced lock.
-    ///
-    /// # Errors
-    /// As [`Lock::adopt`].
-    ///
-    /// # Cancel safety
-    /// As [`Lock::adopt`].
-    ///
-    /// # Losing the lease
-    /// See [`Guard`](crate::Guard).
-    ///
-    /// # Examples
-    /// See [`Ticket`].
-    pub async fn adopt(&self, ticket: &Ticket) -> Result<Guard, TicketError> {
-        match ticket.kind {
-            SubjectKind::FairLock => self.fair_lock(ticket.name()).adopt(ticket).await,
-            SubjectKind::FencedLock => self.fenced_lock(ticket.name()).adopt(ticket).await.map(Guard::from),
-            SubjectKind::SpinLock => self.spin_lock(ticket.name()).adopt(ticket).await,
-            _ => self.lock(ticket.name()).adopt(ticket).await,
-        }
     }
 }
 

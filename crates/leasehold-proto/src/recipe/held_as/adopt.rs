@@ -7,18 +7,18 @@
 //! An adoption is an acquire by another script, whose grant is held by the rules of the lock. A fenced hold gets a new token,
 //! since the giver may still write with its own.
 
-use super::fair::FAIR;
-use super::fenced::{self, Tokens};
-use super::reentrant::{self, REENTRANT};
-use super::rules::{CallArgs, Recipe, Waiters};
-use super::spin::SPIN;
 use crate::call::Call;
 use crate::outcome::Verb;
+use crate::recipe::fair::FAIR;
+use crate::recipe::fenced::{self, Tokens};
+use crate::recipe::reentrant::{self, REENTRANT};
+use crate::recipe::rules::{CallArgs, Recipe, Waiters};
+use crate::recipe::spin::SPIN;
 use crate::script::Script;
 use crate::text::or_empty;
 
-static ADOPT: Script = Script::new(Verb::Acquire, include_str!("../../scripts/reentrant/adopt.lua"));
-static ADOPT_FENCED: Script = Script::new(Verb::Acquire, include_str!("../../scripts/fenced/adopt.lua"));
+static ADOPT: Script = Script::new(Verb::Acquire, include_str!("../../../scripts/reentrant/adopt.lua"));
+static ADOPT_FENCED: Script = Script::new(Verb::Acquire, include_str!("../../../scripts/fenced/adopt.lua"));
 
 /// The scripts of all adoptions.
 pub static SCRIPTS: [&Script; 2] = [&ADOPT, &ADOPT_FENCED];

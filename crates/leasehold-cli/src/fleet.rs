@@ -137,6 +137,12 @@ impl Fleet {
         self.servers.release(&listing, owner, shown).await
     }
 
+    /// Asks the holder for a hold. Returns true if a client that has it has heard the question.
+    pub(crate) async fn ask_back(&self, name: &str, owner: &str, by: &str) -> Result<bool, Failure> {
+        let key = self.servers.key(name)?;
+        self.servers.ask_back(key.as_str(), owner, by).await
+    }
+
     /// Fails if the configuration names several servers of a quorum, because a change of one of them changes no lock.
     pub(crate) fn refuse_quorum(&self) -> Result<(), Failure> {
         match self.servers.quorum {

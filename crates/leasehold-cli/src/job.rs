@@ -41,8 +41,9 @@ impl Job<'_> {
         remaining: impl Fn() -> Duration + Send + 'static,
         signals: &mut Signals,
     ) -> Result<Finished, Failure> {
-        let system =
-            |error| Failure::system(Error::new(error).context("the command could not be started or supervised"));
+        let system = |error| {
+            Failure::system(Error::new(error).context("the command could not be started or supervised"))
+        };
         signals.add_job_control().map_err(system)?;
         let mut watcher =
             helper(watcher::VERB).and_then(|mut program| Watcher::start(&mut program)).map_err(system)?;

@@ -161,7 +161,8 @@ impl From<AcquireError> for Failure {
             AcquireErrorKind::Name(_)
             | AcquireErrorKind::Lease(_)
             | AcquireErrorKind::MaxHold { .. }
-            | AcquireErrorKind::MinHold { .. } => Self::usage(error),
+            | AcquireErrorKind::MinHold { .. }
+            | AcquireErrorKind::Margin { .. } => Self::usage(error),
             _ => Self::unavailable(error),
         }
     }

@@ -153,9 +153,21 @@ impl Engine {
                 self.catch_up(now, hold);
                 self.waits.holds.detach(now, hold);
             }
+            Event::Give { id, hold } => {
+                self.catch_up(now, hold);
+                self.waits.holds.give(now, id, hold);
+            }
             Event::Ensure { id, hold, least } => {
                 self.catch_up(now, hold);
                 self.waits.holds.ensure(now, id, hold, least);
+            }
+            Event::Extend { id, hold, by } => {
+                self.catch_up(now, hold);
+                self.waits.holds.extend(now, id, hold, by);
+            }
+            Event::Beat(hold) => {
+                self.catch_up(now, hold);
+                self.waits.holds.beat(now, hold);
             }
             Event::Perform(id, call) => self.operations.perform(&mut self.waits.holds.cx, now, id, call),
             Event::Close(id) => self.close(now, id),

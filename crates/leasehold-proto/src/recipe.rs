@@ -12,6 +12,7 @@ pub mod fenced;
 pub mod foreign;
 pub mod format;
 pub mod grants;
+mod held_as;
 pub mod latch;
 pub mod multi;
 pub mod one_server;
@@ -25,10 +26,11 @@ pub(crate) mod rules;
 pub mod semaphore;
 pub(crate) mod sides;
 pub mod spin;
-pub mod upgrade;
 pub mod write;
 
 use crate::script::Script;
+
+pub use held_as::{adopt, upgrade};
 
 pub use event::{EventState, WaitEnd};
 pub use rules::{
@@ -41,6 +43,7 @@ pub(crate) use rules::{NUMSUB, PUBLISH};
 pub fn scripts() -> impl Iterator<Item = &'static Script> {
     let all = [
         &election::SCRIPTS[..],
+        &adopt::SCRIPTS[..],
         &expirable::SCRIPTS,
         &fair::SCRIPTS,
         &fence::SCRIPTS,

@@ -172,6 +172,7 @@ impl<'a> CallArgs<'a> {
             tokens: 1,
             context: CallContext::default(),
             companion: None,
+            giver: None,
             uptime: Duration::ZERO,
         }
     }

@@ -9,8 +9,8 @@ use crate::error::answers::{answers, none_of_them};
 use crate::error::message::debug;
 use crate::error::{
     AcquireError, AlreadyInstalled, ConnectError, EnsureError, FencedWriteError, InspectError, NotInstalled,
-    OperationError, PermitsError, QuorumError, ReleaseError, RunError, TransferError, UpgradeError,
-    WaitError,
+    OperationError, PermitsError, QuorumError, ReleaseError, RunError, TicketError, TransferError,
+    UpgradeError, WaitError,
 };
 
 #[cfg(feature = "config")]
@@ -137,6 +137,8 @@ any_error! {
     Release(ReleaseError),
     /// An error of renewing on demand.
     Ensure(EnsureError),
+    /// An error of passing a hold on.
+    Ticket(TicketError),
     /// An error of using the installed client.
     NotInstalled(NotInstalled),
     /// An error of installing a client.

@@ -3,6 +3,7 @@
 // Invariant: a client releases its holds when it is closed or its last user is dropped. A hold whose minimum hold time
 // is not over stays on the server until then.
 
+mod adopt;
 pub(crate) mod connect;
 mod health;
 pub(crate) mod installed;

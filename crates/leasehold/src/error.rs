@@ -75,6 +75,7 @@ mod permits;
 mod quorum;
 mod run;
 mod subject;
+mod ticket;
 mod transfer;
 mod upgrade;
 
@@ -95,5 +96,6 @@ pub use quorum::{NodeAnswer, NodeError, QuorumError};
 pub use run::RunError;
 pub(crate) use subject::{About, BadName, Cause, Forked};
 pub use subject::{Subject, SubjectKind};
+pub use ticket::{TicketError, TicketErrorKind};
 pub use transfer::{TransferError, TransferErrorKind};
 pub use upgrade::UpgradeError;

@@ -223,7 +223,7 @@ pub use election::{Election, Term};
 #[doc(inline)]
 pub use error::{
     AcquireError, ConnectError, EnsureError, FencedWriteError, InspectError, OperationError, PermitsError,
-    QuorumError, ReleaseError, RunError, TransferError, UpgradeError, WaitError,
+    QuorumError, ReleaseError, RunError, TicketError, TransferError, UpgradeError, WaitError,
 };
 #[doc(inline)]
 pub use latch::CountDownLatch;
@@ -236,7 +236,9 @@ pub use leasehold_proto::{Name, Owner};
 #[doc(inline)]
 pub use leasehold_store::{Confirm, OnMissing};
 #[doc(inline)]
-pub use lock::{Endless, FencedGuard, Guard, Lock, OnFinish, OnLost, PlainFormat, ReleaseOutcome, RwLock};
+pub use lock::{
+    Endless, FencedGuard, Guard, Lock, OnFinish, OnLost, PlainFormat, ReleaseOutcome, RwLock, Ticket,
+};
 #[doc(inline)]
 pub use multi::{MultiGuard, MultiLock};
 #[doc(inline)]

@@ -23,7 +23,7 @@ use crate::error::{
 };
 use crate::lock::Lock;
 use crate::lock::acquire::acquire;
-use crate::lock::guard::{Guard, ReleaseOutcome};
+use crate::lock::guard::{Asker, Guard, ReleaseOutcome};
 use crate::lock::kind::Kind;
 use crate::owner::{ambient, enclosing_owner};
 use crate::runtime::shared::Handle;
@@ -443,6 +443,21 @@ impl MultiGuard {
         reason
     }
 
+    /// Completes when somebody asks for a member. See [`Guard::asked`].
+    ///
+    /// # Cancel safety
+    /// As [`Guard::asked`].
+    ///
+    /// # Losing the lease
+    /// As [`Guard::asked`].
+    ///
+    /// # Examples
+    /// See [`Guard::asked`].
+    pub async fn asked(&self) -> Asker {
+        let (asker, _, _) = select_all(self.guards.iter().map(|guard| guard.asked().boxed())).await;
+        asker
+    }
+
     /// Ensures that all members stay valid for at least this long.
     ///
     /// # Errors
@@ -467,6 +482,40 @@ impl MultiGuard {
     /// ```
     pub async fn ensure(&self, least: Duration) -> Result<(), EnsureError> {
         join_all(self.guards.iter().map(|guard| guard.ensure(least))).await.into_iter().collect()
+    }
+
+    /// Shows that the holder is alive, for every member. See [`Guard::beat`].
+    pub fn beat(&self) {
+        self.guards.iter().for_each(Guard::beat);
+    }
+
+    /// Extends every member: gives it a lease of this length, counted from now. See [`Guard::extend`].
+    ///
+    /// # Errors
+    /// [`EnsureError`] of the first member that was not extended. The others are.
+    ///
+    /// # Cancel safety
+    /// As [`Guard::extend`].
+    ///
+    /// # Losing the lease
+    /// As [`Guard::extend`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # use leasehold::MultiLock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// # let both = MultiLock::of([client.lock("a").into(), client.lock("b").into()]);
+    /// let guard = both.lock().await?;
+    /// guard.extend(Duration::from_secs(600)).await?;
+    /// assert!(guard.remaining() > Duration::from_secs(590));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn extend(&self, lease: Duration) -> Result<(), EnsureError> {
+        join_all(self.guards.iter().map(|guard| guard.extend(lease))).await.into_iter().collect()
     }
 
     /// Releases all members and reports the outcome, which is [`ReleaseOutcome::NotHeld`] if a member was lost before.

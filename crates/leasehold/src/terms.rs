@@ -43,6 +43,8 @@ pub struct HoldTerms {
     max_hold: Option<Duration>,
     min_hold: Option<Duration>,
     max_renewals: Option<u32>,
+    silent_for: Option<Duration>,
+    margin: Duration,
     hand_off: Option<Duration>,
     /// The replicas that confirm, or `None` for the client's.
     replicas: Option<Confirm>,
@@ -65,6 +67,8 @@ impl HoldTerms {
             max_hold: None,
             min_hold: None,
             max_renewals: None,
+            silent_for: None,
+            margin: Duration::ZERO,
             hand_off: None,
             replicas: None,
             group: None,
@@ -151,6 +155,64 @@ impl HoldTerms {
     /// With the default lease of 30 s, which is renewed every 10 s, three renewals let a hold last for 60 s.
     pub const fn max_renewals(mut self, most: u32) -> Self {
         self.max_renewals = Some(most);
+        self
+    }
+
+    /// Stops the watchdog while the holder is silent: it renews a hold only if the holder called
+    /// [`Guard::beat`](crate::Guard::beat) within this time (default: it always renews).
+    ///
+    /// The watchdog runs on a thread of its own, so it also renews the hold of a body that hangs. With this bound, the lock of
+    /// such a body is lost with [`LostReason::Silent`](crate::LostReason::Silent) and free within `most` and a lease after the
+    /// last beat. The watchdog looks every third of the lease. A beat that comes after that, and before the lease ends, renews
+    /// the hold at once. The claim of the grant counts as a beat, and so do [`ensure`](crate::Guard::ensure) and
+    /// [`extend`](crate::Guard::extend).
+    ///
+    /// If an owner holds the lock more than once, any of its guards that is not silent keeps it. A fixed
+    /// [`lease`](Self::lease) is not renewed at all, so this changes nothing for it.
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// # let batches = [(), ()];
+    /// let import = client.lock("import").silent_for(Duration::from_secs(60));
+    /// let guard = import.lock().await?;
+    /// for batch in batches {
+    ///     guard.beat(); // the lock is free a minute and a lease after the last one
+    ///     // ... work on the batch ...
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub const fn silent_for(mut self, most: Duration) -> Self {
+        self.silent_for = Some(most);
+        self
+    }
+
+    /// Sets the time before the end of each lease at which the client stops trusting the hold (default: zero).
+    ///
+    /// The server keeps the lock closed for the whole lease, so `margin` is the time for which nobody else gets a lost lock.
+    /// Use it for a resource that finishes what it has begun, and has no fencing tokens. Other clients need no setting.
+    ///
+    /// A margin that leaves no validity is refused by the acquire, or by the connect if it is a default of the client. If an
+    /// owner holds the lock more than once, the longest margin counts for all its guards.
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let lock = client.lock("order:42").watchdog(Duration::from_secs(30)).margin(Duration::from_secs(10));
+    /// let guard = lock.lock().await?;
+    /// assert!(guard.remaining() < Duration::from_secs(20)); // the last requests have 10 s to end
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub const fn margin(mut self, margin: Duration) -> Self {
+        self.margin = margin;
         self
     }
 
@@ -251,6 +313,12 @@ impl HoldTerms {
         if let Some(given) = self.max_hold.filter(|most| *most < LEASE_MIN) {
             return Err(AcquireErrorKind::MaxHold { given });
         }
+        if !self.margin.is_zero() {
+            let most = Lease::new(self.first_lease())?.validity().min(self.max_hold.unwrap_or(LEASE_MAX));
+            if self.margin >= most {
+                return Err(AcquireErrorKind::Margin { given: self.margin, most });
+            }
+        }
         // A released hold gets one lease for the rest of its minimum, so a longer maximum does not help. A fixed lease
         // ends the hold before the rest of its minimum could begin.
         let lease = if self.is_watched() { LEASE_MAX } else { self.first_lease() };
@@ -275,6 +343,8 @@ impl HoldTerms {
             max_renewals: self.max_renewals,
             max_hold: self.max_hold,
             min_hold: self.min_hold,
+            silent_for: self.silent_for,
+            margin: self.margin,
             hand_off: self.hand_off,
             replicas: self.replicas,
             ..Request::new(subject, owner, Lease::new(self.first_lease())?, wait)
@@ -342,6 +412,20 @@ macro_rules! hold_options {
             #[must_use]
             pub fn min_hold(self, least: ::std::time::Duration) -> Self {
                 self.map_terms(|terms| terms.min_hold(least))
+            }
+
+            /// Stops the watchdog unless the holder calls [`Guard::beat`](crate::Guard::beat) at least this often (default: it
+            /// always renews). See [`HoldTerms::silent_for`](crate::HoldTerms::silent_for).
+            #[must_use]
+            pub fn silent_for(self, most: ::std::time::Duration) -> Self {
+                self.map_terms(|terms| terms.silent_for(most))
+            }
+
+            /// Sets the time before the end of each lease at which the client stops trusting the hold (default: zero). See
+            /// [`HoldTerms::margin`](crate::HoldTerms::margin).
+            #[must_use]
+            pub fn margin(self, margin: ::std::time::Duration) -> Self {
+                self.map_terms(|terms| terms.margin(margin))
             }
 
             /// Limits the number of renewals of each hold (default: no limit). After the last renewal the lease runs

@@ -93,13 +93,18 @@ fn a_copy_that_was_stopped_past_its_lease_is_refused_and_waits_again() {
     second.roll();
     eventually(SOON, "a second term", || first.terms().len() == 2);
     let old = format!("one worked in term {}", first.terms()[0]);
-    assert_eq!(first.out().matches(&old).count(), before, "the old term wrote nothing after the second copy led");
+    assert_eq!(
+        first.out().matches(&old).count(),
+        before,
+        "the old term wrote nothing after the second copy led"
+    );
 }
 
 #[test]
 fn copies_that_are_rolled_follow_each_other_without_overlap() {
     let server = RedisServer::start();
-    let mut copies: Vec<Copy> = (0..3).map(|number| Copy::start(&server, &format!("copy-{number}"))).collect();
+    let mut copies: Vec<Copy> =
+        (0..3).map(|number| Copy::start(&server, &format!("copy-{number}"))).collect();
     let mut terms = Vec::new();
     for number in 3..9 {
         let leads = |copy: &Copy| !copy.terms().is_empty();

@@ -236,7 +236,7 @@ is released by the value that was shown. A string of another library may not be 
 Exit codes:
    0  released
    1  it was free
-   2  another holder has it meanwhile, or the owner of --owner does not hold it
+   2  another holder has it meanwhile, the owner of --owner does not hold it, or nobody heard --ask
    3  declined: another name was typed, or the input is no terminal and --yes is missing
   64  wrong arguments, address or configuration, or an object without holders
   69  a server cannot be reached, or refuses
@@ -244,6 +244,7 @@ Exit codes:
 Examples:
   leasehold release order:42
   leasehold release order:42 --owner 7f2a9c1e-1f0e-4b6a-9c55-0a3a54d1c001:57 --yes
+  leasehold release order:42 --ask --by 'Ann, for the deploy'
   leasehold release order:42 --dry-run";
 
 #[derive(Debug, Args)]
@@ -261,6 +262,14 @@ pub(crate) struct Release {
     /// Take a string of another library for a lock, and release it
     #[arg(long)]
     pub(crate) foreign: bool,
+
+    /// Ask the holder to give it back, and release nothing. Only a program of leasehold hears it, and it decides
+    #[arg(long, conflicts_with_all = ["yes", "foreign", "dry_run"])]
+    pub(crate) ask: bool,
+
+    /// Who asks, as the holder is told
+    #[arg(long, value_name = "TEXT", requires = "ask", default_value = "an operator")]
+    pub(crate) by: String,
 
     /// Do not ask
     #[arg(short, long)]

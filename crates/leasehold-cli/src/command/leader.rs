@@ -62,8 +62,10 @@ pub(crate) fn transfer(arguments: &elections::Transfer) -> u8 {
         let is_done = until(&election, arguments.wait, ended).await;
         if !is_done {
             let left = present(&election).await?.is_none_or(|leader| leader.owner != before.owner);
-            let why = if left { "another candidate leads, or none" } else { "the leader has not ended its term" };
-            Report::new(false).warn(format_args!("{to:?} does not lead after {}: {why}", shown(arguments.wait)));
+            let why =
+                if left { "another candidate leads, or none" } else { "the leader has not ended its term" };
+            Report::new(false)
+                .warn(format_args!("{to:?} does not lead after {}: {why}", shown(arguments.wait)));
         }
         Ok(if is_done { 0 } else { STAYS })
     })
@@ -94,7 +96,8 @@ async fn present(election: &Election) -> Result<Option<Leader>, Failure> {
 }
 
 fn nobody() -> u8 {
-    Report::new(false).warn(format_args!("nobody leads, or the leader is of another library and does not listen"));
+    Report::new(false)
+        .warn(format_args!("nobody leads, or the leader is of another library and does not listen"));
     NOBODY
 }
 
@@ -126,7 +129,8 @@ fn with(servers: &Servers, text: &str, work: impl AsyncFnOnce(Election) -> Resul
         let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::system)?;
         runtime.block_on(async {
             let connected = settings.config.connect().await;
-            let client: Client = connected.map_err(|error| not_connected(error, settings.is_default_address))?;
+            let client: Client =
+                connected.map_err(|error| not_connected(error, settings.is_default_address))?;
             let code = work(client.election(name)).await;
             client.close().await;
             code

@@ -46,6 +46,10 @@ async fn release(arguments: &Release, fleet: &Fleet) -> Result<u8, Failure> {
     if arguments.dry_run {
         return Ok(if arguments.json { told_dry(object, holder) } else { 0 });
     }
+    if arguments.ask {
+        let heard = fleet.ask_back(name, &holder.owner, &arguments.by).await?;
+        return Ok(told_asked(arguments, object, holder, heard));
+    }
     let shown = Shown::of(holder).or_foreign(arguments.foreign);
     if !arguments.yes {
         if shown.is_by_owner_alone() {
@@ -105,6 +109,21 @@ fn has_no_holder(arguments: &Release, object: Option<&Object>) -> Result<u8, Fai
             Ok(FREE)
         }
     }
+}
+
+/// Says whether the holder was asked.
+fn told_asked(arguments: &Release, object: &Object, holder: &Holder, heard: bool) -> u8 {
+    let (code, outcome, text) = match heard {
+        true => (0, "asked", "asked; the program has heard it and decides"),
+        false => (
+            CHANGED,
+            "not-heard",
+            "nobody with this hold has answered; it may be of another library, hidden, or over",
+        ),
+    };
+    let json = json!({ "name": object.name, "outcome": outcome, "owner": holder.owner });
+    write_to_stdout(&if arguments.json { format!("{json}\n") } else { format!("{text}\n") });
+    code
 }
 
 fn told_dry(object: &Object, holder: &Holder) -> u8 {

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use leasehold_proto::operate::{self, Answer, Question, RequestId};
+use leasehold_proto::operate::{self, Answer, Held, Question, RequestId};
 use leasehold_proto::{ClientId, Reply};
 use leasehold_store::{Runtime, TokioRuntime};
 
@@ -42,6 +42,14 @@ impl Servers {
         self.ask_who(rows).await?;
         self.ask_pages(Told::Holds, Some(key), rows).await?;
         self.ask_pages(Told::Waits, Some(key), rows).await
+    }
+
+    /// Asks for a hold. Returns true if a client that has it has heard the question.
+    pub(super) async fn ask_back(&self, key: &str, owner: &str, by: &str) -> Result<bool, Failure> {
+        let question = Question::Ask { name: key.to_owned(), owner: owner.to_owned(), by: by.to_owned() };
+        let answers = self.ask(&question, None, &mut Rows::default()).await?;
+        let is_it = |held: &Held| held.name == key && held.owner == owner;
+        Ok(answers.iter().any(|answer| answer.body.held.iter().any(is_it)))
     }
 
     /// Reads the cards, and asks who the clients are.

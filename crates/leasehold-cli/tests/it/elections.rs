@@ -10,7 +10,8 @@ use nix::sys::signal::Signal;
 use crate::fixture::{LIMIT, Outcome, Running, leasehold, outcome};
 
 /// A command that says its term, and ends well at SIGTERM.
-const SERVE: &str = "trap 'echo ended; exit 0' TERM; echo \"term $LEASEHOLD_TERM\"; while :; do sleep 0.05; done";
+const SERVE: &str =
+    "trap 'echo ended; exit 0' TERM; echo \"term $LEASEHOLD_TERM\"; while :; do sleep 0.05; done";
 
 fn verb(server: &RedisServer, words: &[&str]) -> Command {
     let mut program = leasehold();
@@ -202,7 +203,12 @@ fn arguments_are_checked_before_the_server_is_asked() {
 #[test]
 fn a_frozen_leader_is_followed_and_its_command_ends_before() {
     let server = RedisServer::start();
-    let first = Running::start(&mut elect(&server, "a", &["--lease", "2s", "--grace", "200ms"], "echo pid $$; exec sleep 1000"));
+    let first = Running::start(&mut elect(
+        &server,
+        "a",
+        &["--lease", "2s", "--grace", "200ms"],
+        "echo pid $$; exec sleep 1000",
+    ));
     first.wait_for_output("pid ");
     let command: i32 = first.out().trim().strip_prefix("pid ").unwrap().parse().unwrap();
     let second = Running::start(&mut elect(&server, "b", &["--lease", "2s"], SERVE));

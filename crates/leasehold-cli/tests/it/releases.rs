@@ -61,6 +61,36 @@ async fn every_kind_of_hold_is_released_and_its_holder_alone_loses_it() {
 }
 
 #[tokio::test]
+async fn a_holder_is_asked_and_decides() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let client = client(&url, |builder| builder).await;
+    let guard = client.lock("job").lease(LONG).lock().await.unwrap();
+    let asked = tokio::spawn(async move {
+        let asker = guard.asked().await.to_string();
+        (guard, asker)
+    });
+    until_visible(&url, 1).await;
+    let question = url.clone();
+    let said =
+        aside(move || json(&question, &["release", "job", "--ask", "--by", "Ann, for the deploy"], 0)).await;
+    assert_eq!(said["outcome"], "asked", "{said}");
+    let (guard, asker) = tokio::time::timeout(LIMIT, asked).await.expect("it was asked").unwrap();
+    assert_eq!(asker, "Ann, for the deploy");
+    assert!(guard.is_held(), "nothing is enforced");
+    assert_eq!(guard.asked().await.as_str(), asker, "and it stays asked");
+}
+
+#[test]
+fn nobody_hears_a_question_for_a_java_hold() {
+    let server = RedisServer::start();
+    java_hold(&server, "job", JAVA);
+    let said = json(&server.url(), &["release", "job", "--ask"], 2);
+    assert_eq!(said["outcome"], "not-heard", "{said}");
+    assert_eq!(server.cli(&["EXISTS", "job"]), "1");
+}
+
+#[tokio::test]
 async fn a_release_wakes_the_next_waiter() {
     let server = RedisServer::start();
     let url = server.url();

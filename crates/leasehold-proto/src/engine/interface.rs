@@ -36,6 +36,14 @@ pub enum Event {
     SetMinHold(Id, Duration),
     /// A guard is detached, so the renewals stop and the lease runs out.
     Detach(Id),
+    /// A caller gives its hold away, so the renewals stop and whoever knows its wire owner may adopt it. Completes as a release:
+    /// with true if the hold was held by this guard alone, and else the guard stays as it is.
+    Give {
+        /// The ticket.
+        id: Id,
+        /// The hold.
+        hold: Id,
+    },
     /// A caller needs at least this much validity of its hold.
     Ensure {
         /// The ticket.
@@ -45,6 +53,17 @@ pub enum Event {
         /// The validity that the caller needs.
         least: Duration,
     },
+    /// A caller gives its hold a lease of this length, counted from now.
+    Extend {
+        /// The ticket.
+        id: Id,
+        /// The hold.
+        hold: Id,
+        /// The lease. A longer one stays.
+        by: Duration,
+    },
+    /// A caller shows that it is alive. Only holds that are [silent](Request::silent_for) after a while need it.
+    Beat(Id),
     /// A caller runs an operation: a call that takes no hold, and that has the same effect when it runs twice.
     Perform(Id, Call),
     /// The client closes, so the engine releases every hold and refuses new requests.
@@ -95,6 +114,11 @@ pub struct Request {
     /// The minimum hold time, or `None` for no bound. The server keeps the hold for at least this long after the grant,
     /// even if its guard is released earlier.
     pub min_hold: Option<Duration>,
+    /// The time after the last sign of life of its caller for which the watchdog still renews the hold, or `None` for no
+    /// bound.
+    pub silent_for: Option<Duration>,
+    /// The time before the end of each lease at which the hold may not be trusted any more, besides the drift.
+    pub margin: Duration,
     /// The uptime below which a server counts as recently restarted and its answer does not count.
     pub uptime: Duration,
     /// The bound of the wait.
@@ -110,6 +134,8 @@ pub struct Request {
     /// The replicas that must acknowledge what is sent for the hold, or `None` if neither the lock nor the client has a
     /// policy. A client with a policy puts it here, because the engine compares the policies of re-entries.
     pub replicas: Option<Confirm>,
+    /// The wire owner whose hold the acquire takes, with the recipe of an [adoption](crate::recipe::adopt).
+    pub giver: Option<WireOwner>,
 }
 
 impl Request {
@@ -126,12 +152,15 @@ impl Request {
             max_renewals: None,
             max_hold: None,
             min_hold: None,
+            silent_for: None,
+            margin: Duration::ZERO,
             uptime: Duration::ZERO,
             wait,
             backoff: None,
             share: None,
             hand_off: None,
             replicas: None,
+            giver: None,
         }
     }
 }
@@ -362,6 +391,8 @@ pub enum LostReason {
     MaxHold,
     /// The watchdog made all its renewals, `max_renewals`, and the last lease ended.
     MaxRenewals,
+    /// The holder gave no sign of life for longer than `silent_for`, so nothing renewed the hold, and its lease ended.
+    Silent,
     /// Another owner holds the lock, or the key has another type.
     TakenOver,
     /// The key was gone from the server: force-released, deleted, flushed, or lost with the server's memory.
@@ -386,6 +417,7 @@ impl fmt::Display for LostReason {
             Self::Expired => "its fixed lease ended",
             Self::MaxHold => "it reached its max_hold",
             Self::MaxRenewals => "it reached its max_renewals, and its last lease ended",
+            Self::Silent => "its holder was silent for too long, so it was not renewed and its lease ended",
             Self::TakenOver => "another owner holds it, or another kind of object has its name",
             Self::Deleted => "it was deleted on the server",
             Self::Unreachable => "no renewal was confirmed before the lease ended",

@@ -9,7 +9,7 @@
 //! record of what has happened, and sends the same calls (`passage`).
 //!
 //! Anything else promotes the record first: a second request for the name, a refusal, an error, a withdrawn call, a dropped
-//! future, `ensure`, `detach`, a minimum hold, a close, a server that takes over, and age. Requests whose deadline or lease
+//! future, `ensure`, `extend`, `detach`, a minimum hold, a close, a server that takes over, and age. Requests whose deadline or lease
 //! could end in the lane never enter it, so a record needs no timer of its own.
 //!
 //! The lane tells the facts that the machines would tell. A grant of the lane is an offer (`offers`).

@@ -8,6 +8,8 @@ use std::str::FromStr;
 
 /// The longest question, in bytes. A client ignores a longer one, so no publisher can make it read much.
 const QUESTION_MAX: usize = 2048;
+/// The most characters that say who asks for a hold.
+const BY_MAX: usize = 200;
 /// The version of questions and answers.
 pub(super) const VERSION: &str = "1";
 
@@ -64,6 +66,15 @@ pub enum Question {
         /// The name.
         name: Option<String>,
     },
+    /// Please give this hold back. A client that has it answers with its row, and decides for itself.
+    Ask {
+        /// The name.
+        name: String,
+        /// The owner on the server.
+        owner: String,
+        /// Who asks.
+        by: String,
+    },
     /// A question of a later version.
     Unknown,
 }
@@ -89,6 +100,10 @@ impl Question {
             Self::Holds { after, name: Some(name) } => format!(" holds {after} {name}"),
             Self::Waits { after, name: None } => format!(" waits {after}"),
             Self::Waits { after, name: Some(name) } => format!(" waits {after} {name}"),
+            Self::Ask { name, owner, by } => {
+                let by: String = by.chars().filter(|one| !one.is_control()).take(BY_MAX).collect();
+                format!(" ask {owner}\t{name}\t{by}")
+            }
             Self::Unknown => " unknown".to_owned(),
         };
         (format!("{VERSION} {request} "), rest)
@@ -111,6 +126,11 @@ impl Asked {
 }
 
 fn read_question(text: &str) -> Option<Question> {
+    if let Some(asked) = text.strip_prefix("ask ") {
+        let mut parts = asked.splitn(3, '\t').map(str::to_owned);
+        let (owner, name, by) = (parts.next()?, parts.next()?, parts.next()?);
+        return Some(Question::Ask { name, owner, by });
+    }
     let mut words = text.splitn(3, ' ');
     let verb = words.next()?;
     let after = words.next().map(str::parse);
@@ -141,6 +161,7 @@ mod tests {
             Question::Holds { after: u64::MAX, name: name() },
             Question::Waits { after: 9, name: None },
             Question::Waits { after: 9, name: name() },
+            Question::Ask { name: "order: 42".into(), owner: "u:7".into(), by: "ann at the desk".into() },
         ] {
             let heard = Asked::read(sent(&question, 12).as_bytes()).unwrap();
             assert_eq!(heard, Asked { request: RequestId(7), answerers: 12, question });
@@ -149,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_question_of_a_later_version_is_not_understood_and_has_its_list() {
-        for rest in ["9 whoever", "9", "9 holds", "9 holds x", "9 who 1"] {
+        for rest in ["9 whoever", "9", "9 holds", "9 holds x", "9 who 1", "ask u:7", "ask u:7\tname"] {
             let heard = Asked::read(format!("1 {} {rest}", RequestId(7)).as_bytes()).unwrap();
             assert_eq!((heard.request, heard.question), (RequestId(7), Question::Unknown), "{rest}");
         }

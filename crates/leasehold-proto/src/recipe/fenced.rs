@@ -45,6 +45,18 @@ pub enum Tokens {
     HybridCollected,
 }
 
+impl Tokens {
+    /// Returns 1 if a token is at least the server's time.
+    pub(in crate::recipe) const fn is_hybrid(self) -> u8 {
+        !matches!(self, Self::Counter) as u8
+    }
+
+    /// Returns how long the counter outlives a grant, or zero if it is never collected.
+    pub(in crate::recipe) const fn kept(self) -> Duration {
+        if matches!(self, Self::HybridCollected) { KEPT } else { Duration::ZERO }
+    }
+}
+
 /// The rules of the fenced lock with [`Tokens::Counter`].
 static COUNTER: Recipe =
     Recipe { kind: "fenced lock", acquire: |args| acquire(args, Tokens::Counter), read_acquire, ..REENTRANT };
@@ -63,14 +75,13 @@ pub const fn with_tokens(tokens: Tokens) -> &'static Recipe {
 }
 
 fn acquire(args: &CallArgs<'_>, tokens: Tokens) -> Call {
-    let kept = if tokens == Tokens::HybridCollected { KEPT } else { Duration::ZERO };
     Call::of(&ACQUIRE)
         .key("lock", args.name)
         .key("token", token_key(args.name))
         .arg("lease_ms", args.lease.as_millis())
         .arg("owner", args.owner)
-        .arg("hybrid", u8::from(tokens != Tokens::Counter))
-        .arg("token_kept", kept.as_millis())
+        .arg("hybrid", tokens.is_hybrid())
+        .arg("token_kept", tokens.kept().as_millis())
         .arg("tokens", args.tokens)
 }
 
@@ -79,7 +90,7 @@ pub(crate) fn token_key(name: &Name) -> impl Text {
     name.prefixed_text("redisson_lock_token")
 }
 
-pub(super) fn read_acquire(reply: &Reply) -> Option<Answer> {
+pub(in crate::recipe) fn read_acquire(reply: &Reply) -> Option<Answer> {
     let Reply::Array(items) = reply else { return None };
     let [Reply::Int(pttl), Reply::Text(token)] = items.as_slice() else { return None };
     match *pttl {

@@ -64,7 +64,7 @@ fn acquire(args: &CallArgs<'_>) -> Call {
     Call::of(&ACQUIRE).key("lock", args.name).arg("lease_ms", args.lease.as_millis()).arg("owner", args.owner)
 }
 
-pub(super) fn read_acquire(reply: &Reply) -> Option<Answer> {
+pub(in crate::recipe) fn read_acquire(reply: &Reply) -> Option<Answer> {
     match *reply {
         Reply::Nil => Some(Answer::GRANTED),
         Reply::Int(-1) => Some(Answer::NoExpiry),

@@ -37,6 +37,8 @@ pub struct CallArgs<'a> {
     pub uptime: Duration,
     /// The wire owner of the same owner's [`companion`](Recipe::companion) hold, if there is such a hold.
     pub companion: Option<WireOwner>,
+    /// The wire owner whose hold an adoption takes.
+    pub giver: Option<WireOwner>,
     /// What a plain lock has besides its key.
     pub format: &'a Format,
 }

@@ -76,7 +76,7 @@ pub(super) fn writer(owner: WireOwner) -> impl Text {
 }
 
 /// Reads the reply to an acquire of either side.
-pub(super) fn read_acquire(reply: &Reply) -> Option<Answer> {
+pub(in crate::recipe) fn read_acquire(reply: &Reply) -> Option<Answer> {
     match *reply {
         Reply::Nil => Some(Answer::GRANTED),
         Reply::Int(-1) => Some(Answer::NoExpiry),

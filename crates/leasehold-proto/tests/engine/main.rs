@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 #![expect(clippy::print_stdout, reason = "the size of the space that was explored is a result")]
 
+mod adoption;
 mod behind;
 mod clock;
 mod confirmed;
@@ -20,6 +21,7 @@ mod questions;
 mod queues;
 mod replaced;
 mod scenarios;
+mod signs_of_life;
 mod silence;
 mod turns;
 mod undone;

@@ -16,6 +16,7 @@ use super::election::Election;
 use super::expirable::ExpirableSemaphore;
 use super::fenced::FencedWrites;
 use super::forward::{convert, forward};
+use super::guard::Guard;
 use super::latch::CountDownLatch;
 use super::lock::Lock;
 use super::park::park;
@@ -23,8 +24,8 @@ use super::read_write::RwLock;
 use super::semaphore::Semaphore;
 use crate::client::{Health, Holds, Waits};
 use crate::defaults::Primitive;
-use crate::error::ConnectError;
-use crate::lock::{Fair, Fenced, Plain, Spin};
+use crate::error::{ConnectError, TicketError};
+use crate::lock::{Fair, Fenced, Plain, Spin, Ticket};
 use crate::name::IntoName;
 use crate::terms::HoldTerms;
 
@@ -94,6 +95,8 @@ impl Client {
         get fn holds(&self) -> Holds;
         /// Returns what the client waits for.
         get fn waits(&self) -> Waits;
+        /// Adopts the hold of a ticket, with the default terms of its kind.
+        wait fn adopt(&self, ticket: &Ticket) -> Result<Guard, TicketError>;
         /// Releases everything that this client holds, and waits until the server confirms, for at most the timeout.
         until fn close(&self) -> CloseReport;
     }

@@ -2,13 +2,16 @@
 //!
 //! Invariant: a blocking guard wraps the async guard and adds no state.
 
+use std::time::Duration;
+
 use leasehold_proto::{Confirm, Reply};
 
 use super::forward::forward;
 use super::guard::Guard;
 use super::park::park;
-use crate::error::{FencedWriteError, ReleaseError};
+use crate::error::{FencedWriteError, ReleaseError, TicketError};
 use crate::fenced_writes::FencedScript;
+use crate::lock::Ticket;
 use crate::lock::guard::{ReleaseOutcome, guard_inside};
 use crate::name::IntoName;
 
@@ -63,6 +66,18 @@ impl FencedGuard {
     #[track_caller]
     pub fn release(self) -> Result<ReleaseOutcome, ReleaseError> {
         park("FencedGuard::release", self.guard.0.release())
+    }
+
+    /// Gives the hold away, and returns the ticket with which another process can adopt it.
+    ///
+    /// # Errors
+    /// As [`FencedGuard::into_ticket`](crate::FencedGuard::into_ticket).
+    ///
+    /// # Panics
+    /// Panics in [async code](crate::blocking#in-async-code).
+    #[track_caller]
+    pub fn into_ticket(self, valid: Duration) -> Result<Ticket, TicketError> {
+        park("FencedGuard::into_ticket", self.guard.0.into_ticket(valid))
     }
 
     /// Leaves the hold to its lease. See [`Guard::detach`](crate::Guard::detach).

@@ -8,8 +8,9 @@ use leasehold_proto::WireOwner;
 use leasehold_proto::engine::LostReason;
 
 use super::forward::{convert, forward};
-use crate::error::{EnsureError, ReleaseError};
+use crate::error::{EnsureError, ReleaseError, TicketError};
 use crate::lock::guard::ReleaseOutcome;
+use crate::lock::{Asker, Ticket};
 
 /// A hold of a lock, released when dropped: [`leasehold::Guard`](crate::Guard).
 ///
@@ -46,10 +47,16 @@ impl Guard {
         /// Waits until the hold is lost, and returns the reason. This wait cannot be canceled, so call it on a thread
         /// of its own.
         until fn lost(&self) -> LostReason;
+        /// Waits until somebody asks for the hold. This wait cannot be canceled, so call it on a thread of its own.
+        until fn asked(&self) -> Asker;
         /// Ensures that the hold may be trusted for at least this long. Renews it if necessary.
         wait fn ensure(&self, least: Duration) -> Result<(), EnsureError>;
+        /// Extends the hold: gives it a lease of this length, counted from now.
+        wait fn extend(&self, lease: Duration) -> Result<(), EnsureError>;
         /// Releases the lock, and reports the outcome.
         wait fn release(self) -> Result<ReleaseOutcome, ReleaseError>;
+        /// Gives the hold away, and returns the ticket with which another process can adopt it.
+        wait fn into_ticket(self, valid: Duration) -> Result<Ticket, TicketError>;
         /// Returns the name of the lock.
         get fn name(&self) -> &str;
         /// Returns the wire owner of this hold, which is the field of the lock's hash on the server.
@@ -59,6 +66,11 @@ impl Guard {
     /// Says what the hold is for. See [`Guard::note`](crate::Guard::note).
     pub fn note(&self, note: &str) {
         self.0.note(note);
+    }
+
+    /// Shows that the holder is alive. See [`Guard::beat`](crate::Guard::beat).
+    pub fn beat(&self) {
+        self.0.beat();
     }
 
     /// Leaves the hold to its lease. See [`Guard::detach`](crate::Guard::detach).

@@ -10,8 +10,10 @@ use leasehold_proto::recipe::fenced::Tokens;
 use super::fenced::FencedGuard;
 use super::forward::{convert, forward};
 use super::guard::Guard;
-use crate::error::{AcquireError, InspectError};
-use crate::lock::{Fair, Fenced, FencedPlain, Holder, Plain, PlainFormat, Read, Reentrant, Spin, Write};
+use crate::error::{AcquireError, InspectError, TicketError};
+use crate::lock::{
+    Fair, Fenced, FencedPlain, Holder, Plain, PlainFormat, Read, Reentrant, Spin, Ticket, Write,
+};
 use crate::name::IntoName;
 use crate::redlock::Node;
 use crate::terms::{HoldTerms, hold_options};
@@ -66,6 +68,8 @@ impl<K: Kind> Lock<K> {
         attempt fn try_lock(&self) -> Result<Option<K::BlockingGuard>, AcquireError>;
         /// Acquires the lock, waiting for at most `wait`. Returns `None` if another owner held the lock until then.
         attempt fn try_lock_for(&self, wait: Duration) -> Result<Option<K::BlockingGuard>, AcquireError>;
+        /// Adopts the hold of a ticket.
+        wait fn adopt(&self, ticket: &Ticket) -> Result<K::BlockingGuard, TicketError>;
         /// Sets the owner, in place of the calling thread.
         set fn owned_by(self, owner: &Owner) -> Self;
         /// Refuses a second acquire by the same owner, and so by the same thread.

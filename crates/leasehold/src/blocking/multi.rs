@@ -9,7 +9,7 @@ use leasehold_proto::engine::LostReason;
 use super::forward::{convert, forward};
 use super::lock::{Kind, Lock};
 use crate::error::{AcquireError, EnsureError, ReleaseError};
-use crate::lock::guard::ReleaseOutcome;
+use crate::lock::guard::{Asker, ReleaseOutcome};
 
 /// Several locks that are acquired together, all or none: [`leasehold::MultiLock`](crate::MultiLock). Cheap to clone.
 ///
@@ -86,10 +86,19 @@ impl MultiGuard {
         get fn remaining(&self) -> Duration;
         /// Waits until the first member is lost, and returns the reason.
         until fn lost(&self) -> LostReason;
+        /// Waits until somebody asks for a member.
+        until fn asked(&self) -> Asker;
         /// Ensures that all members may be trusted for at least this long. Renews them if necessary.
         wait fn ensure(&self, least: Duration) -> Result<(), EnsureError>;
+        /// Extends the hold: gives it a lease of this length, counted from now.
+        wait fn extend(&self, lease: Duration) -> Result<(), EnsureError>;
         /// Releases all members, and reports the outcome.
         wait fn release(self) -> Result<ReleaseOutcome, ReleaseError>;
+    }
+
+    /// Shows that the holder is alive. See [`Guard::beat`](crate::Guard::beat).
+    pub fn beat(&self) {
+        self.0.beat();
     }
 
     /// Leaves the holds to their leases. See [`MultiGuard::detach`](crate::MultiGuard::detach).

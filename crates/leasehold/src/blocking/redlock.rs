@@ -166,6 +166,8 @@ impl QuorumGuard {
         until fn lost(&self) -> LostReason;
         /// Ensures that the holds of a majority may be trusted for at least this long. Renews them if necessary.
         wait fn ensure(&self, least: Duration) -> Result<(), EnsureError>;
+        /// Extends the hold: gives it a lease of this length, counted from now.
+        wait fn extend(&self, lease: Duration) -> Result<(), EnsureError>;
         /// Releases the lock on every node, and reports the outcome.
         wait fn release(self) -> Result<ReleaseOutcome, ReleaseError>;
     }

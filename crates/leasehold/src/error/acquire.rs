@@ -49,6 +49,14 @@ pub enum AcquireErrorKind {
         /// The bound on the hold, the fixed lease, or the longest lease.
         most: Duration,
     },
+    /// The margin leaves no validity. Nothing was sent.
+    #[non_exhaustive]
+    Margin {
+        /// The margin of the caller.
+        given: Duration,
+        /// The validity of the lease without a margin, or the bound on the hold.
+        most: Duration,
+    },
     /// The server failed and certainly did not run the script, so nothing is locked.
     Store(StoreError),
     /// The server may have run the script. If it did, the client undoes the grant as soon as the server answers, and
@@ -114,6 +122,10 @@ impl fmt::Display for AcquireErrorKind {
                 let bound = if *most == LEASE_MAX { "the longest lease" } else { "the fixed lease or max_hold" };
                 let (given, most) = (Rounded::up(*given), Rounded::down(*most));
                 write!(f, "min_hold of {given} exceeds {bound} of {most}")
+            }
+            Self::Margin { given, most } => {
+                let (given, most) = (Rounded::up(*given), Rounded::down(*most));
+                write!(f, "margin of {given} leaves nothing of a validity of {most}")
             }
             Self::Store(source) => source.reason().fmt(f),
             Self::Unknown { free_within, source } => {

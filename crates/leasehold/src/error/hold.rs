@@ -117,10 +117,7 @@ answers! { self: EnsureError =>
     /// Always returns false, since the lock is, or was, the caller's.
     const is_busy = false;
     /// Returns true if the server could not do its part.
-    const is_unavailable = match &self.kind {
-        EnsureErrorKind::Unconfirmed { source, .. } => unavailable(source),
-        _ => false,
-    };
+    const is_unavailable = self.kind.is_unavailable();
     /// Returns true if the same call may succeed a little later, while the hold lasts.
     const is_retryable = match &self.kind {
         EnsureErrorKind::Unconfirmed { source, .. } => source.kind.is_transient(),
@@ -153,6 +150,20 @@ impl fmt::Display for EnsureError {
 message_in_debug!(EnsureError { kind, subject });
 
 of_a_subject!(EnsureErrorKind => EnsureError);
+
+impl EnsureErrorKind {
+    /// Returns the error about this subject.
+    pub(super) fn of_subject(self, subject: &Subject) -> EnsureError {
+        EnsureError { kind: self, subject: subject.clone() }
+    }
+
+    pub(super) const fn is_unavailable(&self) -> bool {
+        match self {
+            Self::Unconfirmed { source, .. } => unavailable(source),
+            _ => false,
+        }
+    }
+}
 
 impl From<EnsureFailure> for EnsureErrorKind {
     fn from(failure: EnsureFailure) -> Self {

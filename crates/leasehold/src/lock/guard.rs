@@ -103,6 +103,24 @@ pub enum ReleaseOutcome {
     NotHeld,
 }
 
+/// Who asks for a hold: [`Guard::asked`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Asker(Arc<str>);
+
+impl Asker {
+    /// Returns what the asker says of itself. Anybody who may ask can write any text here.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Asker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 impl Guard {
     /// Creates the guard of a hold that the caller has just claimed.
     pub(crate) fn new(
@@ -169,6 +187,48 @@ impl Guard {
         self.watch().await
     }
 
+    /// Completes when somebody asks for the hold, and returns who: an operator with `leasehold release NAME --ask`. The request
+    /// is a message and nothing else: the hold goes on, and the holder decides. Never completes once the hold is over.
+    ///
+    /// A client that is not [visible](crate::ClientBuilder::visible) cannot be asked.
+    ///
+    /// # Cancel safety
+    /// This method is cancel safe. It can be called any number of times, and completes immediately once somebody has asked.
+    ///
+    /// # Losing the lease
+    /// Says nothing about the loss. Wait for [`lost`](Self::lost) beside it.
+    ///
+    /// # Examples
+    /// ```
+    /// # async fn next_batch() -> bool { false }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let guard = client.lock("rebuild-index").lock().await?;
+    /// loop {
+    ///     tokio::select! {
+    ///         asker = guard.asked() => {
+    ///             println!("stopping early for {asker}");
+    ///             break;
+    ///         }
+    ///         more = next_batch() => if !more { break },
+    ///     }
+    /// }
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn asked(&self) -> Asker {
+        let (handle, hold) = (Arc::clone(&self.handle), self.hold);
+        let watch = Watch { hold, listener: handle.next_id(), signal: Arc::default(), handle };
+        poll_fn(|cx| match watch.handle.asked_as((hold, watch.listener), &watch.signal, cx.waker()) {
+            Ok(Some(by)) => Poll::Ready(Asker(by)),
+            // A forked process holds nothing, so nobody asks it.
+            Ok(None) | Err(Forked) => Poll::Pending,
+        })
+        .await
+    }
+
     /// Completes when the hold is lost or the guard is gone, without borrowing the guard.
     pub(crate) fn watch(&self) -> impl Future<Output = LostReason> + Send + 'static + use<> {
         let (handle, hold) = (Arc::clone(&self.handle), self.hold);
@@ -216,8 +276,14 @@ impl Guard {
         &self,
         least: Duration,
     ) -> impl Future<Output = Result<(), EnsureError>> + Send + 'static {
-        let (hold, subject) = (self.hold, self.subject());
+        let hold = self.hold;
         let ticket = Ticket::new(&self.handle, |id| Event::Ensure { id, hold, least });
+        self.ensured_by(ticket)
+    }
+
+    /// Completes when the hold has the validity that a ticket asks for.
+    fn ensured_by(&self, ticket: Ticket) -> impl Future<Output = Result<(), EnsureError>> + Send + 'static {
+        let subject = self.subject();
         async move {
             let outcome = match ticket.await {
                 Ok(Outcome::Ensured(outcome)) => outcome.map_err(EnsureErrorKind::from),
@@ -226,6 +292,77 @@ impl Guard {
             };
             outcome.about(|| subject)
         }
+    }
+
+    /// Extends the hold: gives it a lease of this length, counted from now, as if it were acquired with it. Use it for a hold
+    /// with a fixed [`lease`](crate::Lock::lease), which nothing else renews.
+    ///
+    /// A lease that lasts longer stays as it is, and nothing is sent then. The lease is for once. A hold that the watchdog
+    /// renews is held for at least this long even if this process loses the server meanwhile, and the watchdog goes on with
+    /// its own lease. So a released lock is free at once, but the lock of a process that dies is closed for the whole time.
+    ///
+    /// # Errors
+    /// [`EnsureError`] if the hold is lost, if `lease` exceeds 365 days or the rest of the hold's
+    /// [`max_hold`](crate::Lock::max_hold), or if the server does not confirm it within the client's timeout. The hold may
+    /// then have the lease on the server, but it is not trusted for longer than before.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the hold as it is. A call that was sent may still extend it.
+    ///
+    /// # Losing the lease
+    /// A lost hold is never extended, and extending never takes a lock.
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let guard = client.lock("import").lease(Duration::from_secs(60)).lock().await?;
+    /// // ... the file is larger than usual ...
+    /// guard.extend(Duration::from_secs(600)).await?;
+    /// assert!(guard.remaining() > Duration::from_secs(590));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn extend(&self, lease: Duration) -> Result<(), EnsureError> {
+        self.extending(lease).await
+    }
+
+    /// Does the same as [`extend`](Self::extend), without borrowing the guard.
+    pub(crate) fn extending(
+        &self,
+        by: Duration,
+    ) -> impl Future<Output = Result<(), EnsureError>> + Send + 'static {
+        let hold = self.hold;
+        let ticket = Ticket::new(&self.handle, |id| Event::Extend { id, hold, by });
+        self.ensured_by(ticket)
+    }
+
+    /// Shows that the holder is alive. Only a lock with [`silent_for`](crate::Lock::silent_for) needs it: its watchdog renews a
+    /// hold only as long as beats come. Makes no round trip, unless a renewal is overdue, and never waits for one.
+    ///
+    /// # Losing the lease
+    /// A beat after the loss does nothing.
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// # let rows = [1, 2, 3];
+    /// let guard = client.lock("import").silent_for(Duration::from_secs(60)).lock().await?;
+    /// for row in rows {
+    ///     guard.beat();
+    ///     println!("row {row}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn beat(&self) {
+        // A forked process holds nothing.
+        let _ = self.handle.step(Event::Beat(self.hold));
     }
 
     /// Releases the hold and reports the outcome.
@@ -339,6 +476,11 @@ impl Guard {
         Ok(held.filter(|_| Arc::ptr_eq(&self.handle, client)))
     }
 
+    /// Returns the engine's number of the hold.
+    pub(crate) const fn id(&self) -> Id {
+        self.hold
+    }
+
     pub(crate) const fn handle(&self) -> &Arc<Handle> {
         &self.handle
     }
@@ -387,7 +529,7 @@ macro_rules! guard_inside {
 
 pub(crate) use guard_inside;
 
-/// A waiter for the loss. It deregisters when dropped, because a long hold can have any number of waiters, one after
+/// A waiter for the loss, or for somebody who asks. It deregisters when dropped, because a long hold can have any number of waiters, one after
 /// the other.
 struct Watch {
     handle: Arc<Handle>,

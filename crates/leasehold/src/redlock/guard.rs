@@ -335,6 +335,47 @@ impl QuorumGuard {
         }
     }
 
+    /// Extends the hold on a majority: gives it a lease of this length, counted from now. See [`Guard::extend`].
+    ///
+    /// # Errors
+    /// [`EnsureError`] of one node, if too many nodes fail to leave a majority.
+    ///
+    /// # Cancel safety
+    /// As [`Guard::extend`].
+    ///
+    /// # Losing the lease
+    /// As [`Guard::extend`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let nodes = ["memory://one", "memory://two", "memory://three"];
+    /// # let redlock = leasehold::Redlock::builder().nodes_persist_every_write().connect(nodes).await?;
+    /// let guard = redlock.lock("order:42").lease(Duration::from_secs(60)).lock().await?;
+    /// guard.extend(Duration::from_secs(600)).await?;
+    /// assert!(guard.remaining() > Duration::from_secs(590));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn extend(&self, lease: Duration) -> Result<(), EnsureError> {
+        let extending: Vec<_> = match self.holds.enter() {
+            Ok(state) => state.guards.iter().flatten().map(|guard| guard.extending(lease)).collect(),
+            Err(forked) => return Err(EnsureErrorKind::from(forked).of(self.subject.clone())),
+        };
+        let (extended, failed): (Vec<_>, Vec<_>) =
+            join_all(extending).await.into_iter().partition(Result::is_ok);
+        if extended.len() >= self.holds.quorum.size() {
+            return Ok(());
+        }
+        let lost = || {
+            let reason = self.holds.lock().hold.lost().unwrap_or(LostReason::Unreachable);
+            Err(EnsureErrorKind::Lost(reason).of(self.subject.clone()))
+        };
+        failed.into_iter().next().unwrap_or_else(lost)
+    }
+
     /// Releases the lock on every node and reports the outcome.
     ///
     /// # Errors

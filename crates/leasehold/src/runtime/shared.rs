@@ -127,6 +127,8 @@ struct State {
     notes: BTreeMap<Id, Arc<str>>,
     /// The futures that wait for a time.
     sleepers: BTreeMap<(Moment, Id), Arc<Signal>>,
+    /// Who asked for a hold last.
+    asked: BTreeMap<Id, Arc<str>>,
     /// True if the runtime looks for listeners that are woken and have not polled.
     is_watched: bool,
     /// The time until which the driver sleeps, at most the engine's next timer.
@@ -165,6 +167,7 @@ impl Shared {
             holds: BTreeMap::new(),
             notes: BTreeMap::new(),
             sleepers: BTreeMap::new(),
+            asked: BTreeMap::new(),
             is_watched: false,
             alarm: Moment::NEVER,
             awake: false,

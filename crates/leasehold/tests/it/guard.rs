@@ -33,6 +33,14 @@ on_both! {
         ensuring_a_lost_hold_returns_the_loss_reason,
         ensuring_detects_a_deleted_hold,
         ensuring_does_not_shorten_the_lease_on_the_server,
+        extending_gives_a_fixed_lease_more_time,
+        extending_by_less_than_is_left_sends_nothing,
+        extending_is_bounded_by_max_hold_and_by_the_longest_lease,
+        extending_a_lost_hold_returns_the_loss_reason,
+        extending_detects_a_deleted_hold,
+        an_extended_hold_of_the_watchdog_is_kept_and_still_watched,
+        an_extended_hold_does_not_pass_to_a_waiter_with_a_shorter_lease,
+        extensions_at_the_same_time_give_each_its_lease,
         a_guard_displays_its_name_and_owner,
     }
     sync {
@@ -341,6 +349,89 @@ async fn ensuring_does_not_shorten_the_lease_on_the_server(server: Fixture) {
     eventually("some of the lease to pass", || guard.remaining() < ms(1800)).await;
     guard.ensure(ms(1900)).await.unwrap();
     assert!(pttl(&server, "job") > 30_000);
+}
+
+async fn extending_gives_a_fixed_lease_more_time(server: Fixture) {
+    let guard = connect(&server).await.lock("job").lease(ms(2_000)).lock().await.unwrap();
+    let monitor = Monitor::start(&server);
+    guard.extend(ms(60_000)).await.unwrap();
+    assert!(guard.remaining() > ms(55_000) && guard.remaining() < ms(60_000));
+    assert!(pttl(&server, "job") > 55_000);
+    assert_eq!(times_sent(&monitor, Verb::Renew), 1);
+    guard.release().await.unwrap();
+    assert!(is_free(&server, "job"));
+}
+
+async fn extending_by_less_than_is_left_sends_nothing(server: Fixture) {
+    let guard = connect(&server).await.lock("job").lease(LEASE).lock().await.unwrap();
+    let monitor = Monitor::start(&server);
+    guard.extend(LEASE / 2).await.unwrap();
+    guard.extend(Duration::ZERO).await.unwrap();
+    assert_eq!(sent(&monitor), []);
+}
+
+async fn extending_is_bounded_by_max_hold_and_by_the_longest_lease(server: Fixture) {
+    let client = connect(&server).await;
+    let most = |outcome: Result<(), EnsureError>| match outcome.unwrap_err().kind {
+        EnsureErrorKind::TooLong { most, .. } => most,
+        other => panic!("{other:?}"),
+    };
+    let bounded = client.lock("job").lease(LEASE).max_hold(2 * LEASE).lock().await.unwrap();
+    let rest = most(bounded.extend(3 * LEASE).await);
+    assert!(rest <= 2 * LEASE && rest > LEASE, "{rest:?}");
+    bounded.extend(15 * LEASE / 10).await.unwrap();
+    assert!(bounded.remaining() > LEASE);
+    let unbounded = client.lock("other").lease(LEASE).lock().await.unwrap();
+    assert_eq!(most(unbounded.extend(Duration::MAX).await), Duration::from_secs(365 * 86_400));
+    assert!(unbounded.is_held());
+}
+
+async fn extending_a_lost_hold_returns_the_loss_reason(server: Fixture) {
+    let guard = connect(&server).await.lock("job").lease(ms(300)).lock().await.unwrap();
+    soon("the end", guard.lost()).await;
+    let outcome = guard.extend(LEASE).await;
+    assert_eq!(outcome.map_err(|error| error.kind), Err(EnsureErrorKind::Lost(LostReason::Expired)));
+}
+
+async fn extending_detects_a_deleted_hold(server: Fixture) {
+    let guard = connect(&server).await.lock("job").lease(LEASE).lock().await.unwrap();
+    run_command(&server, &["DEL", "job"]);
+    let outcome = guard.extend(2 * LEASE).await;
+    assert_eq!(outcome.map_err(|error| error.kind), Err(EnsureErrorKind::Lost(LostReason::Deleted)));
+    assert!(is_free(&server, "job"), "an extension never takes a lock");
+}
+
+async fn an_extended_hold_of_the_watchdog_is_kept_and_still_watched(server: Fixture) {
+    let guard = connect(&server).await.lock("job").watchdog(ms(600)).lock().await.unwrap();
+    guard.extend(ms(60_000)).await.unwrap();
+    let monitor = Monitor::start(&server);
+    eventually("a renewal by the watchdog", || times_sent(&monitor, Verb::Renew) > 0).await;
+    assert!(pttl(&server, "job") > 50_000, "a renewal does not shorten the lease");
+    assert!(guard.remaining() > ms(50_000));
+    run_command(&server, &["DEL", "job"]);
+    assert_eq!(soon("the next renewal", guard.lost()).await, LostReason::Deleted);
+}
+
+async fn an_extended_hold_does_not_pass_to_a_waiter_with_a_shorter_lease(server: Fixture) {
+    let lock = connect(&server).await.lock("job").hand_off(ms(5_000));
+    let guard = lock.lock().await.unwrap();
+    guard.extend(ms(60_000)).await.unwrap();
+    let waiting = tokio::spawn(async move { lock.lock().await });
+    let owner = guard.wire_owner();
+    tokio::task::yield_now().await;
+    guard.release().await.unwrap();
+    let next = soon("the waiter", waiting).await.unwrap().unwrap();
+    assert_ne!(next.wire_owner(), owner);
+    assert!(pttl(&server, "job") <= 30_000);
+}
+
+async fn extensions_at_the_same_time_give_each_its_lease(server: Fixture) {
+    let guard = connect(&server).await.lock("job").lease(ms(2_000)).lock().await.unwrap();
+    let all = (1..8).map(|more| guard.extend(ms(10_000 * more)));
+    for outcome in futures_util::future::join_all(all).await {
+        outcome.unwrap();
+    }
+    assert!(guard.remaining() > ms(65_000));
 }
 
 async fn a_guard_displays_its_name_and_owner(server: Fixture) {

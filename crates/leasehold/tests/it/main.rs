@@ -59,6 +59,7 @@ mod semaphore_fifo;
 mod spin_lock;
 mod support;
 mod testing;
+mod tickets;
 mod turns;
 mod unknown_outcomes;
 mod visible;

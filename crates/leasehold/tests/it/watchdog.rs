@@ -28,10 +28,51 @@ on_both! {
         no_renewal_follows_a_release_or_a_drop,
         the_failure_of_one_lock_does_not_affect_another,
         renewals_do_not_wait_for_a_busy_runtime,
+        a_silent_holder_loses_its_lock_and_the_next_one_gets_it,
+        a_holder_that_beats_keeps_its_lock,
+        a_silent_body_is_cancelled,
+        a_margin_ends_the_trust_before_the_lease,
     }
     sync {
         renewals_and_the_release_outlive_the_users_runtime,
     }
+}
+
+async fn a_silent_holder_loses_its_lock_and_the_next_one_gets_it(server: Fixture) {
+    let client = connect(&server).await;
+    let hung = client.lock("job").watchdog(ms(300)).silent_for(ms(100)).lock().await.unwrap();
+    let next = soon("the lease", client.lock("job").lock()).await.unwrap();
+    assert_eq!(soon("the loss", hung.lost()).await, LostReason::Silent);
+    assert!(next.is_held());
+}
+
+async fn a_holder_that_beats_keeps_its_lock(server: Fixture) {
+    let guard =
+        connect(&server).await.lock("job").watchdog(ms(300)).silent_for(ms(200)).lock().await.unwrap();
+    let began = Instant::now();
+    eventually("three leases to pass", || {
+        guard.beat();
+        began.elapsed() > ms(900)
+    })
+    .await;
+    assert!(guard.is_held());
+}
+
+async fn a_silent_body_is_cancelled(server: Fixture) {
+    let lock = connect(&server).await.lock("job").watchdog(ms(300)).silent_for(ms(100));
+    let ended = soon("the loss", lock.run(async |_| std::future::pending::<()>().await)).await;
+    assert!(matches!(ended, Err(leasehold::RunError::Lost { reason: LostReason::Silent, .. })), "{ended:?}");
+}
+
+async fn a_margin_ends_the_trust_before_the_lease(server: Fixture) {
+    let client = connect(&server).await;
+    let guard = client.lock("job").lease(ms(2_000)).margin(ms(1_700)).lock().await.unwrap();
+    assert!(guard.remaining() <= ms(300));
+    soon("the end of the trust", guard.lost()).await;
+    assert!(pttl(&server, "job") > 0, "nobody else has it yet");
+    let refused = client.lock("job").lease(ms(2_000)).margin(ms(2_000)).lock().await.unwrap_err();
+    let said = "lock \"job\" not acquired: margin of 2s leaves nothing of a validity of 1.9s";
+    assert_eq!(refused.to_string(), said);
 }
 
 async fn a_watched_lock_is_never_lost_for_ten_leases(server: Fixture) {

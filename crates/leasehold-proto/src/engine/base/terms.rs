@@ -6,7 +6,7 @@ use crate::backoff::Backoff;
 use crate::confirm::Confirm;
 use crate::engine::interface::{Request, Wait};
 use crate::lease::Lease;
-use crate::owner::Owner;
+use crate::owner::{Owner, WireOwner};
 use crate::recipe::Recipe;
 use crate::subject::Subject;
 
@@ -25,11 +25,15 @@ pub(in crate::engine) struct Terms {
     pub(in crate::engine) max_renewals: Option<u32>,
     pub(in crate::engine) max_hold: Option<Duration>,
     pub(in crate::engine) min_hold: Option<Duration>,
+    pub(in crate::engine) silent_for: Option<Duration>,
+    pub(in crate::engine) margin: Duration,
     pub(in crate::engine) uptime: Duration,
     pub(in crate::engine) backoff: Option<Backoff>,
     pub(in crate::engine) share: Option<Duration>,
     pub(in crate::engine) hand_off: Option<Duration>,
     pub(in crate::engine) replicas: Option<Confirm>,
+    /// The wire owner whose hold an adoption takes.
+    pub(in crate::engine) giver: Option<WireOwner>,
 }
 
 /// What two grants must agree on to stand in for each other, besides their leases.
@@ -37,8 +41,10 @@ pub(in crate::engine) struct Terms {
 pub(in crate::engine) struct Requested {
     pub(in crate::engine) recipe: ByAddress,
     pub(in crate::engine) units: u32,
+    pub(in crate::engine) margin: Duration,
     pub(in crate::engine) uptime: Duration,
     pub(in crate::engine) replicas: Option<Confirm>,
+    pub(in crate::engine) giver: Option<WireOwner>,
 }
 
 /// A recipe that equals itself only. Two recipes of one kind may acquire differently.
@@ -64,7 +70,7 @@ impl Terms {
     pub(in crate::engine) fn of(request: Request) -> (Subject, Owner, Wait, Self) {
         let Request { subject, owner, units, reenters, lease, watchdog, max_renewals, .. } = request;
         let Request { max_hold, min_hold, uptime, wait, backoff, share, hand_off, .. } = request;
-        let replicas = request.replicas;
+        let Request { silent_for, margin, replicas, giver, .. } = request;
         let recipe = ByAddress(subject.recipe);
         let terms = Self {
             recipe,
@@ -75,11 +81,14 @@ impl Terms {
             max_renewals,
             max_hold,
             min_hold,
+            silent_for,
+            margin,
             uptime,
             backoff,
             share,
             hand_off,
             replicas,
+            giver,
         };
         (subject, owner, wait, terms)
     }
@@ -101,7 +110,8 @@ impl Terms {
 
     /// Returns what a grant must have besides its lease, whether a queue gives it to another waiter or a hold passes on.
     pub(in crate::engine) const fn requested(&self) -> Requested {
-        Requested { recipe: self.recipe, units: self.units, uptime: self.uptime, replicas: self.replicas }
+        let Self { recipe, units, margin, uptime, replicas, giver, .. } = *self;
+        Requested { recipe, units, margin, uptime, replicas, giver }
     }
 
     pub(in crate::engine) const fn recipe(&self) -> &'static Recipe {

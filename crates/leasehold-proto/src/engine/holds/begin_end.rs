@@ -107,7 +107,7 @@ impl Holds {
             return;
         };
         // An unclaimed grant was no hold, so its minimum hold time does not count.
-        if let Some(dropped) = hold.guards.remove(|guard| guard.id == id).filter(Guard::is_claimed) {
+        if let Some(dropped) = hold.dismiss(id).filter(Guard::is_claimed) {
             hold.min_hold_until = hold.min_hold_until.max(dropped.min_hold_until);
             if hold.lost.is_none() {
                 self.cx.actions.push(Action::Trusted(id, Moment::default()));
@@ -176,7 +176,7 @@ impl Holds {
     pub(in crate::engine) fn detach(&mut self, now: Moment, id: Id) {
         let Some(number) = self.index.remove_guard(id) else { return };
         if let Some(hold) = self.index.get_mut(number) {
-            let dropped = hold.guards.remove(|guard| guard.id == id);
+            let dropped = hold.dismiss(id);
             hold.reentry.get_or_insert_default().detached += 1;
             if hold.lost.is_none() {
                 self.cx.actions.push(Action::Trusted(id, Moment::default()));
@@ -184,6 +184,19 @@ impl Holds {
             }
         }
         self.after_fewer_guards(now, number, None);
+    }
+
+    /// Detaches the only guard of a hold, for another client to adopt it. The adopter's minimum hold time is its own.
+    pub(in crate::engine) fn give(&mut self, now: Moment, id: Id, guard: Id) {
+        let hold = self.index.of_guard(guard).and_then(|number| self.index.get(number));
+        let is_alone = hold.is_some_and(|hold| {
+            let is_single = hold.reentry.as_ref().is_none_or(|reentry| reentry.is_single());
+            hold.lost.is_none() && hold.is_held() && hold.wanted() == 1 && is_single
+        });
+        if is_alone {
+            self.detach(now, guard);
+        }
+        self.cx.complete(id, Outcome::Released(Ok(is_alone)));
     }
 
     /// Takes a hold from its owner, who has no guard of it any more.
@@ -264,7 +277,8 @@ impl Holds {
         // The lock's key outlives this hold while the owner's companion hold or other readers keep it alive, and this
         // hold's field stays in it. The same is true of a companion hold that the owner is about to get, as long as the
         // key has not run out.
-        let by_the_clock = reason == LostReason::Unreachable || reason.is_by_own_terms();
+        let by_the_clock =
+            matches!(reason, LostReason::Unreachable | LostReason::Silent) || reason.is_by_own_terms();
         let reads_too = self.has_reader_beside(queue.name, recipe, owner);
         let lives_on = (by_the_clock && recipe.companion.is_some()) || reads_too;
         if rests {
@@ -300,9 +314,9 @@ impl Holds {
         hold.recipe = ByAddress(held_as);
         hold.owner = owner;
         hold.tokens = tokens;
-        hold.guards.push(Guard::new(id, terms, sent_at.max(since), now + terms.claim_within()));
+        hold.admit(Guard::new(id, terms, sent_at.max(since), now + terms.claim_within()), terms);
         let leased = held_as.holding.is_leased();
-        hold.valid_until = if leased { lease.valid_until(sent_at) } else { Moment::NEVER };
+        hold.valid_until = if leased { hold.valid_until_by(sent_at, lease) } else { Moment::NEVER };
         hold.expires_at = sent_at + lease.duration();
         hold.min_hold_until = sent_at;
         let bound = self.cx.hand_off_bound(terms);
@@ -343,6 +357,7 @@ impl Holds {
         if let Some(guard) = hold.guard_mut(id) {
             guard.claim(now);
         }
+        hold.hear(now, id);
         let claimed = (hold.tokens.present(), hold.valid_until);
         if let Some(Ticket::Acquire(acquire)) = self.cx.tickets.remove(id) {
             self.cx.names.end_use(acquire.name);

@@ -62,6 +62,7 @@ pub(in crate::engine) struct ServerHold {
     /// waits behind calls that the server answers.
     pub(in crate::engine) report_by: Moment,
     pub(in crate::engine) reentry: Option<Box<Reentry>>,
+    bounds: Option<Box<Bounds>>,
     /// The renewal on its way.
     pub(in crate::engine) renewing: Option<CallId>,
     pub(in crate::engine) renew_failures: u8,
@@ -180,6 +181,24 @@ pub(in crate::engine) struct Reentry {
     pub(in crate::engine) probe: Option<Probe>,
 }
 
+/// What few holds have: bounds on the trust in a hold beyond its lease.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(in crate::engine) struct Bounds {
+    /// The guards whose callers must show that they are alive.
+    pub(in crate::engine) silences: Few<Silence>,
+    /// The longest margin of all that have entered the hold.
+    pub(in crate::engine) margin: Duration,
+}
+
+/// The bound on the silence of a guard's caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::engine) struct Silence {
+    guard: Id,
+    most: Duration,
+    /// The time until which the last sign of life counts.
+    until: Moment,
+}
+
 impl Default for Reentry {
     fn default() -> Self {
         Self { entering: VecDeque::new(), detached: 0, on_server: Some(1), sent: None, probe: None }
@@ -203,11 +222,20 @@ pub(in crate::engine) struct Count {
     pub(in crate::engine) sent_at: Moment,
 }
 
+/// What a ticket needs of a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::engine) enum Need {
+    /// At least this much validity when the ticket completes.
+    Validity(Duration),
+    /// A lease of this length, which makes the hold valid until then.
+    Lease(Lease, Moment),
+}
+
 /// A ticket that waits for more validity of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::engine) struct Ensuring {
     pub(in crate::engine) id: Id,
-    pub(in crate::engine) least: Duration,
+    pub(in crate::engine) need: Need,
     pub(in crate::engine) deadline: Moment,
     /// True if a renewal was sent since the ticket began to wait.
     pub(in crate::engine) sent: bool,
@@ -324,6 +352,7 @@ impl ServerHold {
             reports: Few::default(),
             report_by: Moment::NEVER,
             reentry: None,
+            bounds: None,
             renewing: None,
             renew_failures: 0,
             renew_at: Moment::NEVER,
@@ -364,6 +393,57 @@ impl ServerHold {
         due
     }
 
+    /// Adds a guard with these terms. A longer margin counts from now on, also for the guards that the hold has.
+    pub(in crate::engine) fn admit(&mut self, guard: Guard, terms: &Terms) {
+        if terms.silent_for.is_some() || terms.margin > self.margin() {
+            let bounds = self.bounds.get_or_insert_default();
+            let longer = terms.margin.saturating_sub(bounds.margin);
+            bounds.margin += longer;
+            if let Some(most) = terms.silent_for {
+                bounds.silences.push(Silence { guard: guard.id, most, until: Moment::NEVER });
+            }
+            if self.valid_until != Moment::NEVER {
+                self.valid_until = self.valid_until - longer;
+            }
+        }
+        self.guards.push(guard);
+    }
+
+    /// Removes a guard.
+    pub(in crate::engine) fn dismiss(&mut self, id: Id) -> Option<Guard> {
+        if let Some(bounds) = &mut self.bounds {
+            bounds.silences.remove(|silence| silence.guard == id);
+        }
+        self.guards.remove(|guard| guard.id == id)
+    }
+
+    pub(in crate::engine) fn bounds(&self) -> Option<&Bounds> {
+        self.bounds.as_deref()
+    }
+
+    /// Returns the time before the end of a lease at which the hold may not be trusted any more, besides the drift.
+    pub(in crate::engine) fn margin(&self) -> Duration {
+        self.bounds().map_or(Duration::ZERO, |bounds| bounds.margin)
+    }
+
+    /// Returns the end of the validity that a call sent at `sent_at` gives. The only place that subtracts the margin.
+    pub(in crate::engine) fn valid_until_by(&self, sent_at: Moment, lease: Lease) -> Moment {
+        sent_at + lease.validity().saturating_sub(self.margin())
+    }
+
+    /// Notes that the caller of a guard is alive. Returns true if the guard has a bound on its silence.
+    pub(in crate::engine) fn hear(&mut self, now: Moment, id: Id) -> bool {
+        let silences = self.bounds.iter_mut().flat_map(|bounds| bounds.silences.iter_mut());
+        let heard = silences.filter(|silence| silence.guard == id);
+        heard.map(|silence| silence.until = now + silence.most).count() > 0
+    }
+
+    /// Returns true if the caller of a guard was heard of in time, or need not be.
+    fn is_heard(&self, guard: &Guard, now: Moment) -> bool {
+        let mut silences = self.bounds().into_iter().flat_map(|bounds| bounds.silences.iter());
+        silences.all(|silence| silence.guard != guard.id || silence.until > now)
+    }
+
     pub(in crate::engine) fn guard_mut(&mut self, id: Id) -> Option<&mut Guard> {
         self.guards.iter_mut().find(|guard| guard.id == id)
     }
@@ -371,6 +451,14 @@ impl ServerHold {
     /// Returns the validity that is left.
     pub(in crate::engine) fn remaining(&self, now: Moment) -> Duration {
         if self.lost.is_some() { Duration::ZERO } else { self.valid_until.since(now) }
+    }
+
+    /// Returns true if the hold has what a ticket needs.
+    pub(in crate::engine) fn has(&self, need: Need, now: Moment) -> bool {
+        match need {
+            Need::Validity(least) => self.remaining(now) >= least,
+            Need::Lease(_, until) => self.lost.is_none() && self.valid_until >= until,
+        }
     }
 
     /// Returns true if the hold is on the server as far as this client knows.
@@ -448,10 +536,16 @@ impl ServerHold {
         self.lease().min(Lease::clamped(self.kept_until().since(now)))
     }
 
-    /// Returns the lease that a renewal sets. The scripts never shorten a lease, but the native command that renews a plain
-    /// lock at a server without scripts does, so such a renewal asks for the rest of a longer one.
+    /// Returns the lease that a renewal sets: that of the guards, or a longer one that a ticket waits for. The scripts never
+    /// shorten a lease, but the native command that renews a plain lock at a server without scripts does, so such a renewal
+    /// asks for the rest of a longer one.
     pub(in crate::engine) fn lease_to_renew(&self, now: Moment) -> Lease {
-        let lease = self.lease_now(now);
+        let wanted = self.ensuring.iter().filter_map(|waiting| match waiting.need {
+            Need::Lease(lease, _) => Some(lease),
+            Need::Validity(_) => None,
+        });
+        let bound = Lease::clamped(self.ends_at().since(now));
+        let lease = wanted.map(|lease| lease.min(bound)).fold(self.lease_now(now), Lease::max);
         match self.recipe().is_plain() {
             true => lease.max(Lease::clamped(self.expires_at.since(now))),
             false => lease,
@@ -475,14 +569,22 @@ impl ServerHold {
         self.lost.is_none() && self.is_held() && watched()
     }
 
+    /// Returns true if the watchdog renews the hold at this time. A hold with silent callers waits for a sign of life.
+    pub(in crate::engine) fn renews_at(&self, now: Moment) -> bool {
+        let is_wanted = |guard: &Guard| guard.is_watched() && self.is_heard(guard, now);
+        self.is_watched() && (self.owes_time() || self.guards.iter().any(is_wanted))
+    }
+
     /// Returns the reason for the hold's loss when its validity passes: failed renewals, or no renewal that was due any
     /// more.
     pub(in crate::engine) fn reason_by_the_clock(&self) -> LostReason {
         let could_grow = |guard: &Guard| guard.ends_at.since(self.expires_at) >= LEASE_MIN;
         let is_due =
             self.owes_time() || self.guards.iter().any(|guard| guard.is_watched() && could_grow(guard));
+        let has_tried = self.renewing.is_some() || self.renew_failures > 0;
         if is_due && self.valid_until < self.ends_at() {
-            LostReason::Unreachable
+            let is_silent = !has_tried && !self.renews_at(self.valid_until);
+            if is_silent { LostReason::Silent } else { LostReason::Unreachable }
         } else if self.guards.iter().any(|guard| !could_grow(guard)) {
             LostReason::MaxHold
         } else if self.guards.iter().any(|guard| guard.watchdog && guard.renewals_left == 0) {

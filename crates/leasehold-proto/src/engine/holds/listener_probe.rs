@@ -182,13 +182,13 @@ impl ServerHold {
             && terms.min_hold.is_none()
             && terms.requested() == self.requested()
             && terms.first_lease() == self.longest
-            && self.remaining(now) >= self.longest.duration() / 10 * 9
+            && self.remaining(now) + self.margin() >= self.longest.duration() / 10 * 9
     }
 
     /// Returns what the hold has besides its lease. It says nothing of the uptime of its server.
-    const fn requested(&self) -> Requested {
+    fn requested(&self) -> Requested {
         let (recipe, units, replicas) = (self.recipe, self.units, self.replicas);
-        Requested { recipe, units, uptime: Duration::ZERO, replicas }
+        Requested { recipe, units, margin: self.margin(), uptime: Duration::ZERO, replicas, giver: None }
     }
 
     /// Returns true if a probe may renew the hold now, and its bound is not over. The watchdog renews the hold without
@@ -198,6 +198,7 @@ impl ServerHold {
             && now < self.hand_off_until
             && self.tokens.can_pass_on()
             && self.is_watched()
+            && self.bounds().is_none_or(|bounds| bounds.silences.is_empty())
             && self.renews_early()
             && self.lease_now(now) == self.lease()
             && self.lost.is_none()

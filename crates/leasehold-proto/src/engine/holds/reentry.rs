@@ -163,7 +163,7 @@ impl Holds {
         };
         if let Some(hold) = self.index.get_mut(number) {
             hold.replicas = stricter(hold.replicas, terms.replicas);
-            hold.guards.push(Guard::new(id, &terms, now, now + terms.claim_within()));
+            hold.admit(Guard::new(id, &terms, now, now + terms.claim_within()), &terms);
         }
         self.index.add_guard(id, number);
         self.cx.grant(id, number, GrantedBy::Reentry);

@@ -13,10 +13,10 @@ use crate::engine::base::timers::Timer;
 use crate::engine::effect::Effect;
 use crate::engine::holds::Holds;
 use crate::engine::holds::calls::{HoldCall, Renewing};
-use crate::engine::holds::hold::{Ensuring, ServerHold, UNBOUNDED};
+use crate::engine::holds::hold::{Ensuring, Need, ServerHold, UNBOUNDED};
 use crate::engine::tickets::ticket::Ticket;
 use crate::engine::{Action, CallId, EnsureFailure, Id, LostReason, Outcome, Subject};
-use crate::lease::{LEASE_MIN, Lease};
+use crate::lease::{LEASE_MAX, LEASE_MIN, Lease};
 use crate::moment::Moment;
 use crate::outcome::{Applied, StoreError, StoreErrorKind, Verb};
 use crate::recipe::{CallArgs, Renewal};
@@ -36,7 +36,7 @@ impl Holds {
         let seed = self.cx.seed(number);
         let Some(hold) = self.index.get_mut(number).certain(HELD) else { return };
         if hold.renewing.is_none() {
-            let third = hold.lease().duration() / 3;
+            let third = hold.pace() / 3;
             let early = if hold.renews_early() { backoff::spread(third / 10, seed) } else { Duration::ZERO };
             let planned = hold.confirmed_at + (third - early);
             let due = if hold.retry_at == Moment::NEVER { planned } else { hold.retry_at };
@@ -69,13 +69,26 @@ impl Holds {
     pub(in crate::engine) fn renewal_due(&mut self, now: Moment, number: Number) {
         let Some(hold) = self.index.get_mut(number).filter(|hold| hold.renew_at <= now) else { return };
         hold.renew_at = Moment::NEVER;
+        // Without a renewal, the next sign of life plans one again, or the lease ends.
+        let renews = hold.renews_at(now);
         // A renewal that is due checks too. Only a hold that has none is checked up to its present end.
-        if hold.rechecks && !(hold.is_watched() && hold.confirmed_at + hold.lease().duration() / 3 <= now) {
+        if hold.rechecks && !(renews && hold.confirmed_at + hold.pace() / 3 <= now) {
             return self.cx.raise(Effect::CheckDue(number));
         }
         // A renewal is sent even when it gives no more time, because it finds out whether the hold still exists.
-        if hold.is_watched() && hold.kept_until().since(now) >= LEASE_MIN {
+        if renews && hold.kept_until().since(now) >= LEASE_MIN {
             self.send_renewal(now, number);
+        }
+    }
+
+    /// Notes that the caller of a guard is alive, and renews the hold if that was due.
+    pub(in crate::engine) fn beat(&mut self, now: Moment, guard: Id) {
+        let Some(number) = self.index.of_guard(guard) else { return };
+        let Some(hold) = self.index.get_mut(number).filter(|hold| hold.is_held()) else { return };
+        // A renewal that was due is planned for a time that is over, so it follows at once.
+        if hold.hear(now, guard) && hold.renew_at == Moment::NEVER && hold.renewing.is_none() {
+            self.plan_renewal(number);
+            self.hold_due(now, number);
         }
     }
 
@@ -86,6 +99,7 @@ impl Holds {
         }
         hold.renew_at = Moment::NEVER;
         let lease = hold.lease_to_renew(now);
+        hold.longest = hold.longest.max(lease);
         self.send_renew(number, Renewing { sent_at: now, lease, counts: true });
     }
 
@@ -154,7 +168,7 @@ impl Holds {
         let Some(hold) = self.index.get_mut(number).certain(HELD) else { return };
         let pause = backoff::after_failures(hold.renew_failures.into(), seed);
         // Set once, so that later changes of the guards do not postpone the next attempt.
-        hold.retry_at = now + pause.min(hold.lease().duration() / 12).min(RETRY_MAX);
+        hold.retry_at = now + pause.min(hold.pace() / 12).min(RETRY_MAX);
         hold.renew_failures = hold.renew_failures.saturating_add(1);
         hold.uncertain |= error.applied == Applied::Unknown;
         hold.rechecks |= !sent.counts;
@@ -179,7 +193,7 @@ impl Holds {
         (hold.renew_failures, hold.retry_at, hold.rechecks) = (0, Moment::NEVER, false);
         // A minimum hold time may keep the key beyond the bounds of the guards, but the validity still ends with those
         // bounds.
-        let trusted_until = lease.valid_until(sent_at).min(hold.ends_at());
+        let trusted_until = hold.valid_until_by(sent_at, lease).min(hold.ends_at());
         hold.valid_until = hold.valid_until.max(trusted_until);
         hold.expires_at = hold.expires_at.max(sent_at + lease.duration());
         let valid_until = hold.valid_until;
@@ -191,27 +205,48 @@ impl Holds {
 
     /// Renews now unless enough validity is left.
     pub(in crate::engine) fn ensure(&mut self, now: Moment, id: Id, guard: Id, least: Duration) {
+        self.need(now, id, guard, |hold| {
+            let most = hold.lease_now(now).validity().saturating_sub(hold.margin());
+            let can_have = hold.remaining(now) >= least || most > least;
+            if can_have { Ok(Need::Validity(least)) } else { Err(most) }
+        });
+    }
+
+    /// Renews now with a lease of this length, unless the hold has a longer one. The lease is for once: later renewals are
+    /// paced by the guards' own.
+    pub(in crate::engine) fn extend(&mut self, now: Moment, id: Id, guard: Id, by: Duration) {
+        self.need(now, id, guard, |hold| {
+            let most = hold.ends_at().since(now).min(LEASE_MAX);
+            let lease = Lease::clamped(by);
+            let until = hold.valid_until_by(now, lease).min(hold.ends_at());
+            if by <= most { Ok(Need::Lease(lease, until)) } else { Err(most) }
+        });
+    }
+
+    /// Lets a ticket wait until a hold has what it needs, and renews for it. `need` returns what that is, or the most that
+    /// the ticket could have.
+    fn need(
+        &mut self,
+        now: Moment,
+        id: Id,
+        guard: Id,
+        need: impl FnOnce(&ServerHold) -> Result<Need, Duration>,
+    ) {
+        self.beat(now, guard);
         let number = self.index.of_guard(guard);
-        let timeout = self.cx.settings.timeout;
+        let deadline = now + self.cx.settings.timeout;
         let found = number.and_then(|number| Some((number, self.index.get_mut(number)?)));
         let outcome = match found {
-            Some((number, hold)) => match hold.lost {
-                Some(reason) => Err(EnsureFailure::Lost(reason)),
-                None if hold.remaining(now) >= least => Ok(()),
-                None if hold.lease_now(now).validity() <= least => {
-                    Err(EnsureFailure::TooLong { most: hold.lease_now(now).validity() })
-                }
-                None => {
-                    hold.ensuring.push(Box::new(Ensuring {
-                        id,
-                        least,
-                        deadline: now + timeout,
-                        sent: false,
-                    }));
+            Some((_, ServerHold { lost: Some(reason), .. })) => Err(EnsureFailure::Lost(*reason)),
+            Some((number, hold)) => match need(hold) {
+                Ok(need) if hold.has(need, now) => Ok(()),
+                Ok(need) => {
+                    hold.ensuring.push(Box::new(Ensuring { id, need, deadline, sent: false }));
                     self.cx.tickets.insert(id, Ticket::Ensuring(number));
                     self.send_renewal(now, number);
                     return self.arm(number);
                 }
+                Err(most) => Err(EnsureFailure::TooLong { most }),
             },
             None => Err(EnsureFailure::Lost(LostReason::Closed)),
         };
@@ -227,16 +262,16 @@ impl Holds {
         let (unsent, sent): (Vec<_>, Vec<_>) =
             hold.ensuring.take().into_iter().partition(|waiting| !waiting.sent);
         let (enough, too_little): (Vec<_>, Vec<_>) =
-            unsent.into_iter().partition(|waiting| waiting.least <= remaining);
+            unsent.into_iter().partition(|waiting| hold.has(waiting.need, now));
         let again = !too_little.is_empty();
+        let outcome = |waiting: Box<Ensuring>| match hold.has(waiting.need, now) {
+            true => (waiting.id, Ok(())),
+            false => (waiting.id, Err(EnsureFailure::TooLong { most: remaining })),
+        };
+        let outcomes: Vec<_> = sent.into_iter().chain(enough).map(outcome).collect();
         hold.ensuring.extend(too_little);
-        for waiting in sent.into_iter().chain(enough) {
-            let outcome = if waiting.least <= remaining {
-                Ok(())
-            } else {
-                Err(EnsureFailure::TooLong { most: remaining })
-            };
-            self.cx.complete_if_wanted(waiting.id, Outcome::Ensured(outcome));
+        for (id, outcome) in outcomes {
+            self.cx.complete_if_wanted(id, Outcome::Ensured(outcome));
         }
         if again {
             self.send_renewal(now, number);
@@ -282,7 +317,12 @@ impl Holds {
 impl ServerHold {
     /// Returns the time by which a renewal may be early so that it goes together with others.
     pub(in crate::engine) fn slack(&self) -> Duration {
-        self.lease().duration() / 30
+        self.pace() / 30
+    }
+
+    /// Returns the time of which renewals take a third: the lease without its margin.
+    fn pace(&self) -> Duration {
+        self.lease().duration().saturating_sub(self.margin())
     }
 
     /// Returns true if a renewal may be early. Early renewals of a limited number would keep the hold for less time, and

@@ -37,7 +37,12 @@ impl Engine {
         }
         let concerned = match event {
             Event::Acquire(_, request) => self.lane.find(&request.subject, hash_of(&request.subject.name)),
-            Event::SetMinHold(hold, _) | Event::Detach(hold) | Event::Ensure { hold, .. } => Some(*hold),
+            Event::SetMinHold(hold, _)
+            | Event::Detach(hold)
+            | Event::Beat(hold)
+            | Event::Give { hold, .. }
+            | Event::Ensure { hold, .. }
+            | Event::Extend { hold, .. } => Some(*hold),
             Event::Close(_) | Event::Replaced(_) => return self.offers(),
             _ => None,
         };

@@ -133,8 +133,9 @@ fn is_short(asked: &Asked, now: Moment, leaves_at: Moment) -> bool {
     let Recipe { holding, waiters, companion, blocked_by, held_as, keep_alive, .. } = subject.recipe;
     let has_sides = companion.is_some() || blocked_by.is_some() || held_as.is_some();
     let is_in_server_queue = waiters.are_queued() || keep_alive.is_some();
-    let Terms { max_renewals, max_hold, min_hold, .. } = **terms;
+    let Terms { max_renewals, max_hold, min_hold, silent_for, margin, .. } = **terms;
     let is_bounded = max_renewals.is_some() || max_hold.is_some() || min_hold.is_some();
+    let is_bounded = is_bounded || silent_for.is_some() || !margin.is_zero();
     let waits_long = match wait {
         Wait::Until(deadline) => *deadline > leaves_at,
         Wait::Once | Wait::Forever => true,

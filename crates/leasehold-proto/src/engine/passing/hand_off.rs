@@ -59,7 +59,7 @@ impl Engine {
         hold.owner = owner;
         hold.tokens.pass_on();
         hold.min_hold_until = now;
-        hold.guards.push(Guard::new(waiter, &terms, now, now + terms.claim_within()));
+        hold.admit(Guard::new(waiter, &terms, now, now + terms.claim_within()), &terms);
         self.waits.holds.add_guard(waiter, number);
         let displaced = self.waits.holds.cx.names.hold(name, side, owner, number);
         debug_assert!(displaced.is_none(), "one exclusive hold of a name is trusted");

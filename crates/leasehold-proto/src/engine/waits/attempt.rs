@@ -273,13 +273,13 @@ impl Attempt {
     /// Returns true if a grant that arrives now has no validity left.
     pub(in crate::engine) fn is_too_late(&self, now: Moment) -> bool {
         let leased = self.terms.recipe().holding.is_leased();
-        leased && now >= self.lease.valid_until(self.sent_at)
+        leased && now + self.terms.margin >= self.lease.valid_until(self.sent_at)
     }
 }
 
 /// Returns the call that acquires under these terms.
 pub(in crate::engine) fn acquire_call(subject: &Subject, terms: &Terms, args: CallArgs<'_>) -> Call {
-    let args = CallArgs { uptime: terms.uptime, ..args.units(terms.units) };
+    let args = CallArgs { uptime: terms.uptime, giver: terms.giver, ..args.units(terms.units) };
     let call = (terms.recipe().acquire)(&args).woken_by(subject, args.owner);
     subject.confirmed(call, terms.replicas)
 }

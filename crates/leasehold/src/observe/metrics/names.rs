@@ -104,7 +104,8 @@ pub(super) fn describe() {
 pub(super) const OUTCOMES: [&str; 9] =
     ["acquired", "busy", "timeout", "cancelled", "unavailable", "unknown", "deadlock", "closed", "refused"];
 /// The values of the label `reason` of a loss.
-pub(super) const REASONS: [&str; 6] = ["own_terms", "taken_over", "deleted", "unreachable", "closed", OTHER];
+pub(super) const REASONS: [&str; 7] =
+    ["own_terms", "taken_over", "deleted", "unreachable", "silent", "closed", OTHER];
 /// The reasons that neither the terms of a hold nor the end of its client explain.
 pub(super) const UNPLANNED: [&str; 3] = ["taken_over", "deleted", "unreachable"];
 /// The values of the label `outcome` of a renewal.
@@ -127,6 +128,7 @@ pub(super) const fn reason_label(reason: LostReason) -> &'static str {
         LostReason::TakenOver => "taken_over",
         LostReason::Deleted => "deleted",
         LostReason::Unreachable => "unreachable",
+        LostReason::Silent => "silent",
         LostReason::Closed => "closed",
         reason if reason.is_by_own_terms() => "own_terms",
         _ => OTHER,

@@ -66,10 +66,11 @@ const OUTCOMES: [Outcome; 8] = [
     Outcome::Closed,
     Outcome::Refused,
 ];
-const REASONS: [LostReason; 7] = [
+const REASONS: [LostReason; 8] = [
     LostReason::Expired,
     LostReason::MaxHold,
     LostReason::MaxRenewals,
+    LostReason::Silent,
     LostReason::TakenOver,
     LostReason::Deleted,
     LostReason::Unreachable,

@@ -97,6 +97,13 @@ impl State {
         }
     }
 
+    /// Joins, unless the client is visible already or never is.
+    pub(super) fn join_once(&mut self) {
+        if self.joins {
+            self.join();
+        }
+    }
+
     fn join(&mut self) {
         self.joins = false;
         self.commands.push(Command::Join);

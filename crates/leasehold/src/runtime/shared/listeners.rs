@@ -26,6 +26,36 @@ impl Shared {
         Ok(read(&state.engine, self.now()))
     }
 
+    /// Returns who asked for a hold last. The signal wakes the listener's task when somebody does. The client is visible from
+    /// then on, because nobody can ask it before.
+    pub(crate) fn asked_as(
+        &self,
+        (hold, listener): (Id, Id),
+        signal: &Arc<Signal>,
+        waker: &Waker,
+    ) -> Result<Option<Arc<str>>, Forked> {
+        self.check_process()?;
+        signal.register(waker);
+        let mut state = self.enter()?;
+        let asked = state.asked.get(&hold).cloned();
+        if asked.is_none() {
+            state.listen((hold, listener), signal, false);
+            state.join_once();
+        }
+        self.leave(state, Effects::default());
+        Ok(asked)
+    }
+
+    /// Notes that somebody asks for a hold, and wakes those who wait for that.
+    pub(in crate::runtime) fn ask_back(&self, hold: Id, by: &str) {
+        let (mut state, mut effects) = (self.lock(), Effects::default());
+        if state.holds.contains_key(&hold) {
+            state.asked.insert(hold, by.into());
+            state.wake(hold, &mut effects);
+        }
+        self.leave(state, effects);
+    }
+
     /// Removes one listener of this id.
     pub(crate) fn forget_listener(&self, id: Id, listener: Id) -> Result<(), Forked> {
         let forgotten = self.enter()?.listeners.remove(&(id, listener));
@@ -122,6 +152,7 @@ impl State {
         if until == Moment::default() {
             effects.idle.extend(self.holds.remove(&hold));
             self.notes.remove(&hold);
+            self.asked.remove(&hold);
         }
     }
 }

@@ -35,6 +35,7 @@ enum Task {
     Who(Who),
     Holds { name: Option<String>, rows: usize },
     Waits { name: Option<String>, seen: u64, sums: Sums },
+    Ask { name: String, owner: String, by: String },
     Unknown,
 }
 
@@ -62,6 +63,7 @@ impl Work {
             Question::Who => (Task::Who(Who::default()), 0),
             Question::Holds { after, name } => (Task::Holds { name, rows: 0 }, after),
             Question::Waits { after, name } => (Task::Waits { name, seen: 0, sums: Sums::new() }, after),
+            Question::Ask { name, owner, by } => (Task::Ask { name, owner, by }, 0),
             _ => (Task::Unknown, 0),
         };
         Self { text: AnswerText::new(client), task, after: Id(after) }
@@ -97,6 +99,14 @@ impl Work {
                         Progress::Done(next)
                     }
                 }
+            }
+            Task::Ask { name, owner, by } => {
+                let (page, next) = shared.held_rows(after, Some(name.as_str()));
+                for (id, row) in page.iter().filter(|(_, row)| row.owner == *owner) {
+                    shared.ask_back(*id, by);
+                    text.held(row);
+                }
+                next.map_or(Progress::Done(None), Progress::More)
             }
             Task::Unknown => {
                 text.unknown();

@@ -38,6 +38,12 @@ fn several(client: &Client) -> MultiLock {
     MultiLock::of([client.lock("job").lease(ms(400)).into(), client.fair_lock("fair").lease(ms(400)).into()])
 }
 
+/// A ticket of a hold that ends soon.
+async fn given(client: &Client) -> leasehold::Ticket {
+    let guard = client.lock("job").lease(ms(400)).lock().await.unwrap();
+    guard.into_ticket(ms(400)).await.unwrap()
+}
+
 /// A quorum of one node, reached through the proxy.
 fn quorum(client: &Client) -> QuorumLock {
     let redlock = Redlock::builder().nodes_persist_every_write().over([client.clone()]);
@@ -50,6 +56,8 @@ cases! {
     "MultiLock::try_lock_for" => |client, url| [let lock = several(&client);] lock.try_lock_for(ms(80)),
     "MultiGuard::release" => |client, url| [let guard = several(&client).lock().await.unwrap();] guard.release(),
     "MultiGuard::ensure" => |client, url| [let guard = several(&client).lock().await.unwrap();] guard.ensure(guard.remaining() + ms(1)),
+    "MultiGuard::extend" => |client, url| [let guard = several(&client).lock().await.unwrap();] guard.extend(ms(500)),
+    "MultiGuard::asked" => |client, url| [let guard = several(&client).lock().await.unwrap();] async move { tokio::select! { _ = guard.asked() => {}, _ = guard.lost() => {} } },
     "MultiGuard::lost" => |client, url| [let guard = several(&client).lock().await.unwrap();] guard.lost(),
     "Section::run" => |client, url| [let section = client.lock("job").lease(ms(400)).section();] section.wait(ms(80)).run(async |_| tokio::task::yield_now().await),
     "Section::enter" => |client, url| [let section = client.lock("job").lease(ms(400)).section();] section.enter(),
@@ -59,11 +67,16 @@ cases! {
     "QuorumLock::try_lock_for" => |client, url| [let lock = quorum(&client);] lock.try_lock_for(ms(80)),
     "QuorumGuard::release" => |client, url| [let guard = quorum(&client).lock().await.unwrap();] guard.release(),
     "QuorumGuard::ensure" => |client, url| [let guard = quorum(&client).lock().await.unwrap();] guard.ensure(guard.remaining() + ms(1)),
+    "QuorumGuard::extend" => |client, url| [let guard = quorum(&client).lock().await.unwrap();] guard.extend(ms(500)),
     "QuorumGuard::lost" => |client, url| [let guard = quorum(&client).lock().await.unwrap();] guard.lost(),
     "Redlock::connect" => |client, url| [] Redlock::connect([&*url]),
     "RedlockBuilder::connect" => |client, url| [let builder = Redlock::builder().node_timeout(TIMEOUT);] builder.connect([&*url]),
     "Redlock::close" => |client, url| [let redlock = Redlock::builder().over([client.clone()]);] redlock.close(),
     "FencedGuard::release" => |client, url| [let guard = client.fenced_lock("job").lease(ms(400)).lock().await.unwrap();] guard.release(),
+    "Guard::into_ticket" => |client, url| [let guard = client.lock("job").lease(ms(400)).lock().await.unwrap();] guard.into_ticket(ms(500)),
+    "FencedGuard::into_ticket" => |client, url| [let guard = client.fenced_lock("job").lease(ms(400)).lock().await.unwrap();] guard.into_ticket(ms(500)),
+    "Client::adopt" => |client, url| [let ticket = given(&client).await;] client.adopt(&ticket),
+    "Lock::adopt" => |client, url| [let ticket = given(&client).await; let lock = client.lock("job").lease(ms(400));] lock.adopt(&ticket),
     "FencedWrites::set" => |client, url| [let writes = client.fenced(7);] writes.set("kept", "x"),
     "FencedWrites::hset" => |client, url| [let writes = client.fenced(7);] writes.hset("kept hash", "f", "x"),
     "FencedWrites::run" => |client, url| [let writes = client.fenced(7);

@@ -47,7 +47,9 @@ cases! {
     Independent => "owner::independent",
     Release => "Guard::release",
     Ensure => "Guard::ensure",
+    Extend => "Guard::extend",
     Lost => "Guard::lost",
+    Asked => "Guard::asked",
     IsLocked => "Lock::is_locked",
     Remaining => "Lock::remaining",
     IsHeldBy => "Lock::is_held_by",
@@ -73,7 +75,7 @@ impl Waiting {
     /// Acquires the guard that the case needs, without faults. Its lease is short, so `lost` ends by itself.
     pub(crate) async fn guard(self, client: &Client, lock: &Lock) -> Option<Guard> {
         let guard = match self {
-            Self::Release | Self::Ensure | Self::Lost | Self::Reenter => {
+            Self::Release | Self::Ensure | Self::Extend | Self::Lost | Self::Asked | Self::Reenter => {
                 lock.clone().lease(ms(400)).lock().await
             }
             Self::Upgrade | Self::TryUpgrade | Self::TryUpgradeFor => {
@@ -105,7 +107,7 @@ impl Waiting {
             Self::Connect => drop(Client::builder().timeout(TIMEOUT).connect(&url).await),
             Self::ConnectByDefault => drop(Client::connect(&url).await),
             Self::ConnectOver => drop(over(url).await),
-            Self::Release | Self::Ensure | Self::Lost => {
+            Self::Release | Self::Ensure | Self::Extend | Self::Lost | Self::Asked => {
                 self.wait_with(guard.expect("its guard was acquired")).await;
             }
             _ => self.wait_for_a_side(&client.rw_lock("sides").prefer_writers(), guard).await,
@@ -115,7 +117,13 @@ impl Waiting {
     async fn wait_with(self, guard: Guard) {
         match self {
             Self::Release => drop(guard.release().await),
+            // Nobody asks, and the lease ends.
+            Self::Asked => tokio::select! {
+                _ = guard.asked() => {}
+                _ = guard.lost() => {}
+            },
             Self::Ensure => drop(guard.ensure(guard.remaining() + ms(1)).await),
+            Self::Extend => drop(guard.extend(ms(500)).await),
             _ => {
                 let _ = guard.lost().await;
             }

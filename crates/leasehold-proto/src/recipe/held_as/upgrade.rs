@@ -9,16 +9,16 @@
 //! owner's reader and the wire owner of the waiting attempt. So a second attempt of the same owner is not blocked by
 //! the mark, and a waiter that leaves removes only its own mark.
 
-use super::read_write::{READ_LOCK, WRITE_LOCK};
-use super::rules::{CallArgs, Recipe, Waiters};
-use super::sides::{SEEN_EVERY, upgrade_mark};
-use super::write::{self, mark_ms};
 use crate::call::Call;
 use crate::outcome::Verb;
+use crate::recipe::read_write::{READ_LOCK, WRITE_LOCK};
+use crate::recipe::rules::{CallArgs, Recipe, Waiters};
+use crate::recipe::sides::{SEEN_EVERY, upgrade_mark};
+use crate::recipe::write::{self, mark_ms};
 use crate::script::Script;
 use crate::text::or_empty;
 
-static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../scripts/upgrade/acquire.lua"));
+static ACQUIRE: Script = Script::new(Verb::Acquire, include_str!("../../../scripts/upgrade/acquire.lua"));
 
 /// The script that only this recipe has.
 pub static SCRIPTS: [&Script; 1] = [&ACQUIRE];

@@ -85,7 +85,7 @@ async fn an_adopted_hold_is_renewed_released_and_handed_to_waiters(server: Fixtu
     crate::support::a_lease_passes(&server, ms(900)).await;
     assert!(guard.is_held());
     drop(guard);
-    soon("the waiter", waiting).await.unwrap().unwrap();
+    drop(soon("the waiter", waiting).await.unwrap().unwrap());
 }
 
 async fn an_adopted_fenced_hold_has_a_new_token(server: Fixture) {
@@ -149,7 +149,7 @@ async fn a_hold_that_is_entered_twice_gives_no_ticket(server: Fixture) {
     assert_eq!(kind(inner.into_ticket(VALID).await), TicketErrorKind::Shared);
     assert!(outer.is_held(), "the other hold stays");
     eventually("the count to follow", || fields(&server, "job").values().all(|count| count == "1")).await;
-    outer.into_ticket(VALID).await.unwrap();
+    drop(outer.into_ticket(VALID).await.unwrap());
 }
 
 async fn a_kind_that_cannot_travel_gives_no_ticket(server: Fixture) {
@@ -162,7 +162,7 @@ async fn a_ticket_of_another_lock_is_refused(server: Fixture) {
     let ticket = give(&client).await;
     assert_eq!(kind(client.lock("other").adopt(&ticket).await), TicketErrorKind::OtherLock);
     assert_eq!(kind(client.fair_lock("job").adopt(&ticket).await), TicketErrorKind::OtherLock);
-    client.adopt(&ticket).await.unwrap();
+    drop(client.adopt(&ticket).await.unwrap());
 }
 
 async fn a_ticket_is_bounded_by_max_hold(server: Fixture) {

@@ -104,7 +104,7 @@ impl Work {
                 let (page, next) = shared.held_rows(after, Some(name.as_str()));
                 for (id, row) in page.iter().filter(|(_, row)| row.owner == *owner) {
                     shared.ask_back(*id, by);
-                    text.held(row);
+                    _ = text.held(row);
                 }
                 next.map_or(Progress::Done(None), Progress::More)
             }

@@ -24,6 +24,7 @@ macro_rules! behaviors {
 }
 
 mod counters;
+pub mod election;
 pub mod expirable;
 pub mod fair;
 pub mod fleet;

@@ -12,7 +12,9 @@ use leasehold_proto::{CallArgs, ClientId, Lease, Name, Recipe, Reply, WireOwner}
 use leasehold_store::Store;
 use leasehold_store::redis::{ConnectOptions, Redis};
 use leasehold_testkit::contract::read_write::{self, marks};
-use leasehold_testkit::contract::{expirable, fair, keep_alive, latch, locks, reentrant, semaphore};
+use leasehold_testkit::contract::{
+    election, expirable, fair, keep_alive, latch, locks, reentrant, semaphore,
+};
 use leasehold_testkit::servers::RedisServer;
 
 use crate::contract::ClusterAdmin;
@@ -84,6 +86,8 @@ async fn the_smallest_rights_of_a_primitive_pass_its_contract() {
     }
     let (server, store) = limited(Place::Standalone, &["fenced", "spin", "multi", "redlock"]).await;
     passes!(&store, &server; locks);
+    let (server, store) = limited(Place::Standalone, &["election"]).await;
+    passes!(&store, &server; election);
     let (server, store) = limited(Place::Standalone, &["fair", "semaphore"]).await;
     passes!(&store, &server; keep_alive);
 }
@@ -94,7 +98,7 @@ async fn the_smallest_rights_of_all_primitives_pass_the_whole_contract() {
     let (server, store) = limited(Place::Standalone, &all).await;
     passes!(
         &store, &server;
-        reentrant, fair, keep_alive, locks, read_write, marks, semaphore, expirable, latch
+        reentrant, fair, keep_alive, locks, election, read_write, marks, semaphore, expirable, latch
     );
     is_limited(&server);
 }
@@ -215,7 +219,7 @@ mod secured {
         }
         passes!(
             &redis, admin;
-            reentrant, fair, keep_alive, fleet, locks, read_write, marks, semaphore, expirable, latch
+            reentrant, fair, keep_alive, fleet, locks, election, read_write, marks, semaphore, expirable, latch
         );
     }
 

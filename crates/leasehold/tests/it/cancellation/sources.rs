@@ -22,6 +22,10 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("ClientBuilder::connect_to", "it is `ClientBuilder::connect` with a URL that was read before"),
     ("Config::connect", "it is `ClientBuilder::connect`"),
     ("Config::connect_quorum", "it is `ClientBuilder::connect`, of each server"),
+    ("Term::lost", "it is `Guard::lost`"),
+    ("Term::asked", "it waits for others, and acquires nothing"),
+    ("Observer::changed", "it waits for others, and acquires nothing"),
+    ("Stopper::stop", "it waits for the end of `Election::lead`, and acquires nothing"),
     ("Server::client", "it is `ClientBuilder::connect_over`"),
     ("Server::client_with", "it is `ClientBuilder::connect_over`"),
 ];

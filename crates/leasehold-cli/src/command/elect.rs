@@ -3,7 +3,7 @@
 //! Invariant: on a planned end the term is released only after the command and its group have ended.
 
 use std::cell::Cell;
-use std::future::Future;
+use std::future::{Future, pending};
 use std::time::Duration;
 
 use anyhow::Error;
@@ -86,28 +86,24 @@ struct Candidate<'a> {
 impl Candidate<'_> {
     /// Leads until the command ends by itself, or a signal ends the candidacy.
     async fn lead(&self, election: &Election, signals: &mut Signals) -> Result<u8, Failure> {
-        let stopper = election.stopper();
+        let (stopper, caught) = (election.stopper(), Cell::new(None));
         let stopping = async {
             let signal = signals.next().await;
+            caught.set(Some(signal));
             self.report.verbose(format_args!("{signal}: the candidacy ends"));
             stopper.stop().await;
-            signal
+            // The candidacy tells its own outcome.
+            pending::<()>().await;
         };
         self.report.verbose(format_args!("campaigning for {:?}", self.arguments.name));
         let leading = election.lead(async |term| self.term(term).await);
-        let (led, signal) = {
-            let (mut leading, mut stopping) = (std::pin::pin!(leading), std::pin::pin!(stopping));
-            let mut signal = None;
-            loop {
-                tokio::select! {
-                    biased;
-                    led = &mut leading => break (led, signal),
-                    caught = &mut stopping, if signal.is_none() => signal = Some(caught),
-                }
-            }
+        let led = tokio::select! {
+            biased;
+            led = leading => led,
+            () = stopping => unreachable!("it leaves the end to the candidacy"),
         };
         match led {
-            Ok(_) => Ok(match (self.code.get(), signal) {
+            Ok(_) => Ok(match (self.code.get(), caught.get()) {
                 (Some(code), _) => code,
                 (None, Some(signal)) => exit::by_signal(signal as i32),
                 (None, None) => 0,

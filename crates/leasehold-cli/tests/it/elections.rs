@@ -34,6 +34,11 @@ fn terms(out: &str) -> Vec<u64> {
     out.lines().filter_map(|line| line.strip_prefix("term ")?.parse().ok()).collect()
 }
 
+/// Waits until the command runs. The program itself says the term before that.
+fn until_serving(leader: &Running) {
+    eventually(LIMIT, "the command to say its term", || !terms(&leader.out()).is_empty());
+}
+
 /// Waits until a candidate is in the queue, with its attempts refused.
 fn until_waiting(server: &RedisServer) {
     let channel = "redisson_lock__channel:{scheduler}";
@@ -46,14 +51,14 @@ fn until_waiting(server: &RedisServer) {
 fn one_of_two_leads_and_the_other_follows_with_a_higher_term() {
     let server = RedisServer::start();
     let first = Running::start(&mut elect(&server, "a", &[], SERVE));
-    first.wait_for_output("term ");
+    until_serving(&first);
     let second = Running::start(&mut elect(&server, "b", &["--info", "1.4.2"], SERVE));
     until_waiting(&server);
     let led = told(&server, &["leader", "scheduler"]);
     assert_eq!(led.code(), 0, "{led:?}");
     assert!(led.out.starts_with("a, term ") && led.out.contains("process "), "{led:?}");
     first.signal(Signal::SIGTERM);
-    second.wait_for_output("term ");
+    until_serving(&second);
     let ended = first.outcome();
     assert_eq!(ended.code(), 0, "{ended:?}");
     assert!(ended.out.contains("ended"), "{ended:?}");
@@ -72,12 +77,12 @@ fn a_transfer_and_a_resignation_are_asked_of_the_leader() {
     let server = RedisServer::start();
     assert_eq!(told(&server, &["resign", "scheduler"]).code(), 1, "nobody leads");
     let first = Running::start(&mut elect(&server, "a", &["--lease", "2s"], SERVE));
-    first.wait_for_output("term ");
+    until_serving(&first);
     let second = Running::start(&mut elect(&server, "b", &["--lease", "2s"], SERVE));
     until_waiting(&server);
     let moved = told(&server, &["transfer", "scheduler", "--to", "b"]);
     assert_eq!(moved.code(), 0, "{moved:?}");
-    second.wait_for_output("term ");
+    until_serving(&second);
     assert!(first.out().contains("ended"), "the old leader's command ended before");
     until_waiting(&server);
     let resigned = told(&server, &["resign", "scheduler"]);
@@ -96,7 +101,7 @@ fn a_leader_that_is_killed_is_followed_after_its_lease_and_its_command_ends() {
     let second = Running::start(&mut elect(&server, "b", &["--lease", "2s"], SERVE));
     until_waiting(&server);
     first.signal(Signal::SIGKILL);
-    second.wait_for_output("term ");
+    until_serving(&second);
     let is_gone = || nix::sys::signal::kill(nix::unistd::Pid::from_raw(command), None).is_err();
     assert!(is_gone(), "the watcher ends the command long before the lease is over");
 }
@@ -114,7 +119,7 @@ fn a_lost_term_ends_the_command_and_once_ends_the_candidacy() {
     let server = RedisServer::start();
     let options = ["--lease", "3s", "--once"];
     let leader = Running::start(&mut elect(&server, "a", &options, SERVE));
-    leader.wait_for_output("term ");
+    until_serving(&leader);
     assert_eq!(server.cli(&["DEL", "scheduler"]), "1");
     let ended = leader.outcome();
     assert_eq!(ended.code(), 79, "{ended:?}");
@@ -125,7 +130,7 @@ fn a_lost_term_ends_the_command_and_once_ends_the_candidacy() {
 fn a_lost_term_is_followed_by_another_one() {
     let server = RedisServer::start();
     let leader = Running::start(&mut elect(&server, "a", &["--lease", "3s"], SERVE));
-    leader.wait_for_output("term ");
+    until_serving(&leader);
     assert_eq!(server.cli(&["DEL", "scheduler"]), "1");
     eventually(LIMIT, "the second term", || terms(&leader.out()).len() == 2);
     leader.signal(Signal::SIGTERM);
@@ -137,7 +142,7 @@ fn a_command_that_does_not_end_is_killed_after_its_grace_and_then_the_term_ends(
     let server = RedisServer::start();
     let stubborn = "trap '' TERM; echo \"term $LEASEHOLD_TERM\"; while :; do sleep 0.05; done";
     let leader = Running::start(&mut elect(&server, "a", &["--grace", "300ms"], stubborn));
-    leader.wait_for_output("term ");
+    until_serving(&leader);
     leader.signal(Signal::SIGTERM);
     let ended = leader.outcome();
     assert_eq!(ended.code(), 128 + 9, "{ended:?}");
@@ -148,7 +153,7 @@ fn a_command_that_does_not_end_is_killed_after_its_grace_and_then_the_term_ends(
 fn a_signal_ends_a_candidate_that_waits_and_leaves_nothing() {
     let server = RedisServer::start();
     let leader = Running::start(&mut elect(&server, "a", &[], SERVE));
-    leader.wait_for_output("term ");
+    until_serving(&leader);
     let waiting = Running::start(&mut elect(&server, "b", &[], SERVE));
     until_waiting(&server);
     waiting.signal(Signal::SIGINT);
@@ -214,7 +219,7 @@ fn a_frozen_leader_is_followed_and_its_command_ends_before() {
     let second = Running::start(&mut elect(&server, "b", &["--lease", "2s"], SERVE));
     until_waiting(&server);
     first.signal(Signal::SIGSTOP);
-    second.wait_for_output("term ");
+    until_serving(&second);
     eventually(Duration::from_secs(5), "the end of the frozen leader's command", || {
         let stat = std::fs::read_to_string(format!("/proc/{command}/stat")).unwrap_or_default();
         stat.is_empty() || stat.contains(") Z ")

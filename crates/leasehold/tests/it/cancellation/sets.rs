@@ -82,9 +82,6 @@ cases! {
     "FencedWrites::run" => |client, url| [let writes = client.fenced(7);
         let script = FencedScript::new("return redis.call('get', KEYS[1])");] writes.run(&script, ["kept"], ["x"]),
     "Election::campaign" => |client, url| [let election = client.election("job").watchdog(ms(400));] election.campaign(),
-    "Election::lead" => |client, url| [let election = client.election("job").watchdog(ms(400)).rest(ms(1));
-        let election = election.max_term(ms(20)).grace(ms(20));]
-        election.lead(async |_| { tokio::task::yield_now().await; Ok::<(), ()>(()) }),
     "Election::leader" => |client, url| [let election = client.election("job");] election.leader(),
     "Election::request_resign" => |client, url| [let election = client.election("job");] election.request_resign(),
     "Election::request_transfer" => |client, url| [let election = client.election("job");] election.request_transfer("b"),

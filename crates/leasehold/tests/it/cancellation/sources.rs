@@ -22,6 +22,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("ClientBuilder::connect_to", "it is `ClientBuilder::connect` with a URL that was read before"),
     ("Config::connect", "it is `ClientBuilder::connect`"),
     ("Config::connect_quorum", "it is `ClientBuilder::connect`, of each server"),
+    ("Election::lead", "it goes on until it is stopped; a test of elections drops it at every poll"),
     ("Term::lost", "it is `Guard::lost`"),
     ("Term::asked", "it waits for others, and acquires nothing"),
     ("Observer::changed", "it waits for others, and acquires nothing"),

@@ -24,6 +24,7 @@ on_both! {
         etcd_21128_a_dropped_campaign_leaves_no_key,
         etcd_22123_a_dropped_resignation_is_still_sent,
         another_process_asks_for_the_end,
+        a_lead_that_is_dropped_at_any_poll_frees_the_lock,
     }
 }
 
@@ -203,4 +204,27 @@ async fn another_process_asks_for_the_end(server: Fixture) {
         () = ask => {}
     }
     assert!(term.is_valid(), "a request ends nothing by itself");
+}
+
+async fn a_lead_that_is_dropped_at_any_poll_frees_the_lock(server: Fixture) {
+    for polls in 0..12 {
+        let (_one, election) = candidate(&server, "a").await;
+        let leading = election.lead(async |_| {
+            tokio::task::yield_now().await;
+            pending::<Result<(), Infallible>>().await
+        });
+        let mut leading = Box::pin(leading);
+        let mut left = polls;
+        // Each wake-up is one poll. A body that waits for ever ends the polls by the pause.
+        let polled = std::future::poll_fn(|cx| {
+            if left == 0 {
+                return std::task::Poll::Ready(());
+            }
+            left -= 1;
+            leading.as_mut().poll(cx).map(drop)
+        });
+        let _ = tokio::time::timeout(ms(50), polled).await;
+        drop(leading);
+        eventually("a free lock", || is_free(&server, NAME)).await;
+    }
 }

@@ -130,7 +130,7 @@ async fn a_successor_that_left_frees_the_lock_soon(server: Fixture) {
     let (_one, first) = candidate(&server, "a").await;
     let (other, second) = candidate(&server, "b").await;
     let term = first.campaign().await.unwrap();
-    let waiting = tokio::spawn(async move { second.campaign().await.map(std::mem::forget) });
+    let waiting = tokio::spawn(async move { second.campaign().await.map(drop) });
     while term.transfer_to("b").await.is_err() {}
     waiting.abort();
     drop(other);

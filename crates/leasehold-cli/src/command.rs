@@ -9,6 +9,7 @@ pub(crate) mod confirm;
 pub(crate) mod doctor;
 pub(crate) mod elect;
 pub(crate) mod fleet;
+pub(crate) mod job;
 pub(crate) mod leader;
 pub(crate) mod list;
 pub(crate) mod pages;

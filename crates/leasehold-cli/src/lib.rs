@@ -36,7 +36,6 @@ mod exit;
 mod fleet;
 mod glob;
 mod helper;
-mod job;
 mod kind;
 #[cfg(feature = "dashboard")]
 mod listen;

@@ -3,7 +3,6 @@
 //! A recipe is a value without state, so the same arguments give the same call. The engine knows primitives only as
 //! values of the type [`Recipe`]. Each file has the functions of one primitive and the row that names them.
 
-pub mod election;
 pub(crate) mod event;
 pub mod expirable;
 pub mod fair;
@@ -30,6 +29,7 @@ pub mod write;
 
 use crate::script::Script;
 
+pub use fenced::election;
 pub use held_as::{adopt, upgrade};
 
 pub use event::{EventState, WaitEnd};

@@ -190,7 +190,6 @@ pub mod client;
 mod defaults;
 pub mod election;
 pub mod fenced_writes;
-mod group;
 #[cfg(all(test, shuttle))]
 mod interleavings;
 mod latch;

@@ -43,6 +43,7 @@
 
 mod delivery;
 mod fact;
+pub(crate) mod group;
 mod groups;
 #[cfg(feature = "tracing")]
 mod log;

@@ -387,7 +387,7 @@ macro_rules! lease_options {
             /// A process remembers 1,000 groups. Later ones count as `other`, so do not make groups of ids.
             #[must_use]
             pub fn group(self, group: &str) -> Self {
-                let group = $crate::group::group(group);
+                let group = $crate::observe::group::group(group);
                 self.map_terms(|terms| terms.in_group(group))
             }
         }

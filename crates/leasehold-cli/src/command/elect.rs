@@ -12,9 +12,9 @@ use leasehold::{Client, Election, Term};
 use tokio::runtime;
 
 use crate::arguments::elections::Elect;
+use crate::command::job::Job;
 use crate::command::run::{advice, name, not_connected, warn_of_password};
 use crate::exit::{self, Failure};
-use crate::job::Job;
 use crate::report::Report;
 use crate::settings;
 use crate::signals::Signals;

@@ -6,6 +6,8 @@
 
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
+pub mod election;
+
 use std::time::Duration;
 
 use super::reentrant::{self, REENTRANT};

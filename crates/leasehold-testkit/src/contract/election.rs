@@ -96,25 +96,28 @@ async fn an_announcement_is_kept_for_a_week(harness: &Harness<'_>) {
 
 async fn a_leader_is_read_with_its_own_announcement_only(harness: &Harness<'_>) {
     let lock = LockHarness::new(harness, with_tokens(Tokens::Hybrid));
-    let ask = async || read_leader(&harness.execute(leader(&lock.subject.name)).await).unwrap();
+    let ask = async || {
+        read_leader(&harness.execute(leader(&lock.subject.name)).await).expect("a reply of the recipe")
+    };
     assert_eq!(ask().await, None);
     lock.acquire(1, LONG).await;
-    let unannounced = ask().await.unwrap();
+    let unannounced = ask().await.expect("a reply of the recipe");
     assert_eq!((unannounced.owner, unannounced.announced), (owner(1).to_string(), None));
-    assert_eq!(unannounced.term.unwrap().to_string(), lock.token());
+    assert_eq!(unannounced.term.expect("a reply of the recipe").to_string(), lock.token());
     lock.announce(1).await;
-    let (announced, since) = ask().await.unwrap().announced.unwrap();
+    let (announced, since) =
+        ask().await.expect("a reply of the recipe").announced.expect("a reply of the recipe");
     assert!(announced == said() && since > 0);
     lock.release(1, 0).await;
     assert_eq!(ask().await, None, "an announcement alone is no leader");
     lock.acquire(2, LONG).await;
-    assert_eq!(ask().await.unwrap().announced, None, "it is another leader's");
+    assert_eq!(ask().await.expect("a reply of the recipe").announced, None, "it is another leader's");
 }
 
 async fn a_transfer_passes_the_lock_with_a_higher_token(harness: &Harness<'_>) {
     let lock = led(harness).await;
-    let first: u64 = lock.token().parse().unwrap();
-    let second = lock.transfer(1, 2).await.unwrap();
+    let first: u64 = lock.token().parse().expect("a reply of the recipe");
+    let second = lock.transfer(1, 2).await.expect("a reply of the recipe");
     assert!(second > first);
     assert_eq!((lock.token(), lock.fields(lock.key())), (second.to_string(), "2 1".into()));
     assert!((1..=2_000).contains(&lock.pttl(lock.key())), "a dead successor keeps it for 2 s");
@@ -127,7 +130,10 @@ async fn a_repeated_transfer_changes_nothing(harness: &Harness<'_>) {
     for _ in 0..3 {
         assert_eq!(lock.transfer(1, 2).await, token);
     }
-    assert_eq!((lock.token(), lock.fields(lock.key())), (token.unwrap().to_string(), "2 1".into()));
+    assert_eq!(
+        (lock.token(), lock.fields(lock.key())),
+        (token.expect("a reply of the recipe").to_string(), "2 1".into())
+    );
 }
 
 async fn a_transfer_without_the_lock_is_refused(harness: &Harness<'_>) {
@@ -144,13 +150,13 @@ async fn a_transfer_with_an_invalid_token_key_changes_nothing(harness: &Harness<
     let lock = led(harness).await;
     let key = lock.subject.name.prefixed("redisson_lock_token").to_string();
     harness.run_command(&["SET", &key, "many"]);
-    let error = harness.run(transfer(&lock.subject.name, owner(1), owner(2))).await.unwrap_err();
+    let error = harness.run(transfer(&lock.subject.name, owner(1), owner(2))).await.expect_err("a refusal");
     assert_eq!((error.kind, lock.fields(lock.key())), (StoreErrorKind::WrongType, "1 1".into()));
 }
 
 async fn a_successor_finds_its_own_hold_and_raises_the_lease(harness: &Harness<'_>) {
     let lock = led(harness).await;
-    let token = lock.transfer(1, 2).await.unwrap().to_string();
+    let token = lock.transfer(1, 2).await.expect("a reply of the recipe").to_string();
     let granted = Reply::Array(vec![Reply::Int(-2), Reply::Text(token.into_bytes())]);
     assert_eq!(lock.acquire(2, LONG).await, granted);
     assert!(lock.pttl(lock.key()) > 2_000);

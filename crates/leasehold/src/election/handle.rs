@@ -18,7 +18,7 @@ use crate::error::{
     About, AcquireError, AcquireErrorKind, InspectError, InspectErrorKind, RunError, Subject, SubjectKind,
 };
 use crate::lock::{Fenced, Lock};
-use crate::runtime::shared::sleep;
+use crate::runtime::shared::sleeping::sleep;
 
 /// The lease of a leader, a third of the client's default, because an election is about quick failover.
 const WATCHDOG: Duration = Duration::from_secs(10);

@@ -20,7 +20,8 @@ use leasehold_store::Heard;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::policy::{Asked, Asks};
-use crate::runtime::shared::{Handle, sleep};
+use crate::runtime::shared::Handle;
+use crate::runtime::shared::sleeping::sleep;
 use crate::runtime::sync::Mutex;
 
 /// The longest time between two questions.

@@ -14,7 +14,7 @@ use super::handle::Election;
 use super::policy::{Asked, Asks, LeadError, Led, OnLost, Running};
 use super::term::{After, Term};
 use crate::error::AcquireError;
-use crate::runtime::shared::sleep;
+use crate::runtime::shared::sleeping::sleep;
 
 /// The longest pause after an involuntary end.
 const REST_MAX: Duration = Duration::from_secs(30);

@@ -16,7 +16,7 @@ use super::policy::{Asked, Asks};
 use crate::error::{About, InspectErrorKind, ReleaseError, SubjectKind, TransferError, TransferErrorKind};
 use crate::lock::FencedGuard;
 use crate::lock::guard::ReleaseOutcome;
-use crate::runtime::shared::sleep;
+use crate::runtime::shared::sleeping::sleep;
 use crate::runtime::sync::{Mutex, MutexGuard};
 
 /// The time after which a leader repeats its announcement, a seventh of the time for which the server keeps it.

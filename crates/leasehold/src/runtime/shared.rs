@@ -24,10 +24,8 @@ mod listeners;
 mod permits_set;
 mod queries;
 mod report;
-mod sleeping;
+pub(crate) mod sleeping;
 mod step;
-
-pub(crate) use sleeping::sleep;
 
 use std::any::Any;
 use std::borrow::Cow;

@@ -421,7 +421,7 @@ impl Semaphore {
     /// Sets the group of the name, which observers are told. See [`Lock::group`](crate::Lock::group).
     #[must_use]
     pub fn group(mut self, group: &str) -> Self {
-        self.group = Some(crate::group::group(group));
+        self.group = Some(crate::observe::group::group(group));
         self
     }
 

@@ -5,20 +5,20 @@
 
 use std::time::Duration;
 
-use super::fenced::token_key;
-use super::rules::PUBLISH;
+use super::token_key;
 use crate::call::Call;
 use crate::name::{Channel, Name};
 use crate::outcome::Verb;
 use crate::owner::WireOwner;
+use crate::recipe::rules::PUBLISH;
 use crate::reply::Reply;
 use crate::script::Script;
 use crate::text::Text;
 
-static ANNOUNCE: Script = Script::new(Verb::Report, include_str!("../../scripts/election/announce.lua"));
-static SAY: Script = Script::new(Verb::Report, include_str!("../../scripts/election/say.lua"));
-static LEADER: Script = Script::new(Verb::Inspect, include_str!("../../scripts/election/leader.lua"));
-static TRANSFER: Script = Script::new(Verb::Adjust, include_str!("../../scripts/election/transfer.lua"));
+static ANNOUNCE: Script = Script::new(Verb::Report, include_str!("../../../scripts/election/announce.lua"));
+static SAY: Script = Script::new(Verb::Report, include_str!("../../../scripts/election/say.lua"));
+static LEADER: Script = Script::new(Verb::Inspect, include_str!("../../../scripts/election/leader.lua"));
+static TRANSFER: Script = Script::new(Verb::Adjust, include_str!("../../../scripts/election/transfer.lua"));
 
 /// The scripts that only elections have.
 pub static SCRIPTS: [&Script; 4] = [&ANNOUNCE, &SAY, &LEADER, &TRANSFER];

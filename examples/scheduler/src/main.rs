@@ -3,6 +3,8 @@
 //! Each line on stdout says which copy did what, with the number of its term. A line is the stand-in of a write to a
 //! resource: `LEASEHOLD_URL` has the server, and the value `scheduler:last` there refuses a write of an older term.
 
+#![allow(clippy::print_stdout, reason = "the lines are what the example shows")]
+
 use std::env;
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 //! Invariant: on a planned end the term is released only after the command and its group have ended.
 
 use std::cell::Cell;
-use std::future::{Future, pending};
+use std::future::pending;
 use std::time::Duration;
 
 use anyhow::Error;
@@ -164,11 +164,9 @@ impl Hold for Leading<'_> {
         self.term.lost().await.to_string()
     }
 
-    fn asked(&self) -> impl Future<Output = String> {
-        async {
-            let reason = self.term.asked().await;
-            self.asked.set(true);
-            reason.to_string()
-        }
+    async fn asked(&self) -> String {
+        let reason = self.term.asked().await;
+        self.asked.set(true);
+        reason.to_string()
     }
 }

@@ -58,7 +58,7 @@ pub(crate) fn transfer(arguments: &elections::Transfer) -> u8 {
             return Ok(nobody());
         }
         // Another candidate may lead in between, and a new leader has no name for a moment.
-        let ended = |state: &State| state.leader().is_some_and(|leader| leads(leader));
+        let ended = |state: &State| state.leader().is_some_and(leads);
         let is_done = until(&election, arguments.wait, ended).await;
         if !is_done {
             let left = present(&election).await?.is_none_or(|leader| leader.owner != before.owner);

@@ -78,7 +78,7 @@ async fn run<S: Store, A: Alarm>(shared: Arc<Shared>, store: S, mut alarm: A, ti
                 }
                 // A listener that has gone drops its subscription here.
                 Command::Listen(channel, hear, reply_to) => {
-                    drop(reply_to.send(store.subscribe(channel, hear)))
+                    drop(reply_to.send(store.subscribe(channel, hear)));
                 }
                 Command::Join => operators.visible.join(shared.now()),
             }

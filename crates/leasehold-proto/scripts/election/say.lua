@@ -4,8 +4,8 @@
 -- ARGV[2] channel      string the channel of the observers
 -- ARGV[3] message      string the message
 -- returns the number of listeners that this node knows
--- calls exists publish|spublish
+-- calls hlen publish|spublish
 -- wire 26.4
 local announcement, publish, channel, message = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
-redis.call('exists', announcement)
+redis.call('hlen', announcement)
 return redis.call(publish, channel, message)

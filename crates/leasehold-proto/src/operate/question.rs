@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_question_of_a_later_version_is_not_understood_and_has_its_list() {
-        for rest in ["9 whoever", "9", "9 holds", "9 holds x", "9 who 1", "ask u:7", "ask u:7\tname"] {
+        for rest in ["9 whoever", "9", "9 holds", "9 holds x", "9 who 1", "9 ask u:7", "9 ask u:7\tname"] {
             let heard = Asked::read(format!("1 {} {rest}", RequestId(7)).as_bytes()).unwrap();
             assert_eq!((heard.request, heard.question), (RequestId(7), Question::Unknown), "{rest}");
         }

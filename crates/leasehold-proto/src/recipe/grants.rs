@@ -10,6 +10,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use super::held_as::adopt;
 use super::{
     election, expirable, fair, fence, fenced, latch, multi, plain, read, redlock, reentrant, semaphore,
     sides, spin, upgrade, write,
@@ -86,13 +87,15 @@ const HELD: [Verb; 4] = [Verb::Renew, Verb::Release, Verb::ForceRelease, Verb::I
 pub static PRIMITIVES: [Primitive; 12] = [
     Primitive {
         name: "lock",
-        scripts: || reentrant::SCRIPTS.to_vec(),
+        scripts: || [&reentrant::SCRIPTS[..], &[&adopt::ADOPT]].concat(),
         keys: &[Form::Name],
         channels: &[Form::Helper(reentrant::CHANNEL)],
     },
     Primitive {
         name: "fair",
-        scripts: || [&fair::SCRIPTS[..], &reentrant_scripts(&[Verb::Renew, Verb::Inspect])].concat(),
+        scripts: || {
+            [&fair::SCRIPTS[..], &[&adopt::ADOPT], &reentrant_scripts(&[Verb::Renew, Verb::Inspect])].concat()
+        },
         keys: &[
             Form::Name,
             Form::Helper("redisson_lock_queue"),
@@ -103,15 +106,13 @@ pub static PRIMITIVES: [Primitive; 12] = [
     },
     Primitive {
         name: "fenced",
-        scripts: || [&fenced::SCRIPTS[..], &fence::SCRIPTS, &reentrant_scripts(&HELD)].concat(),
+        scripts: || fenced_scripts().collect(),
         keys: &[Form::Name, Form::Helper("redisson_lock_token"), Form::Helper("leasehold_fence")],
         channels: &[Form::Helper(reentrant::CHANNEL)],
     },
     Primitive {
         name: "election",
-        scripts: || {
-            [&fenced::SCRIPTS[..], &fence::SCRIPTS, &election::SCRIPTS, &reentrant_scripts(&HELD)].concat()
-        },
+        scripts: || fenced_scripts().chain(election::SCRIPTS).collect(),
         keys: &[
             Form::Name,
             Form::Helper("redisson_lock_token"),
@@ -124,7 +125,7 @@ pub static PRIMITIVES: [Primitive; 12] = [
         name: "spin",
         scripts: || {
             let shared = reentrant_scripts(&[Verb::Acquire, Verb::Renew, Verb::Inspect]);
-            [&spin::SCRIPTS[..], &shared].concat()
+            [&spin::SCRIPTS[..], &[&adopt::ADOPT], &shared].concat()
         },
         keys: &[Form::Name],
         channels: &[],
@@ -243,6 +244,11 @@ const LOOKING: [&str; 4] = ["dbsize", "hrandfield", "pubsub|channels", "scan"];
 const LOOKING_IN_CLUSTER: [&str; 2] = ["cluster|slots", "pubsub|shardchannels"];
 /// The right of an operator on the sentinels.
 const OPERATOR_ON_SENTINELS: &str = "+sentinel|get-master-addr-by-name";
+
+fn fenced_scripts() -> impl Iterator<Item = &'static Script> {
+    let own = fenced::SCRIPTS.into_iter().chain(fence::SCRIPTS).chain([&adopt::ADOPT_FENCED]);
+    own.chain(reentrant_scripts(&HELD))
+}
 
 fn reentrant_scripts(verbs: &[Verb]) -> Vec<&'static Script> {
     reentrant::SCRIPTS.into_iter().filter(|script| verbs.contains(&script.verb)).collect()

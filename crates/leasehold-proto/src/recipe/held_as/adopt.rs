@@ -17,8 +17,10 @@ use crate::recipe::spin::SPIN;
 use crate::script::Script;
 use crate::text::or_empty;
 
-static ADOPT: Script = Script::new(Verb::Acquire, include_str!("../../../scripts/reentrant/adopt.lua"));
-static ADOPT_FENCED: Script = Script::new(Verb::Acquire, include_str!("../../../scripts/fenced/adopt.lua"));
+pub(crate) static ADOPT: Script =
+    Script::new(Verb::Acquire, include_str!("../../../scripts/reentrant/adopt.lua"));
+pub(crate) static ADOPT_FENCED: Script =
+    Script::new(Verb::Acquire, include_str!("../../../scripts/fenced/adopt.lua"));
 
 /// The scripts of all adoptions.
 pub static SCRIPTS: [&Script; 2] = [&ADOPT, &ADOPT_FENCED];

@@ -17,7 +17,7 @@ impl Client {
     /// As [`Lock::adopt`](crate::Lock::adopt).
     ///
     /// # Losing the lease
-    /// See [`Guard`](crate::Guard).
+    /// See [`Guard`].
     ///
     /// # Examples
     /// See [`Ticket`].

@@ -65,7 +65,10 @@ impl Shared {
     }
 
     fn forget_sleeper(&self, sleeper: (Moment, Id)) {
-        let forgotten = self.lock().sleepers.remove(&sleeper);
+        // A forked process has no sleepers, and its parent's lock may be held forever.
+        let Ok(mut state) = self.enter() else { return };
+        let forgotten = state.sleepers.remove(&sleeper);
+        drop(state);
         drop(forgotten);
     }
 }

@@ -7,6 +7,7 @@ use futures_util::FutureExt;
 use leasehold_proto::engine::{CloseReport, Grant, Id, LostReason, Settings};
 use leasehold_proto::{ClientId, Engine, Moment, Name, Owner, WireOwner};
 
+use super::sleeping::sleep as pause;
 use super::{Handle, Shared};
 use crate::client::Client;
 use crate::error::{
@@ -28,6 +29,8 @@ fn walk(handle: &Arc<Handle>) {
     let client = Client::new(Arc::clone(handle));
     assert!(format!("{client:?}").starts_with("Client("));
     assert_eq!(at_once(client.close()), CloseReport::default());
+
+    drop(pause(handle, SOON));
 
     let lock = client.lock("job");
     assert_eq!(at_once(lock.lock()).unwrap_err(), AcquireErrorKind::Forked);

@@ -15,6 +15,7 @@ use clap::{Args, Parser, Subcommand};
 
 use leasehold_proto::recipe::grants::{Names, Primitive};
 
+use self::operator::Sources;
 use crate::acl;
 use crate::address::Address;
 use crate::on_lost::OnLost;
@@ -209,17 +210,8 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
-    /// The servers [default: configured, else redis://127.0.0.1:6379]
-    #[arg(long)]
-    pub(crate) url: Option<Address>,
-
-    /// Read this file: TOML, YAML or JSON, chosen by its extension. Later files win
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: Vec<PathBuf>,
-
-    /// Trust this CA in place of the system's, for rediss://
-    #[arg(long, value_name = "FILE")]
-    pub(crate) ca_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) sources: Sources,
 
     /// The beginning of the names that the user may lock, and of the scratch names [default: the key_prefix]
     #[arg(long, value_parser = acl::checked_prefix)]

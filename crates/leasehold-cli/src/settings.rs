@@ -10,6 +10,7 @@ use leasehold::config::{Config, ConfigBuilder, ConfigError};
 
 use crate::address::Address;
 use crate::arguments::Run;
+use crate::arguments::operator::Sources;
 use crate::exit::Failure;
 use crate::kind::Kind;
 
@@ -26,31 +27,26 @@ pub(crate) struct Settings {
 
 /// Reads all sources and refuses the settings that no command can use.
 pub(crate) fn read(arguments: &Run) -> Result<Settings, Failure> {
-    let sources = || sources(arguments).environment();
-    let settings = trusting(arguments.ca_file.as_deref(), sources).map_err(Failure::usage)?;
-    check(&settings.config)?;
-    Ok(settings)
+    checked(arguments.ca_file.as_deref(), || sources(arguments).environment())
 }
 
 /// Reads the sources of a verb that uses the library without a lock of its own.
-pub(crate) fn client(
-    files: &[PathBuf],
-    url: Option<&Address>,
-    ca_file: Option<&Path>,
-) -> Result<Settings, Failure> {
-    let settings = trusting(ca_file, || named(files, url).environment()).map_err(Failure::usage)?;
+pub(crate) fn client(sources: &Sources) -> Result<Settings, Failure> {
+    let Sources { url, config, ca_file } = sources;
+    checked(ca_file.as_deref(), || named(config, url.as_ref()).environment())
+}
+
+fn checked(ca_file: Option<&Path>, sources: impl Fn() -> ConfigBuilder) -> Result<Settings, Failure> {
+    let settings = trusting(ca_file, sources).map_err(Failure::usage)?;
     check(&settings.config)?;
     Ok(settings)
 }
 
 /// Reads the servers of a configuration: files, the environment, and the URL on top.
-pub(crate) fn servers(
-    files: &[PathBuf],
-    url: Option<&Address>,
-    ca_file: Option<&Path>,
-) -> Result<Config, Failure> {
-    let sources = || named(files, url).environment();
-    let settings = trusting(ca_file, sources).map_err(Failure::usage)?;
+pub(crate) fn servers(sources: &Sources) -> Result<Config, Failure> {
+    let Sources { url, config, ca_file } = sources;
+    let sources = || named(config, url.as_ref()).environment();
+    let settings = trusting(ca_file.as_deref(), sources).map_err(Failure::usage)?;
     if settings.config.is_in_process() {
         return Err(Failure::usage(anyhow!("memory:// has no server; name one, such as {DEFAULT}")));
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use leasehold_proto::recipe::election::{INFO_MAX, check_candidate};
 
-use super::operator::Servers;
+use super::operator::Sources;
 use crate::duration;
 use crate::on_lost::OnLost;
 
@@ -46,7 +46,7 @@ Examples:
 #[command(override_usage = "leasehold elect [OPTIONS] <NAME> [--] <CMD>...")]
 pub(crate) struct Elect {
     #[command(flatten)]
-    pub(crate) servers: Servers,
+    pub(crate) sources: Sources,
 
     /// The name of this candidate [default: HOST:PID]
     #[arg(long, value_name = "NAME", value_parser = parse_candidate)]
@@ -107,7 +107,7 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct Leader {
     #[command(flatten)]
-    pub(crate) servers: Servers,
+    pub(crate) sources: Sources,
 
     /// Print a line for each change, until a signal
     #[arg(long)]
@@ -139,7 +139,7 @@ Example:
 #[derive(Debug, Args)]
 pub(crate) struct Transfer {
     #[command(flatten)]
-    pub(crate) servers: Servers,
+    pub(crate) sources: Sources,
 
     /// The candidate that is to lead
     #[arg(long, value_name = "CANDIDATE", value_parser = parse_candidate)]
@@ -170,7 +170,7 @@ Example:
 #[derive(Debug, Args)]
 pub(crate) struct Resign {
     #[command(flatten)]
-    pub(crate) servers: Servers,
+    pub(crate) sources: Sources,
 
     /// How long the leader may take to end its work
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]

@@ -12,9 +12,9 @@ use crate::fleet::{Query, ScanRule, Sort};
 use crate::glob::Glob;
 use crate::table::Color;
 
-/// The servers, as each verb names them.
+/// The sources of the configuration of verbs that name servers.
 #[derive(Debug, Args)]
-pub(crate) struct Servers {
+pub(crate) struct Sources {
     /// The servers [default: configured, else redis://127.0.0.1:6379]
     #[arg(long)]
     pub(crate) url: Option<Address>,
@@ -26,6 +26,13 @@ pub(crate) struct Servers {
     /// Trust this CA in place of the system's, for rediss://
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
+}
+
+/// The servers, as each verb names them.
+#[derive(Debug, Args)]
+pub(crate) struct Servers {
+    #[command(flatten)]
+    pub(crate) sources: Sources,
 
     /// How long one exchange with a server may take
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse_bound)]

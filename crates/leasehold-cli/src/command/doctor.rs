@@ -45,7 +45,7 @@ fn examine(arguments: &Doctor) -> Result<Examination, Failure> {
 
 /// Returns the deployments to examine: one, or the servers of a quorum.
 fn targets(arguments: &Doctor) -> Result<Vec<Target>, Failure> {
-    let config = settings::servers(&arguments.config, arguments.url.as_ref(), arguments.ca_file.as_deref())?;
+    let config = settings::servers(&arguments.sources)?;
     let access = Access {
         login: config.credentials_file(),
         sentinel_login: config.sentinel_credentials_file(),

@@ -13,7 +13,7 @@ use tokio::runtime;
 
 use crate::arguments::elections::Elect;
 use crate::command::job::Job;
-use crate::command::run::{advice, name, not_connected, warn_of_password};
+use crate::command::run::{connect_once, name, reported, warn_of_password};
 use crate::exit::{self, Failure};
 use crate::report::Report;
 use crate::settings;
@@ -33,27 +33,21 @@ enum Ended {
 /// Runs the verb and returns the exit code.
 pub(crate) fn run(arguments: &Elect) -> u8 {
     let report = Report::new(arguments.verbose);
-    attempt(arguments, report).unwrap_or_else(|failure| {
-        report.warn(format_args!("{:#}{}", failure.reason, advice(failure.reason.as_ref())));
-        failure.code
-    })
+    reported(report, attempt(arguments, report))
 }
 
 /// The runtime stays on this thread, as that of `leasehold run`.
 fn attempt(arguments: &Elect, report: Report) -> Result<u8, Failure> {
-    let servers = &arguments.servers;
-    warn_of_password(servers.url.as_ref(), report);
+    warn_of_password(arguments.sources.url.as_ref(), report);
     let name = name(&arguments.name)?;
-    let settings = settings::client(&servers.config, servers.url.as_ref(), servers.ca_file.as_deref())?;
+    let settings = settings::client(&arguments.sources)?;
     let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::system)?;
     runtime.block_on(async {
         let mut signals = Signals::stopping().map_err(Failure::system)?;
         let client = tokio::select! {
             biased;
             signal = signals.next() => return Ok(exit::by_signal(signal as i32)),
-            client = settings.config.connect() => {
-                client.map_err(|error| not_connected(error, settings.is_default_address))?
-            }
+            client = connect_once(&settings) => client?,
         };
         let election = election(&client, name, arguments);
         let code = Candidate { arguments, report, code: Cell::new(None) }.lead(&election, &mut signals).await;

@@ -19,8 +19,8 @@ pub(crate) fn run(servers: &Servers, work: impl AsyncFnOnce(Fleet) -> Result<u8,
 }
 
 fn attempt(servers: &Servers, work: impl AsyncFnOnce(Fleet) -> Result<u8, Failure>) -> Result<u8, Failure> {
-    let Servers { url, config, ca_file, timeout } = servers;
-    let config = settings::servers(config, url.as_ref(), ca_file.as_deref())?;
+    let Servers { sources, timeout } = servers;
+    let config = settings::servers(sources)?;
     let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::system)?;
     let code = runtime.block_on(async {
         let fleet = Fleet::connect(&config, *timeout).await?;

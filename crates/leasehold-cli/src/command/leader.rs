@@ -4,14 +4,14 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use leasehold::Election;
 use leasehold::election::{Leader, State};
-use leasehold::{Client, Election};
 use serde_json::{Value, json};
 use tokio::runtime;
 
 use crate::arguments::elections;
-use crate::arguments::operator::Servers;
-use crate::command::run::{advice, name, not_connected, warn_of_password};
+use crate::arguments::operator::Sources;
+use crate::command::run::{connect_once, name, reported, warn_of_password};
 use crate::duration::shown;
 use crate::exit::Failure;
 use crate::report::{Report, cleaned, try_write_to_stdout};
@@ -23,7 +23,7 @@ const STAYS: u8 = 2;
 
 /// Runs `leasehold leader` and returns the exit code.
 pub(crate) fn run(arguments: &elections::Leader) -> u8 {
-    with(&arguments.servers, &arguments.name, async |election| {
+    with(&arguments.sources, &arguments.name, async |election| {
         if arguments.watch {
             return watch(&election, arguments.json).await;
         }
@@ -47,7 +47,7 @@ async fn watch(election: &Election, is_json: bool) -> Result<u8, Failure> {
 
 /// Runs `leasehold transfer` and returns the exit code.
 pub(crate) fn transfer(arguments: &elections::Transfer) -> u8 {
-    with(&arguments.servers, &arguments.name, async |election| {
+    with(&arguments.sources, &arguments.name, async |election| {
         let to = &arguments.to;
         let leads = |leader: &Leader| leader.candidate.as_ref() == Some(to);
         let Some(before) = present(&election).await? else { return Ok(nobody()) };
@@ -73,7 +73,7 @@ pub(crate) fn transfer(arguments: &elections::Transfer) -> u8 {
 
 /// Runs `leasehold resign` and returns the exit code.
 pub(crate) fn resign(arguments: &elections::Resign) -> u8 {
-    with(&arguments.servers, &arguments.name, async |election| {
+    with(&arguments.sources, &arguments.name, async |election| {
         let Some(before) = present(&election).await? else { return Ok(nobody()) };
         if !election.request_resign().await.map_err(Failure::unavailable)? {
             return Ok(nobody());
@@ -120,26 +120,21 @@ async fn until(election: &Election, wait: Duration, is_wanted: impl Fn(&State) -
 }
 
 /// Connects as a client that operators do not see, does the work and closes.
-fn with(servers: &Servers, text: &str, work: impl AsyncFnOnce(Election) -> Result<u8, Failure>) -> u8 {
+fn with(sources: &Sources, text: &str, work: impl AsyncFnOnce(Election) -> Result<u8, Failure>) -> u8 {
     let report = Report::new(false);
     let attempt = || {
-        warn_of_password(servers.url.as_ref(), report);
+        warn_of_password(sources.url.as_ref(), report);
         let name = name(text)?;
-        let settings = settings::client(&servers.config, servers.url.as_ref(), servers.ca_file.as_deref())?;
+        let settings = settings::client(sources)?;
         let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::system)?;
         runtime.block_on(async {
-            let connected = settings.config.connect().await;
-            let client: Client =
-                connected.map_err(|error| not_connected(error, settings.is_default_address))?;
+            let client = connect_once(&settings).await?;
             let code = work(client.election(name)).await;
             client.close().await;
             code
         })
     };
-    attempt().unwrap_or_else(|failure| {
-        report.warn(format_args!("{:#}{}", failure.reason, advice(failure.reason.as_ref())));
-        failure.code
-    })
+    reported(report, attempt())
 }
 
 /// Returns the line of a state.

@@ -33,7 +33,12 @@ use crate::whole_wait::WholeWait;
 /// Runs the command under the lock and returns the exit code.
 pub(crate) fn run(arguments: &Run) -> u8 {
     let report = Report::new(arguments.verbose);
-    attempt(arguments, report).unwrap_or_else(|failure| {
+    reported(report, attempt(arguments, report))
+}
+
+/// Reports a failure, and returns the exit code.
+pub(super) fn reported(report: Report, outcome: Result<u8, Failure>) -> u8 {
+    outcome.unwrap_or_else(|failure| {
         report.warn(format_args!("{:#}{}", failure.reason, advice(failure.reason.as_ref())));
         failure.code
     })
@@ -78,7 +83,7 @@ pub(super) fn name(text: &str) -> Result<Name, Failure> {
 }
 
 /// Returns what an operator can do about an error of a server, where the library's own words cannot name this program.
-pub(super) fn advice(error: &(dyn std::error::Error + 'static)) -> &'static str {
+fn advice(error: &(dyn std::error::Error + 'static)) -> &'static str {
     let Some(error) = of_server(error) else { return "" };
     let foreign = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<Foreign>());
     if foreign.is_some_and(Foreign::is_string) {
@@ -137,6 +142,11 @@ async fn connect(settings: &Settings, whole_wait: &mut WholeWait) -> Result<Clie
         let failure = not_connected(error, settings.is_default_address);
         whole_wait.go_on(failure, may_pass).await?;
     }
+}
+
+/// Makes one attempt to connect.
+pub(super) async fn connect_once(settings: &Settings) -> Result<Client, Failure> {
+    settings.config.connect().await.map_err(|error| not_connected(error, settings.is_default_address))
 }
 
 /// Acquires the lock, runs the command, releases.
@@ -256,7 +266,7 @@ fn code(finished: &Finished, released: Option<ReleaseOutcome>, on_lost: OnLost, 
     if lost && on_lost != OnLost::Ignore { exit::LOST } else { own }
 }
 
-pub(super) fn not_connected(error: ConfigConnectError, is_default_address: bool) -> Failure {
+fn not_connected(error: ConfigConnectError, is_default_address: bool) -> Failure {
     match error {
         ConfigConnectError::Connect(error @ ConnectError::Store { .. }) if is_default_address => {
             Failure::unavailable(anyhow!("{error} (the default address; set --url or LEASEHOLD_URL)"))

@@ -95,10 +95,7 @@ impl Election {
     #[must_use]
     #[track_caller]
     pub fn candidate(mut self, candidate: &str) -> Self {
-        assert!(
-            check_candidate(candidate),
-            "the name of a candidate has 1 to 255 bytes without control characters"
-        );
+        expect_candidate(candidate);
         candidate.clone_into(&mut self.said.candidate);
         self
     }
@@ -282,10 +279,7 @@ impl Election {
         &self,
         candidate: &str,
     ) -> impl Future<Output = Result<bool, InspectError>> + Send {
-        assert!(
-            check_candidate(candidate),
-            "the name of a candidate has 1 to 255 bytes without control characters"
-        );
+        expect_candidate(candidate);
         self.request(Some(candidate.to_owned()))
     }
 
@@ -363,6 +357,11 @@ impl Election {
     fn about(&self, error: AcquireError) -> AcquireError {
         AcquireError { subject: self.subject(), ..error }
     }
+}
+
+#[track_caller]
+fn expect_candidate(name: &str) {
+    assert!(check_candidate(name), "the name of a candidate has 1 to 255 bytes without control characters");
 }
 
 impl fmt::Debug for Election {

@@ -169,7 +169,7 @@ async fn a_message_reaches_the_listeners_of_the_election(harness: &Harness<'_>) 
     assert_eq!(message(&mut heard).await, None);
     lock.transfer(1, 2).await;
     assert_eq!(message(&mut heard).await, Some(Message::PassedTo(owner(2))));
-    let asked = Message::Ask { term: 9, successor: Some("b c".into()) };
+    let asked = Message::Ask { request: "1".into(), term: 9, successor: Some("b c".into()) };
     harness.execute(say(&lock.subject.name, &asked)).await;
     assert_eq!(message(&mut heard).await, Some(asked));
 }

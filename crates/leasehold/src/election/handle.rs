@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_proto::Owner;
-use leasehold_proto::recipe::election::{self, Announcement, INFO_MAX, Message, check_candidate};
+use leasehold_proto::recipe::election::{self, Announcement, INFO_MAX, check_candidate};
 use leasehold_proto::recipe::fenced::Tokens;
 
 use super::hub::Hub;
@@ -250,7 +250,8 @@ impl Election {
         Observer::new(&hub)
     }
 
-    /// Asks the present leader to end its term, whichever process it is in. Returns false if no leader is there to hear it.
+    /// Asks the present leader to end its term, whichever process it is in. Returns true once it has heard, and false if
+    /// nobody leads, or no leader answers within a second.
     ///
     /// # Errors
     /// As [`leader`](Self::leader).
@@ -264,7 +265,8 @@ impl Election {
         self.request(None).await
     }
 
-    /// Asks the present leader to pass its term on to this candidate. Returns false if no leader is there to hear it.
+    /// Asks the present leader to pass its term on to this candidate. Returns true once it has heard, as
+    /// [`request_resign`](Self::request_resign) does.
     ///
     /// # Errors
     /// As [`leader`](Self::leader).
@@ -285,12 +287,8 @@ impl Election {
 
     async fn request(&self, successor: Option<String>) -> Result<bool, InspectError> {
         let Some(term) = self.leader().await?.and_then(|leader| leader.term) else { return Ok(false) };
-        let asked = async {
-            let name = self.lock.name.as_ref().map_err(|bad| InspectErrorKind::from(bad.clone()))?;
-            let ask = election::say(name, &Message::Ask { term, successor });
-            self.lock.handle().query(ask, election::read_said).await
-        };
-        asked.await.map(|listeners| listeners > 0).about(|| self.subject())
+        let Ok(name) = &self.lock.name else { return Ok(false) };
+        Ok(Hub::of(self.lock.handle(), name).ask(term, successor).await.is_some())
     }
 
     /// Returns a handle that ends the terms of [`lead`](Self::lead) of this election and of its clones.

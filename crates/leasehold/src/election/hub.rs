@@ -34,10 +34,10 @@ const AFTER_LEASE: Duration = Duration::from_millis(20);
 const JITTER: Duration = Duration::from_millis(500);
 /// The pause after a question that failed.
 const RETRY: Duration = Duration::from_secs(1);
-/// The time that a candidate has to answer its leader, to which the pauses between the repeated questions add up.
+/// The time in which a candidate or a leader answers, to which the pauses between the repeated questions add up.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 /// The first of these pauses, a few trips. Each is twice as long as the one before.
-const SEEK_AGAIN: Duration = Duration::from_millis(8);
+const ASK_AGAIN: Duration = Duration::from_millis(8);
 
 /// The last answer of the server.
 #[derive(Clone, Debug)]
@@ -57,8 +57,10 @@ pub(super) struct Hub {
     observers: AtomicUsize,
     observed: Arc<Notify>,
     seats: Mutex<Vec<(Id, Arc<str>, Owner)>>,
-    terms: Mutex<Vec<Weak<Asks>>>,
+    terms: Mutex<Vec<(WireOwner, Weak<Asks>)>>,
     sought: Mutex<Vec<(String, oneshot::Sender<WireOwner>)>>,
+    /// True once this client hears the answers.
+    listens: watch::Sender<bool>,
     /// Ends the task when it is dropped.
     _ends: oneshot::Sender<()>,
 }
@@ -112,6 +114,7 @@ impl Hub {
                 seats: Mutex::new(Vec::new()),
                 terms: Mutex::new(Vec::new()),
                 sought: Mutex::new(Vec::new()),
+                listens: watch::Sender::new(false),
                 _ends: ends,
             });
             task = Some((Arc::downgrade(&hub), see, end));
@@ -145,10 +148,10 @@ impl Hub {
     }
 
     /// Brings the requests of others to a term.
-    pub(super) fn listen_for(&self, asks: &Arc<Asks>) {
+    pub(super) fn listen_for(&self, asks: &Arc<Asks>, leader: WireOwner) {
         let mut terms = lock(&self.terms);
-        terms.retain(|term| term.strong_count() > 0);
-        terms.push(Arc::downgrade(asks));
+        terms.retain(|(_, term)| term.strong_count() > 0);
+        terms.push((leader, Arc::downgrade(asks)));
     }
 
     /// Says something to all candidates and observers.
@@ -158,6 +161,16 @@ impl Hub {
 
     /// Looks for a waiting candidate. Returns the wire owner of its attempts.
     pub(super) async fn seek(&self, candidate: &str) -> Option<WireOwner> {
+        self.question(|request| Message::Seek { request, candidate: candidate.to_owned() }).await
+    }
+
+    /// Asks the leader of a term to end it. Returns its wire owner, if it has heard.
+    pub(super) async fn ask(&self, term: u64, successor: Option<String>) -> Option<WireOwner> {
+        self.question(|request| Message::Ask { request, term, successor }).await
+    }
+
+    /// Says something until somebody answers, for [`ANSWER_WITHIN`].
+    async fn question(&self, ask: impl FnOnce(String) -> Message) -> Option<WireOwner> {
         let request = WireOwner::new(self.handle.client(), self.handle.next_id().0).to_string();
         let (answer, mut answered) = oneshot::channel();
         {
@@ -165,11 +178,17 @@ impl Hub {
             sought.retain(|(_, waiting)| !waiting.is_closed());
             sought.push((request.clone(), answer));
         }
-        let seek = Message::Seek { request, candidate: candidate.to_owned() };
-        // A candidate that has just begun hears nothing before it is subscribed and refused, so the question is repeated.
-        let mut pause = SEEK_AGAIN;
+        let question = ask(request);
+        // A leader that has heard may end its term before a second question, so the first answer must be heard.
+        let mut listens = self.listens.subscribe();
+        tokio::select! {
+            _ = listens.wait_for(|listens| *listens) => {}
+            () = sleep(&self.handle, ANSWER_WITHIN) => return None,
+        }
+        // The other side hears nothing before it is subscribed, nor a candidate before it is refused.
+        let mut pause = ASK_AGAIN;
         while pause < ANSWER_WITHIN {
-            self.say(&seek);
+            self.say(&question);
             tokio::select! {
                 owner = &mut answered => return owner.ok(),
                 () = sleep(&self.handle, pause) => pause *= 2,
@@ -194,10 +213,12 @@ impl Hub {
                 }
                 false
             }
-            Some(Message::Ask { term, successor }) => {
+            Some(Message::Ask { request, term, successor }) => {
                 let reason = successor.map_or(Asked::Requested, |to| Asked::Transfer(to.into()));
-                let terms: Vec<_> = lock(&self.terms).iter().filter_map(Weak::upgrade).collect();
-                terms.iter().filter(|asks| asks.token == term).for_each(|asks| asks.ask(reason.clone()));
+                if let Some((owner, asks)) = self.leading(term) {
+                    asks.ask(reason);
+                    self.say(&Message::Here { request, owner });
+                }
                 false
             }
             Some(Message::PassedTo(owner)) => {
@@ -212,6 +233,13 @@ impl Hub {
             }
             _ => true,
         }
+    }
+
+    /// Returns a term of this client that has not ended.
+    fn leading(&self, token: u64) -> Option<(WireOwner, Arc<Asks>)> {
+        let find = |(owner, asks): &(WireOwner, Weak<Asks>)| Some((*owner, asks.upgrade()?));
+        let terms: Vec<_> = lock(&self.terms).iter().filter_map(find).collect();
+        terms.into_iter().find(|(_, asks)| asks.token == token && !asks.is_over())
     }
 
     /// Returns the wire owner of a candidate's attempts, if it is the first of this client that waits.
@@ -275,7 +303,10 @@ async fn run(
 fn take(hub: &Hub, heard: Heard) -> bool {
     match heard {
         // What was said before is lost.
-        Heard::Listening(_) => true,
+        Heard::Listening(_) => {
+            hub.listens.send_replace(true);
+            true
+        }
         Heard::Message(_, message) => hub.take(&message),
     }
 }

@@ -83,7 +83,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Term {
     pub(super) fn new(hub: &Arc<Hub>, guard: FencedGuard, announcement: Announcement) -> Self {
         let (owner, token, asks) = (guard.wire_owner(), guard.token(), Asks::new(guard.token()));
-        hub.listen_for(&asks);
+        hub.listen_for(&asks, owner);
         let candidate = announcement.candidate.as_str().into();
         let call = election::announce(&hub.name, owner, token, &announcement);
         announce(hub, call, Arc::clone(&asks));

@@ -80,15 +80,18 @@ pub enum Message {
         /// The candidate.
         candidate: String,
     },
-    /// A candidate waits with this wire owner.
+    /// The answer of a candidate that waits, or of a leader that was asked.
     Here {
         /// The number of the question.
         request: String,
         /// The wire owner of its attempts.
         owner: WireOwner,
     },
-    /// Somebody asks the leader of this term to end it, in favor of a candidate or of anybody.
+    /// Somebody asks the leader of this term to end it, in favor of a candidate or of anybody. The leader answers with the
+    /// same number.
     Ask {
+        /// The number of the question.
+        request: String,
         /// The term.
         term: u64,
         /// The candidate who should lead next.
@@ -106,8 +109,10 @@ impl Message {
             Self::PassedTo(owner) => owner.to_string(),
             Self::Seek { request, candidate } => format!("seek {request} {candidate}"),
             Self::Here { request, owner } => format!("here {request} {owner}"),
-            Self::Ask { term, successor: None } => format!("end {term}"),
-            Self::Ask { term, successor: Some(candidate) } => format!("pass {term} {candidate}"),
+            Self::Ask { request, term, successor: None } => format!("end {request} {term}"),
+            Self::Ask { request, term, successor: Some(candidate) } => {
+                format!("pass {request} {term} {candidate}")
+            }
         }
     }
 
@@ -128,11 +133,19 @@ impl Message {
                 let (request, owner) = two()?;
                 Self::Here { request: request.to_owned(), owner: owner.parse().ok()? }
             }
-            "end" => Self::Ask { term: rest.parse().ok()?, successor: None },
+            "end" => {
+                let (request, term) = two()?;
+                Self::Ask { request: request.to_owned(), term: term.parse().ok()?, successor: None }
+            }
             "pass" => {
-                let (term, candidate) = two()?;
-                let successor = Some(candidate.to_owned()).filter(|candidate| check_candidate(candidate));
-                Self::Ask { term: term.parse().ok()?, successor: Some(successor?) }
+                let (request, rest) = two()?;
+                let (term, candidate) = rest.split_once(' ')?;
+                let successor = check_candidate(candidate).then(|| candidate.to_owned());
+                Self::Ask {
+                    request: request.to_owned(),
+                    term: term.parse().ok()?,
+                    successor: Some(successor?),
+                }
             }
             other => match other.parse() {
                 Ok(term) => Self::Announced(term),
@@ -185,7 +198,7 @@ pub fn read_announced(reply: &Reply) -> Option<bool> {
     }
 }
 
-/// Says something to the candidates and observers. The reply is the number of listeners.
+/// Says something to the candidates and observers.
 #[must_use]
 pub fn say(name: &Name, message: &Message) -> Call {
     Call::of(&SAY)
@@ -193,15 +206,6 @@ pub fn say(name: &Name, message: &Message) -> Call {
         .arg("publish", PUBLISH)
         .arg("channel", key(name))
         .arg("message", message.text())
-}
-
-/// Reads the reply of [`say`].
-#[must_use]
-pub fn read_said(reply: &Reply) -> Option<u64> {
-    match reply {
-        Reply::Int(listeners) => (*listeners).try_into().ok(),
-        _ => None,
-    }
 }
 
 /// Passes the lock from the leader to the attempts of a successor.
@@ -296,13 +300,24 @@ mod tests {
             Message::Announced(1_795_000_000_000_000),
             Message::PassedTo(owner(3)),
             Message::Seek { request: request.clone(), candidate: "host b: 812".into() },
-            Message::Here { request, owner: owner(4) },
-            Message::Ask { term: 7, successor: None },
-            Message::Ask { term: 7, successor: Some("b".into()) },
+            Message::Here { request: request.clone(), owner: owner(4) },
+            Message::Ask { request: request.clone(), term: 7, successor: None },
+            Message::Ask { request, term: 7, successor: Some("b c".into()) },
         ] {
             assert_eq!(Message::read(message.text().as_bytes()), Some(message));
         }
-        for text in [&b""[..], b"later 1", b"seek 1", b"seek 1 ", b"here 1 x", b"end", b"pass 7 ", b"\xff"] {
+        for text in [
+            &b""[..],
+            b"later 1",
+            b"seek 1",
+            b"seek 1 ",
+            b"here 1 x",
+            b"end",
+            b"end 1 x",
+            b"pass 7 ",
+            b"pass 7 8 ",
+            b"\xff",
+        ] {
             assert_eq!(Message::read(text), None);
         }
     }

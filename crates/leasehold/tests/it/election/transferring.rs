@@ -6,7 +6,7 @@ use leasehold::election::Asked;
 use leasehold::error::TransferErrorKind;
 
 use crate::election::{Bodies, NAME, candidate};
-use crate::support::{Fixture, eventually, is_free, ms, on_both, pace, run_command, soon};
+use crate::support::{Fixture, eventually, is_free, on_both, run_command, soon};
 
 on_both! {
     async {
@@ -115,13 +115,9 @@ async fn another_process_asks_for_a_transfer(server: Fixture) {
     }));
     eventually("the first leader", || !is_free(&server, NAME)).await;
     let waiting = tokio::spawn(async move { second.campaign().await.unwrap() });
-    let mut asks = pace(ms(50));
-    while !waiting.is_finished() {
-        asks.tick().await;
-        operator.request_transfer("b").await.unwrap();
-    }
-    let term = waiting.await.unwrap();
-    assert!(term.is_valid() && asked.all() >= 1);
+    assert!(operator.request_transfer("b").await.unwrap(), "the leader hears");
+    let term = soon("the second", waiting).await.unwrap();
+    assert!(term.is_valid() && asked.all() == 1);
     soon("the stop", stopper.stop()).await;
     leading.await.unwrap().unwrap();
 }

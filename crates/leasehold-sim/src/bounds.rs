@@ -22,6 +22,25 @@ pub(crate) fn users_end_within(plan: &Plan) -> Duration {
     keys_go_within(plan) + each * (everybody + 1) * 2 + Duration::from_secs(60)
 }
 
+/// The longest pause between two questions of an observer, while nobody leads, and its jitter.
+const OBSERVERS_ASK_WITHIN: Duration = Duration::from_millis(5_500);
+/// The lease of a term that was passed on to a candidate who has gone.
+const TRANSFERS_END_WITHIN: Duration = Duration::from_secs(2);
+
+/// Returns the time within which an observer shows what the server has, once no fault is at work.
+#[must_use]
+pub(crate) fn observers_agree_within(plan: &Plan) -> Duration {
+    OBSERVERS_ASK_WITHIN.max(plan.longest_lease()) + Duration::from_secs(1) + plan.timeout * 2
+}
+
+/// Returns the time within which a candidate leads, once no fault is at work and nobody leads: a leaked hold has expired,
+/// and the candidate has polled.
+#[must_use]
+pub(crate) fn somebody_leads_within(plan: &Plan) -> Duration {
+    let lease = plan.longest_lease().mul_f64(1.02).max(TRANSFERS_END_WITHIN);
+    lease + plan.poll_interval + plan.timeout * 2 + Duration::from_secs(1)
+}
+
 /// Returns the time within which all keys that are not renewed are gone.
 #[must_use]
 pub(crate) fn keys_go_within(plan: &Plan) -> Duration {

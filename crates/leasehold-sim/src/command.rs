@@ -25,7 +25,8 @@ struct Arguments {
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     from: u64,
-    /// The world: `single` has one server, `quorum` has Redlock over three, and `fleet` has sentinels or a cluster.
+    /// The world: `single` has one server, `quorum` has Redlock over three, `fleet` has sentinels or a cluster, and
+    /// `election` has candidates and observers.
     #[arg(long, value_enum, default_value_t = Mode::Single)]
     mode: Mode,
     /// The number of seeds to run at once. The default is the number of processors.

@@ -167,6 +167,10 @@ impl Kind {
                     | Self::Crash
                     | Self::DropFutures
             ),
+            // No assumption is broken. The other modes judge the lock below an election under such faults.
+            Mode::Election => {
+                !kind.needs_fleet() && !kind.breaks_assumptions() && *kind != Self::ServerClockBack
+            }
         };
         Self::ALL.into_iter().filter(possible).collect()
     }

@@ -79,6 +79,14 @@ pub(crate) enum Event {
     Started { process: usize },
     /// A process is killed, with all its holds.
     Killed { process: usize },
+    /// A user leads a term. With a body, the body has begun.
+    Led { term: u64, process: usize, token: u64, has_body: bool },
+    /// The body has ended, or the user of a term without one has ended it.
+    LedOut { term: u64 },
+    /// A user begins or ends a campaign without a bound.
+    Campaigns { op: Op, process: usize, begins: bool },
+    /// An observer sees this leader, nobody, or has not been answered.
+    Observed { process: usize, leader: Option<Option<Arc<str>>> },
     /// The last fault has ended.
     Quiesced,
     /// Users take no more locks.
@@ -237,6 +245,19 @@ impl fmt::Display for Event {
             Self::ForeignEnd { name, wire } => write!(f, "foreigner gives back {name} of {}", short(wire)),
             Self::Started { process } => write!(f, "process {process}: starts"),
             Self::Killed { process } => write!(f, "process {process}: is killed"),
+            Self::Led { term, process, token, has_body } => {
+                let how = if *has_body { "its body begins" } else { "by hand" };
+                write!(f, "process {process}: leads term {term}, token {token}, {how}")
+            }
+            Self::LedOut { term } => write!(f, "term {term}: has ended for its user"),
+            Self::Campaigns { op, process, begins } => {
+                write!(f, "process {process}: {} campaign {}", if *begins { "begins" } else { "ends" }, op.0)
+            }
+            Self::Observed { process, leader } => match leader {
+                None => write!(f, "process {process}: sees no answer"),
+                Some(None) => write!(f, "process {process}: sees no leader"),
+                Some(Some(wire)) => write!(f, "process {process}: sees the leader {}", short(wire)),
+            },
             Self::Quiesced => f.write_str("no fault is at work any more"),
             Self::Stopped => f.write_str("users take no more locks"),
         }

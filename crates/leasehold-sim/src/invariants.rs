@@ -6,6 +6,7 @@
 mod breaches;
 mod claims;
 mod deadlines;
+mod election;
 mod errors;
 mod exclusion;
 mod fair;
@@ -34,9 +35,14 @@ mod writes;
 
 pub(crate) use self::invariant::Invariant;
 
-/// Returns all observers, in their initial state.
+use crate::mode::Mode;
+
+/// Returns the observers of a mode, in their initial state.
 #[must_use]
-pub(crate) fn all() -> Vec<Box<dyn Invariant>> {
+pub(crate) fn of(mode: Mode) -> Vec<Box<dyn Invariant>> {
+    if mode == Mode::Election {
+        return vec![Box::new(election::Election::default())];
+    }
     vec![
         Box::new(exclusion::Exclusion::default()),
         Box::new(validity::Validity::default()),

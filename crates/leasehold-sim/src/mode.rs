@@ -1,4 +1,4 @@
-//! The modes of a run: one server, a quorum, or a fleet.
+//! The modes of a run: one server, a quorum, a fleet, or an election.
 //!
 //! Invariant: the name of a mode is its argument on the command line.
 
@@ -13,6 +13,8 @@ pub(crate) enum Mode {
     Quorum,
     /// All primitives but Redlock, behind sentinels or on a cluster.
     Fleet,
+    /// Elections of a leader, on one simulated server.
+    Election,
 }
 
 impl fmt::Display for Mode {
@@ -21,6 +23,7 @@ impl fmt::Display for Mode {
             Self::Single => "single",
             Self::Quorum => "quorum",
             Self::Fleet => "fleet",
+            Self::Election => "election",
         })
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
+use crate::bounds;
 use crate::clock::Clock;
 use crate::fault::{Fault, Kind};
 use crate::mode::Mode;
@@ -169,6 +170,7 @@ impl Plan {
         let leases: &[u64] = match (mode, rng.u8(0..3)) {
             // A node counts once it has been up for the longest lease, and it reports its uptime in whole seconds.
             (Mode::Quorum, _) => &[1_500, 3_000],
+            (Mode::Election, _) => &[900, 2_500],
             (Mode::Single | Mode::Fleet, 0) => &[250, 900, 2_500],
             (Mode::Single | Mode::Fleet, 1) => &[1_000, 4_000, 10_000],
             (Mode::Single | Mode::Fleet, _) => &[5_000, 30_000],
@@ -186,7 +188,7 @@ impl Plan {
             poll_interval: ms(*rng.choice(&[250, 1_000, 1_000, 20_000]).expect("one of several")),
             hand_off: hand_off_of(seed, leases[0]),
             think_max: leases[0] / rng.u32(1..=4),
-            has_min_holds: mode != Mode::Quorum && stream(seed, "rests").u8(0..4) == 0,
+            has_min_holds: matches!(mode, Mode::Single | Mode::Fleet) && stream(seed, "rests").u8(0..4) == 0,
             latency_max: Duration::from_micros(*rng.choice(&[200, 1_000, 5_000]).expect("one of several")),
             wire: WireTerms::of(seed),
             fleet: (mode == Mode::Fleet).then(|| FleetTerms::of(seed)),
@@ -206,7 +208,12 @@ impl Plan {
             (plan.processes, plan.users) = (plan.processes.max(2), plan.users.min(2));
             (plan.quiesce_at, plan.stop_at) = (plan.quiesce_at + grows_up, plan.stop_at + grows_up * 2);
         }
-        if mode != Mode::Quorum {
+        if mode == Mode::Election {
+            plan.names = vec![Arc::from("election-0")];
+            (plan.processes, plan.poll_interval) = (plan.processes.max(2), plan.poll_interval.min(ms(1_000)));
+            plan.stop_at += bounds::observers_agree_within(&plan) * 2;
+        }
+        if matches!(mode, Mode::Single | Mode::Fleet) {
             plan.names.extend(choose_plain(seed));
         }
         if let Some(fleet) = plan.fleet {

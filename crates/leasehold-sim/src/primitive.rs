@@ -33,10 +33,12 @@ pub(crate) enum Primitive {
     Latch,
     /// A lock over several servers.
     Redlock,
+    /// An election, whose terms are grants of a fenced lock with hybrid tokens.
+    Election,
 }
 
 impl Primitive {
-    const ALL: [(Self, &str); 13] = [
+    const ALL: [(Self, &str); 14] = [
         (Self::Lock, "lock"),
         (Self::Fair, "fair"),
         (Self::Fenced, "fenced"),
@@ -50,6 +52,7 @@ impl Primitive {
         (Self::Permits, "permits"),
         (Self::Latch, "latch"),
         (Self::Redlock, "redlock"),
+        (Self::Election, "election"),
     ];
 
     /// Returns the first word of its names.
@@ -70,7 +73,8 @@ impl Primitive {
     /// Returns true if only one owner can hold the primitive.
     #[must_use]
     pub(crate) const fn is_exclusive(self) -> bool {
-        matches!(self, Self::Lock | Self::Fair | Self::Fenced | Self::Hybrid | Self::Spin) || self.is_plain()
+        matches!(self, Self::Lock | Self::Fair | Self::Fenced | Self::Hybrid | Self::Spin | Self::Election)
+            || self.is_plain()
     }
 
     /// Returns true for a plain lock.
@@ -88,7 +92,7 @@ impl Primitive {
     /// Returns true if the grants of the primitive have fencing tokens.
     #[must_use]
     pub(crate) const fn has_tokens(self) -> bool {
-        matches!(self, Self::Fenced | Self::Hybrid | Self::PlainFenced)
+        matches!(self, Self::Fenced | Self::Hybrid | Self::PlainFenced | Self::Election)
     }
 
     /// Returns true if holds of the primitive end only with their release.
@@ -107,7 +111,7 @@ impl Primitive {
     #[must_use]
     pub(crate) fn force_release(name: &str) -> Vec<Call> {
         let sides: &[&LockCalls] = match Self::of(name) {
-            Self::Lock | Self::Fenced | Self::Hybrid => &[&reentrant::LOCK_CALLS],
+            Self::Lock | Self::Fenced | Self::Hybrid | Self::Election => &[&reentrant::LOCK_CALLS],
             Self::Fair => &[&fair::LOCK_CALLS],
             Self::Spin => &[&spin::LOCK_CALLS],
             Self::Plain | Self::PlainFenced => &[&plain::LOCK_CALLS],
@@ -134,6 +138,7 @@ impl fmt::Display for Primitive {
             Self::Permits => "expirable semaphore",
             Self::Latch => "count-down latch",
             Self::Redlock => "redlock",
+            Self::Election => "election",
         })
     }
 }

@@ -9,11 +9,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use self::view::{LiveHold, Pauses, Terms, View};
+use leasehold::election::Validity;
+
+use self::view::{LiveHold, LiveTerm, Pauses, Terms, View};
 use crate::clock::Clock;
 use crate::fault::Kind;
 use crate::history::{By, Ending, Event, Hold, Op};
-use crate::invariants::{Invariant, all};
+use crate::invariants::{self, Invariant};
 use crate::name_state::Side;
 use crate::owner::Wire;
 use crate::plan::Plan;
@@ -108,6 +110,7 @@ impl Recorder {
             now: Duration::ZERO,
             plan: Arc::clone(plan),
             holds: BTreeMap::new(),
+            terms: BTreeMap::new(),
             clocks,
             server_clock,
             pauses,
@@ -119,7 +122,7 @@ impl Recorder {
         };
         Self(Arc::new(Mutex::new(State {
             view,
-            invariants: all(),
+            invariants: invariants::of(plan.mode),
             events: Vec::new(),
             keep,
             dirty: false,
@@ -225,6 +228,35 @@ impl Recorder {
         holds
     }
 
+    /// Registers a term that a user leads, and returns its number.
+    pub(crate) fn lead(
+        &self,
+        now: Duration,
+        process: usize,
+        (token, validity): (u64, Validity),
+        has_body: bool,
+    ) -> u64 {
+        let mut state = self.lock();
+        state.last_hold += 1;
+        let term = state.last_hold;
+        *state.counts.grants.entry(Primitive::Election).or_default() += 1;
+        state.view.terms.insert(term, LiveTerm { process, token, has_body, validity });
+        state.record(now, Event::Led { term, process, token, has_body });
+        term
+    }
+
+    /// Records that a term has ended for its user, or does nothing if the term went with its process.
+    pub(crate) fn end_term(&self, now: Duration, term: u64) {
+        let mut state = self.lock();
+        let gone = state.view.terms.remove(&term);
+        if gone.is_some() {
+            state.record(now, Event::LedOut { term });
+        }
+        // The reader of the validity may be the last owner of its client, which records its own end.
+        drop(state);
+        drop(gone);
+    }
+
     /// Counts a grant of a primitive that leaves no hold.
     pub(crate) fn count(&self, primitive: Primitive) {
         *self.lock().counts.grants.entry(primitive).or_default() += 1;
@@ -294,7 +326,13 @@ impl Recorder {
     pub(crate) fn kill(&self, now: Duration, process: usize) {
         let mut state = self.lock();
         state.view.holds.retain(|_, hold| hold.process != process);
+        let (dead, terms) =
+            std::mem::take(&mut state.view.terms).into_iter().partition(|(_, term)| term.process == process);
+        state.view.terms = terms;
+        let dead: BTreeMap<u64, LiveTerm> = dead;
         state.record(now, Event::Killed { process });
+        drop(state);
+        drop(dead);
     }
 
     /// Records that a process is paused or resumed.

@@ -89,7 +89,7 @@ pub(crate) fn replay(plan: &Arc<Plan>) -> (Outcome, Vec<(Duration, Event)>) {
 
 fn live(plan: &Arc<Plan>, keep: bool) -> Recorder {
     match plan.mode {
-        Mode::Single | Mode::Fleet => world::run(plan, keep),
+        Mode::Single | Mode::Fleet | Mode::Election => world::run(plan, keep),
         Mode::Quorum => world::quorum::run(plan, keep),
     }
 }

@@ -3,6 +3,7 @@
 //! Invariant: a workload tells the recorder of an operation before it begins, and of a guard in the very poll that
 //! returns it.
 
+mod election;
 pub(crate) mod foreign;
 mod held;
 mod latch;
@@ -60,6 +61,7 @@ pub(crate) async fn live(env: Env) {
             Primitive::Latch => latch::work(&mut user, client.count_down_latch(known), &name).await,
             // Redlock has a world of its own, with its own servers.
             Primitive::Redlock => {}
+            Primitive::Election => election::work(&mut user, client.election(known)).await,
         }
     }
     user.leave().await;

@@ -193,8 +193,8 @@ impl HoldTerms {
 
     /// Sets the time before the end of each lease at which the client stops trusting the hold (default: zero).
     ///
-    /// The server keeps the lock closed for the whole lease, so `margin` is the time for which nobody else gets a lost lock.
-    /// Use it for a resource that finishes what it has begun, and has no fencing tokens. Other clients need no setting.
+    /// The server keeps the lock closed for the whole lease, so nobody else gets a lost lock for at least `margin`. Use it if the
+    /// resource cannot check fencing tokens but finishes every request within a known time. Other clients need no setting.
     ///
     /// A margin that leaves no validity is refused by the acquire, or by the connect if it is a default of the client. If an
     /// owner holds the lock more than once, the longest margin counts for all its guards.

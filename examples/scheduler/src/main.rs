@@ -25,21 +25,14 @@ async fn main() -> Result<()> {
 
     // At SIGTERM, as in a rolling deploy, the body ends first, and then the next copy leads.
     let (stopper, mut terminated) = (election.stopper(), signal(SignalKind::terminate())?);
-    let stopping = async {
+    tokio::spawn(async move {
         terminated.recv().await;
         stopper.stop().await;
-    };
+    });
     let leading = election.lead(async |term| serve(&client, &name, term).await);
     println!("{name} is ready");
-    let (led, ()) = tokio::join!(
-        async {
-            let led = leading.await;
-            println!("{name} is done");
-            led
-        },
-        stopping
-    );
-    led?;
+    leading.await?;
+    println!("{name} is done");
     client.close().await;
     Ok(())
 }

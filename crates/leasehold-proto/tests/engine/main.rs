@@ -7,6 +7,7 @@ mod behind;
 mod clock;
 mod confirmed;
 mod counters;
+mod election_model;
 mod facts;
 mod hand_off;
 mod harness;

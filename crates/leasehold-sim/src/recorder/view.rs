@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use leasehold::election::Validity;
+
 use crate::clock::Clock;
 use crate::history::Hold;
 use crate::name_state::Side;
@@ -20,6 +22,8 @@ pub(crate) struct View {
     pub(crate) plan: Arc<Plan>,
     /// The guards that users have. A guard stays here until the invariants have observed its end.
     pub(crate) holds: BTreeMap<Hold, LiveHold>,
+    /// The terms that users lead, by their numbers.
+    pub(crate) terms: BTreeMap<u64, LiveTerm>,
     /// The clocks of the processes.
     pub(crate) clocks: Vec<Clock>,
     /// The server's clock.
@@ -78,6 +82,17 @@ impl LiveHold {
         let taken = self.taken.upgrade();
         taken.map_or(Duration::ZERO, |taken| taken.guards()[self.place].remaining()).min(TRUST_MAX)
     }
+}
+
+/// A term that a user leads.
+#[derive(Clone)]
+pub(crate) struct LiveTerm {
+    pub(crate) process: usize,
+    pub(crate) token: u64,
+    /// True for a term of `lead`, until its body has ended.
+    pub(crate) has_body: bool,
+    /// What the client says of the term.
+    pub(crate) validity: Validity,
 }
 
 /// The longest validity that counts as finite.

@@ -36,6 +36,8 @@ enum Role {
     Acquisition,
     /// An operation. The number of the operation follows.
     Operation,
+    /// What a leader says of itself.
+    Announcement,
 }
 
 /// The keys of a name.
@@ -64,6 +66,10 @@ impl NameKeys {
                 (at("leasehold_lock_seen"), Role::Seen),
             ]),
             Primitive::Fenced | Primitive::Hybrid => exact.push((at("redisson_lock_token"), Role::Token)),
+            Primitive::Election => exact.extend([
+                (at("redisson_lock_token"), Role::Token),
+                (at("leasehold_leader"), Role::Announcement),
+            ]),
             Primitive::ReadWrite => {
                 exact.push((at("leasehold_rw_writer"), Role::WriterMark));
                 exact.push((at("leasehold_rw_upgrade"), Role::UpgradeMark));
@@ -175,7 +181,7 @@ impl NameKeys {
                 }
             },
             (Role::Operation, Value::String(answer)) => state.answered.push((text(rest), number(answer))),
-            (Role::Note, Value::String(_)) => {}
+            (Role::Note, Value::String(_)) | (Role::Announcement, Value::Hash(_)) => {}
             _ => state.foreign_type = true,
         }
     }
@@ -206,6 +212,7 @@ impl NameKeys {
             Some((Role::Token, _)) => entry.expires_at_ms.is_none(),
             // The ids of detached permits stay until the next request.
             Some((Role::Ids, _)) => true,
+            Some((Role::Announcement, _)) => lasts(Duration::from_secs(7 * 24 * 3_600)),
             Some((Role::Acquisition, _)) => lasts(Duration::from_secs(3_600)),
             Some((Role::Operation | Role::Note, _)) => lasts(timeout + Duration::from_secs(60)),
             _ => false,

@@ -43,7 +43,10 @@ pub(crate) fn verb_of(script: &[u8]) -> Option<Verb> {
 pub(crate) async fn live(mut env: Env) {
     let client = env.rng.u128(..);
     let mut thread = 1;
-    let knows = |name: &&Arc<str>| Primitive::of(name) == Primitive::Lock || Primitive::of(name).is_plain();
+    let knows = |name: &&Arc<str>| {
+        let primitive = Primitive::of(name);
+        primitive.is_plain() || matches!(primitive, Primitive::Lock | Primitive::Election)
+    };
     let names: Vec<Arc<str>> = env.plan.names.iter().filter(knows).cloned().collect();
     while env.now() < env.plan.stop_at {
         let think = env.plan.think_max;

@@ -4,11 +4,12 @@
 
 use std::time::Duration;
 
+use leasehold_proto::Confirm;
 use leasehold_proto::engine::LostReason;
 
 use super::forward::{convert, forward};
 use super::park::park;
-use crate::election::{Asked, End, Gate, LeadError, Leader, Led, OnLost, State, Terms};
+use crate::election::{Asked, End, Gate, LeadError, Leader, Led, OnLost, State, Terms, Validity};
 use crate::error::{InspectError, ReleaseError, RunError, TransferError};
 use crate::lock::guard::ReleaseOutcome;
 
@@ -60,6 +61,10 @@ impl Election {
         set fn on_lost(self, on_lost: OnLost) -> Self;
         /// Sets the pause after an involuntary end (default 1 s, doubled up to 30 s).
         set fn rest(self, rest: Duration) -> Self;
+        /// Lets the lease of a leader run out that does not call [`Term::beat`] at least this often (default: never).
+        set fn silent_for(self, most: Duration) -> Self;
+        /// Sets how many replicas confirm a term (default: those of the client).
+        set fn replicas(self, policy: Confirm) -> Self;
         /// Limits the length of a term (default: no limit).
         set fn max_term(self, most: Duration) -> Self;
         /// Lets `lead` campaign only while the gate is open.
@@ -74,7 +79,7 @@ impl Election {
         wait fn campaign(&self) -> Result<Term, RunError>;
         /// Returns the present leader, or `None` if nobody leads.
         wait fn leader(&self) -> Result<Option<Leader>, InspectError>;
-        /// Asks the present leader to end its term. Returns false if no leader is there to hear it.
+        /// Asks the present leader to end its term. Returns true once it has heard.
         wait fn request_resign(&self) -> Result<bool, InspectError>;
         /// Asks the present leader to pass its term on to this candidate.
         wait fn request_transfer(&self, candidate: &str) -> Result<bool, InspectError>;
@@ -99,10 +104,8 @@ impl Election {
     pub fn lead<E>(&self, mut body: impl FnMut(&Term) -> Result<(), E>) -> Result<Led, LeadError<E>> {
         let mut terms = Terms::new(self.0.clone());
         while let Some(term) = park("Election::lead", terms.next()).map_err(LeadError::Campaign)? {
-            terms.supervise(&term);
             let term = Term(term);
-            let returned = body(&term);
-            let end = if returned.is_ok() && term.0.is_lost() { End::Lost } else { End::Returned(returned) };
+            let end = End::Returned(body(&term));
             park("Election::lead", terms.end(term.0, end)).map_err(LeadError::Body)?;
         }
         Ok(terms.led)
@@ -119,6 +122,8 @@ impl Term {
         get fn is_asked(&self) -> bool;
         /// Returns the time for which this process leads without a renewal.
         get fn remaining(&self) -> Duration;
+        /// Returns a reader of the validity for other threads.
+        get fn validity(&self) -> Validity;
         /// Waits until the lease is lost, and returns the reason. Call it on a thread of its own.
         until fn lost(&self) -> LostReason;
         /// Waits until the leader should end its term, and returns the reason.
@@ -127,6 +132,11 @@ impl Term {
         wait fn resign(self) -> Result<ReleaseOutcome, ReleaseError>;
         /// Passes the term on to a waiting candidate. The lock is free at no instant.
         wait fn transfer_to(&self, candidate: &str) -> Result<(), TransferError>;
+    }
+
+    /// Shows that the leader is alive. See [`Term::beat`](crate::Term::beat).
+    pub fn beat(&self) {
+        self.0.beat();
     }
 
     /// Lets `lead` campaign again after the body. See [`Term::resign_after`](crate::Term::resign_after).

@@ -6,12 +6,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_proto::Owner;
+use leasehold_proto::{Confirm, Owner};
 use leasehold_proto::recipe::election::{self, Announcement, INFO_MAX, check_candidate};
 use leasehold_proto::recipe::fenced::Tokens;
 
 use super::hub::Hub;
-use super::observer::{Leader, Observer};
+use super::observer::{Leader, Observer, State};
 use super::policy::{Gate, OnLost, Stop, Stopper};
 use super::term::Term;
 use crate::error::{
@@ -19,6 +19,7 @@ use crate::error::{
 };
 use crate::lock::{Fenced, Lock};
 use crate::runtime::shared::sleeping::sleep;
+use crate::terms::HoldTerms;
 
 /// The lease of a leader, a third of the client's default, because an election is about quick failover.
 const WATCHDOG: Duration = Duration::from_secs(10);
@@ -71,7 +72,13 @@ impl Election {
     pub(crate) fn new(lock: Lock<Fenced>, (host, pid): (String, u32)) -> Self {
         let candidate = format!("{host}:{pid}");
         Self {
-            lock: lock.tokens(Tokens::Hybrid).hand_off(Duration::ZERO).non_reentrant().watchdog(WATCHDOG),
+            // Defaults of the client that bound a hold would end terms without asking the leader.
+            lock: lock
+                .map_terms(HoldTerms::unbounded)
+                .tokens(Tokens::Hybrid)
+                .hand_off(Duration::ZERO)
+                .non_reentrant()
+                .watchdog(WATCHDOG),
             said: Announcement { candidate, info: String::new(), host, pid },
             lease: WATCHDOG,
             grace: GRACE,
@@ -108,7 +115,8 @@ impl Election {
         self
     }
 
-    /// Sets the lease that the leader renews (default 10 s). A leader that dies is followed after this time.
+    /// Sets the lease that the leader renews, from 3 ms to 365 days (default 10 s). If the leader dies, another candidate leads
+    /// after at most this time.
     #[must_use]
     pub fn watchdog(mut self, lease: Duration) -> Self {
         (self.lock, self.lease) = (self.lock.watchdog(lease), lease);
@@ -132,6 +140,23 @@ impl Election {
     #[must_use]
     pub fn on_lost(self, on_lost: OnLost) -> Self {
         Self { on_lost, ..self }
+    }
+
+    /// Lets the lease of a leader run out that does not call [`Term::beat`] at least this often (default: a leader keeps its
+    /// lease for as long as its process lives). The term is then lost for
+    /// [`LostReason::Silent`](crate::LostReason::Silent), and a body that hangs no longer keeps the others from leading.
+    #[must_use]
+    pub fn silent_for(mut self, most: Duration) -> Self {
+        self.lock = self.lock.silent_for(most);
+        self
+    }
+
+    /// Sets how many replicas confirm a term (default: those of the client). See
+    /// [`HoldTerms::replicas`](crate::HoldTerms::replicas).
+    #[must_use]
+    pub fn replicas(mut self, policy: Confirm) -> Self {
+        self.lock = self.lock.replicas(policy);
+        self
     }
 
     /// Sets the pause of [`lead`](Self::lead) after an involuntary end (default 1 s). It doubles with each such end up to
@@ -170,7 +195,7 @@ impl Election {
         Self { healthy_for, ..self }
     }
 
-    /// Sets the priority of this candidate: 0, the default, is the first, and 20 the last. A candidate of priority k leaves
+    /// Sets the priority of this candidate: 0, the default, is the first, and 20 the last. A higher number counts as 20. A candidate of priority k leaves
     /// a free election to better ones for k times 500 ms. It does not take the lead from anybody. A leader finds only
     /// candidates of priority 0 for a [transfer](Term::transfer_to), since the others do not wait in the queue.
     #[must_use]
@@ -180,6 +205,9 @@ impl Election {
 
     /// Campaigns until this candidate leads, for one term by hand. [`lead`](Self::lead) does this, runs a body and campaigns
     /// again. The gate and the [`stopper`](Self::stopper) do not apply.
+    ///
+    /// A wait that is shorter than the delay of this candidate's [`priority`](Self::priority) ends as busy. A wait of zero
+    /// makes one attempt, whatever the priority.
     ///
     /// # Errors
     /// [`RunError::Busy`] if another candidate led for the whole [`wait`](Self::wait), else [`RunError::Acquire`].
@@ -305,6 +333,7 @@ impl Election {
     }
 
     pub(super) fn hub(&self) -> Result<Arc<Hub>, AcquireErrorKind> {
+        self.handle().check_process()?;
         let name = self.lock.name.as_ref().map_err(Clone::clone)?;
         Ok(Hub::of(self.lock.handle(), name))
     }
@@ -334,11 +363,15 @@ impl Election {
     async fn elected_later(&self, lock: &Lock<Fenced>) -> Result<Term, AcquireError> {
         let mut view = self.observe();
         loop {
-            if view.current().leader().is_some() {
-                view.changed().await;
+            // A closed client tells nothing new, and its attempt says why.
+            if view.current().leader().is_some() && view.changed().await.is_some() {
                 continue;
             }
-            sleep(self.handle(), self.delay).await;
+            tokio::select! {
+                biased;
+                Some(State::Leader(_)) = view.changed() => continue,
+                () = sleep(self.handle(), self.delay) => {}
+            }
             if let Some(term) = self.attempt(lock).await? {
                 return Ok(term);
             }

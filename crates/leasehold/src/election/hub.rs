@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
+use leasehold_proto::backoff::spread;
 use leasehold_proto::engine::{Event, Id, Subject};
 use leasehold_proto::recipe::election::{self, Leader, Message};
 use leasehold_proto::recipe::fenced::{Tokens, with_tokens};
@@ -25,7 +26,7 @@ use crate::runtime::shared::sleeping::sleep;
 use crate::runtime::sync::Mutex;
 
 /// The longest time between two questions.
-const ASK_EVERY: Duration = Duration::from_secs(10);
+pub(super) const ASK_EVERY: Duration = Duration::from_secs(10);
 /// The time between two questions while nobody leads. A leader of leasehold announces itself, one of Java does not.
 const ASK_LEADERLESS: Duration = Duration::from_secs(5);
 /// The time after the end of a lease for which a question waits, so that the server has ended the lease by its own clock.
@@ -57,7 +58,7 @@ pub(super) struct Hub {
     observers: AtomicUsize,
     observed: Arc<Notify>,
     seats: Mutex<Vec<(Id, Arc<str>, Owner)>>,
-    terms: Mutex<Vec<(WireOwner, Weak<Asks>)>>,
+    terms: Mutex<Vec<Weak<Asks>>>,
     sought: Mutex<Vec<(String, oneshot::Sender<WireOwner>)>>,
     /// True once this client hears the answers.
     listens: watch::Sender<bool>,
@@ -73,24 +74,33 @@ pub(super) struct Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
+        // A forked process may find the lock of its parent locked, and has no candidates.
+        if self.hub.handle.check_process().is_err() {
+            return;
+        }
         lock(&self.hub.seats).retain(|(id, ..)| *id != self.id);
     }
 }
 
 /// An observer's share of the questions.
-pub(super) struct Observing(pub(super) Arc<Hub>);
+pub(super) struct Observing {
+    pub(super) hub: Arc<Hub>,
+    /// The time from which answers count. Before the first observer, nobody asked.
+    pub(super) since: Moment,
+}
 
 impl Observing {
     pub(super) fn new(hub: &Arc<Hub>) -> Self {
-        hub.observers.fetch_add(1, Ordering::SeqCst);
+        let is_first = hub.observers.fetch_add(1, Ordering::SeqCst) == 0;
+        let since = if is_first { hub.handle.now() } else { Moment::default() };
         hub.observed.notify_one();
-        Self(Arc::clone(hub))
+        Self { hub: Arc::clone(hub), since }
     }
 }
 
 impl Drop for Observing {
     fn drop(&mut self) {
-        self.0.observers.fetch_sub(1, Ordering::SeqCst);
+        self.hub.observers.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -148,10 +158,10 @@ impl Hub {
     }
 
     /// Brings the requests of others to a term.
-    pub(super) fn listen_for(&self, asks: &Arc<Asks>, leader: WireOwner) {
+    pub(super) fn listen_for(&self, asks: &Arc<Asks>) {
         let mut terms = lock(&self.terms);
-        terms.retain(|(_, term)| term.strong_count() > 0);
-        terms.push((leader, Arc::downgrade(asks)));
+        terms.retain(|term| term.strong_count() > 0);
+        terms.push(Arc::downgrade(asks));
     }
 
     /// Says something to all candidates and observers.
@@ -214,10 +224,14 @@ impl Hub {
                 false
             }
             Some(Message::Ask { request, term, successor }) => {
-                let reason = successor.map_or(Asked::Requested, |to| Asked::Transfer(to.into()));
-                if let Some((owner, asks)) = self.leading(term) {
-                    asks.ask(reason);
-                    self.say(&Message::Here { request, owner });
+                if let Some(asks) = self.leading(term) {
+                    // A transfer to the leader itself is done.
+                    match successor {
+                        Some(to) if *to == *asks.candidate => {}
+                        Some(to) => asks.ask(Asked::Transfer(to.into())),
+                        None => asks.ask(Asked::Requested),
+                    }
+                    self.say(&Message::Here { request, owner: asks.owner });
                 }
                 false
             }
@@ -236,10 +250,9 @@ impl Hub {
     }
 
     /// Returns a term of this client that has not ended.
-    fn leading(&self, token: u64) -> Option<(WireOwner, Arc<Asks>)> {
-        let find = |(owner, asks): &(WireOwner, Weak<Asks>)| Some((*owner, asks.upgrade()?));
-        let terms: Vec<_> = lock(&self.terms).iter().filter_map(find).collect();
-        terms.into_iter().find(|(_, asks)| asks.token == token && !asks.is_over())
+    fn leading(&self, token: u64) -> Option<Arc<Asks>> {
+        let terms: Vec<_> = lock(&self.terms).iter().filter_map(Weak::upgrade).collect();
+        terms.into_iter().find(|asks| asks.token == token && !asks.is_over())
     }
 
     /// Returns the wire owner of a candidate's attempts, if it is the first of this client that waits.
@@ -272,7 +285,7 @@ async fn run(
             is_due |= take(&now_hub, news);
         }
         if is_due && now_hub.observers.load(Ordering::SeqCst) > 0 {
-            let jitter = jitter(handle.client().seed(), asked);
+            let jitter = spread(JITTER, handle.client().seed().wrapping_add(asked));
             asked += 1;
             // Messages that come meanwhile wait, and lead to the next question.
             next = handle.now() + ask(&now_hub, &see).await + jitter;
@@ -343,11 +356,4 @@ async fn ask(hub: &Hub, see: &watch::Sender<Option<Seen>>) -> Duration {
     };
     see.send_replace(Some(Seen { at, leader, is_outdated: false }));
     pause
-}
-
-/// Returns a part of the jitter that differs from client to client and from question to question.
-fn jitter(client: u64, question: u64) -> Duration {
-    let mut bits = client ^ question.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    JITTER.mul_f64((bits >> 32) as f64 / f64::from(u32::MAX))
 }

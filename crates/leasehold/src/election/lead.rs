@@ -1,7 +1,7 @@
 //! Leads term after term: campaigns, runs a body as the leader, ends the term, and campaigns again.
 //!
-//! Invariant: on a planned end the lease is renewed until the body has ended or is dropped, and only then released. So no
-//! two bodies of one election run at the same time, unless a lease is lost under a body that does not await.
+//! Invariant: on a planned end the lease is renewed until the body has ended or is dropped, and only then released. Two
+//! bodies overlap only after a lost lease, if the first does not await or may finish.
 
 use std::future::{Future, pending};
 use std::pin::pin;
@@ -74,7 +74,7 @@ impl Terms {
                 Next::Stop => return Ok(None),
                 Next::Again(pause) => pause,
                 Next::Rest => {
-                    let longer = (self.rest * 2).min(REST_MAX);
+                    let longer = self.rest.saturating_mul(2).min(REST_MAX);
                     std::mem::replace(&mut self.rest, longer)
                 }
             };
@@ -88,20 +88,28 @@ impl Terms {
                 Ok(term) => {
                     self.led = Led { terms: self.led.terms + 1, last: Some(term.token()) };
                     self.began = self.election.handle().now();
+                    let term = term.with_body();
+                    self.supervise(&term);
                     return Ok(Some(term));
                 }
                 Err(error) if is_final(&error) => return Err(error),
-                Err(_) => self.next = Next::Rest,
+                // The server is away. No candidate rests longer than the others when it is back.
+                Err(_) => self.next = Next::Again(self.election.rest),
             }
         }
     }
 
     /// Ends a term whose body has ended. Returns the error of the body.
-    pub(crate) async fn end<E>(&mut self, term: Term, end: End<E>) -> Result<(), E> {
+    pub(crate) async fn end<E>(&mut self, mut term: Term, end: End<E>) -> Result<(), E> {
         if self.election.handle().now().since(self.began) >= STABLE {
             self.rest = self.election.rest;
         }
         let asked = term.asks().reason();
+        let end = match end {
+            // What the body returns after a loss may be its effect, and the candidate does not give up for it.
+            End::Returned(_) if term.is_lost() => End::Lost,
+            end => end,
+        };
         self.next = match &end {
             End::Lost => Next::Rest,
             End::Returned(Err(_)) => Next::Stop,
@@ -109,10 +117,14 @@ impl Terms {
             _ => match (asked, term.after()) {
                 (Some(Asked::Transfer(to)), _) | (None, After::Transfer(to)) => {
                     // Without such a candidate the release below frees the lock.
-                    let passed = term.transfer_to(&to).await;
-                    Next::Again(if passed.is_ok() { Duration::ZERO } else { self.election.lease })
+                    let is_passed = term.transfer_after_body(&to).await;
+                    Next::Again(if is_passed { Duration::ZERO } else { self.election.lease })
                 }
-                (Some(Asked::Closed(_)), _) => Next::Again(Duration::ZERO),
+                (Some(Asked::Closed(_)), _) => {
+                    // The gate may be open by now, and has to prove itself again.
+                    self.is_fresh = false;
+                    Next::Again(Duration::ZERO)
+                }
                 (Some(_), _) | (None, After::Resign) => Next::Again(self.election.lease),
                 (None, After::Stop) => Next::Stop,
             },
@@ -125,9 +137,8 @@ impl Terms {
         }
     }
 
-    /// Asks a term in time, and exits at its loss if it should, beside a body that blocks its thread.
-    #[cfg(feature = "blocking")]
-    pub(crate) fn supervise(&self, term: &Term) {
+    /// Asks a term in time, and exits at its loss if it should, even if the body blocks its thread.
+    fn supervise(&self, term: &Term) {
         let (election, asks, lost) = (self.election.clone(), Arc::clone(term.asks()), term.watch());
         let supervising = async move {
             let exit = async {
@@ -157,7 +168,8 @@ impl Election {
     ///   [`Term::transfer_after`].
     /// - On a planned end, [`Term::asked`] resolves. The lock stays renewed until the body has ended, for at most
     ///   [`grace`](Self::grace). Then the body is dropped, and then the lock is released.
-    /// - If the lease is lost, the body is dropped at its next await point, and the candidate campaigns again.
+    /// - If the lease is lost, the body is dropped at its next await point, and the candidate campaigns again, even if the
+    ///   body has returned an error meanwhile.
     /// - While the server does not answer, the candidate tries again.
     ///
     /// # Errors
@@ -208,16 +220,17 @@ impl Election {
         let mut body = pin!(body);
         let mut lost = pin!(self.lost(term));
         let overran = async {
-            self.ask_in_time(term.asks()).await;
+            term.asked().await;
             sleep(self.handle(), self.grace).await;
         };
+        // A body does not begin after its term.
+        if term.is_lost() {
+            return End::Lost;
+        }
         tokio::select! {
             biased;
             () = &mut lost => End::Lost,
-            returned = &mut body => match returned {
-                Ok(()) if term.is_lost() => End::Lost,
-                returned => End::Returned(returned),
-            },
+            returned = &mut body => End::Returned(returned),
             () = overran => End::Overran,
         }
     }
@@ -227,8 +240,8 @@ impl Election {
         term.lost().await;
         match self.on_lost {
             OnLost::Cancel => {}
-            OnLost::Finish => pending().await,
-            OnLost::Exit(code) => std::process::exit(code),
+            // The driver ends the process.
+            OnLost::Finish | OnLost::Exit(_) => pending().await,
         }
     }
 

@@ -10,11 +10,10 @@ use leasehold_proto::recipe::election;
 use leasehold_proto::{Moment, WireOwner};
 use tokio::sync::watch;
 
-use super::hub::{Hub, Observing, Seen};
+use super::hub::{ASK_EVERY, Hub, Observing, Seen};
 use crate::runtime::shared::Handle;
 
-/// The time after the end of the last known lease for which a leader is shown: the jitter of the next question, and its
-/// trip.
+/// The time for which an answer is shown after the next question was due: the jitter of the question, and its trip.
 const SLACK: Duration = Duration::from_secs(1);
 
 /// Who leads.
@@ -37,7 +36,8 @@ pub enum State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leader {
-    /// The name of the candidate. A client of Redisson has none, and a new leader of leasehold for a trip.
+    /// The name of the candidate: `None` for a leader of Redisson, and for a new leader until its announcement arrives, a
+    /// round trip later.
     pub candidate: Option<String>,
     /// What the candidate tells observers.
     pub info: Option<String>,
@@ -53,7 +53,7 @@ pub struct Leader {
     pub since: Option<SystemTime>,
     /// The rest of the lease, or `None` for a hold without an end.
     pub valid_for: Option<Duration>,
-    /// True if the leader belongs to the client that observes.
+    /// True if this client leads, under any candidate name.
     pub is_me: bool,
 }
 
@@ -114,8 +114,9 @@ impl Observer {
     /// See [`changed`](Self::changed).
     #[must_use]
     pub fn current(&self) -> State {
-        let hub = &self.observing.0;
-        state(&hub.handle, self.seen.borrow().as_ref(), hub.handle.now())
+        let (handle, since) = (&self.observing.hub.handle, self.observing.since);
+        let seen = self.seen.borrow();
+        state(handle, seen.as_ref().filter(|seen| seen.at >= since), handle.now())
     }
 
     /// Waits for a state that differs from the one that this method returned last, and returns the latest. The first call
@@ -142,7 +143,8 @@ impl Observer {
     /// ```
     pub async fn changed(&mut self) -> Option<State> {
         loop {
-            let is_answered = self.seen.borrow_and_update().is_some();
+            let since = self.observing.since;
+            let is_answered = self.seen.borrow_and_update().as_ref().is_some_and(|seen| seen.at >= since);
             let current = self.current();
             if is_answered && self.told.as_ref().is_none_or(|told| !told.is_like(&current)) {
                 self.told = Some(current.clone());
@@ -156,8 +158,8 @@ impl Observer {
 fn state(handle: &Handle, seen: Option<&Seen>, now: Moment) -> State {
     let Some(seen) = seen else { return State::Unknown { since: None } };
     let age = now.since(seen.at);
-    let lease = seen.leader.as_ref().and_then(|leader| leader.remaining);
-    if seen.is_outdated || lease.is_some_and(|lease| age > lease + SLACK) {
+    let lease = seen.leader.as_ref().and_then(|leader| leader.remaining).unwrap_or(ASK_EVERY);
+    if seen.is_outdated || age > lease.min(ASK_EVERY) + SLACK {
         return State::Unknown { since: Some(age) };
     }
     seen.leader.clone().map_or(State::NoLeader, |leader| State::Leader(Leader::of(handle, leader, age)))

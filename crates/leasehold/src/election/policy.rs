@@ -5,6 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use leasehold_proto::WireOwner;
 use tokio::sync::watch;
 
 use crate::error::AcquireError;
@@ -216,14 +217,19 @@ impl Stopper {
 #[derive(Debug)]
 pub(super) struct Asks {
     pub(super) token: u64,
+    /// The wire owner of the leader.
+    pub(super) owner: WireOwner,
+    /// The name of the leader.
+    pub(super) candidate: Arc<str>,
     asked: watch::Sender<Option<Asked>>,
     /// True once the term has ended as planned.
     is_over: watch::Sender<bool>,
 }
 
 impl Asks {
-    pub(super) fn new(token: u64) -> Arc<Self> {
-        Arc::new(Self { token, asked: watch::Sender::new(None), is_over: watch::Sender::new(false) })
+    pub(super) fn new(token: u64, owner: WireOwner, candidate: Arc<str>) -> Arc<Self> {
+        let (asked, is_over) = (watch::Sender::new(None), watch::Sender::new(false));
+        Arc::new(Self { token, owner, candidate, asked, is_over })
     }
 
     pub(super) fn end(&self) {

@@ -19,9 +19,10 @@ use crate::lock::guard::ReleaseOutcome;
 use crate::runtime::shared::sleeping::sleep;
 use crate::runtime::sync::{Mutex, MutexGuard};
 
-/// The time after which a leader repeats its announcement, a seventh of the time for which the server keeps it.
-const ANNOUNCE_EVERY: Duration = Duration::from_secs(24 * 3600);
-/// The pause after an announcement or a transfer that the server has not answered.
+/// The time after which a leader repeats its announcement, which a failover may have lost.
+const ANNOUNCE_EVERY: Duration = Duration::from_secs(60);
+/// The pause after an announcement or a transfer that the server has not answered. A refused announcement is repeated less
+/// and less often.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// What follows when the body has ended by itself.
@@ -45,11 +46,11 @@ pub(super) enum After {
 #[must_use = "dropping a term releases the lock at once"]
 pub struct Term {
     hub: Arc<Hub>,
-    candidate: Arc<str>,
     guard: Mutex<Option<FencedGuard>>,
-    owner: WireOwner,
     asks: Arc<Asks>,
     after: Mutex<After>,
+    /// True if a body leads, which has to end before the term does.
+    has_body: bool,
 }
 
 /// Reads the validity of a term elsewhere. [`Term::validity`] creates it.
@@ -82,19 +83,24 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Term {
     pub(super) fn new(hub: &Arc<Hub>, guard: FencedGuard, announcement: Announcement) -> Self {
-        let (owner, token, asks) = (guard.wire_owner(), guard.token(), Asks::new(guard.token()));
-        hub.listen_for(&asks, owner);
-        let candidate = announcement.candidate.as_str().into();
+        let (owner, token) = (guard.wire_owner(), guard.token());
+        let asks = Asks::new(token, owner, announcement.candidate.as_str().into());
+        hub.listen_for(&asks);
         let call = election::announce(&hub.name, owner, token, &announcement);
         announce(hub, call, Arc::clone(&asks));
         Self {
             hub: Arc::clone(hub),
-            candidate,
             guard: Mutex::new(Some(guard)),
-            owner,
             asks,
             after: Mutex::default(),
+            has_body: false,
         }
+    }
+
+    /// Lets a body lead.
+    pub(super) fn with_body(mut self) -> Self {
+        self.has_body = true;
+        self
     }
 
     /// Returns the fencing token, which is higher than the tokens of all earlier terms. It also grows after the server has
@@ -104,8 +110,8 @@ impl Term {
         self.asks.token
     }
 
-    /// Returns true if this process leads now, by the clock. Makes no round trip. False from the moment at which a planned
-    /// end releases or transfers the lock.
+    /// Returns true while this process leads, by its own clock and without a round trip. It turns false before the lock is
+    /// released or transferred.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         !self.is_over() && lock(&self.guard).as_ref().is_some_and(|guard| guard.is_held())
@@ -145,6 +151,12 @@ impl Term {
             _ => Duration::ZERO,
         };
         Validity(Arc::new(remaining))
+    }
+
+    /// Shows that the leader is alive. Only an election with [`silent_for`](crate::Election::silent_for) needs it. A call sends
+    /// nothing.
+    pub fn beat(&self) {
+        lock(&self.guard).iter().for_each(|guard| guard.beat());
     }
 
     /// Completes when the lease is lost, and returns the reason. It never completes after a planned end.
@@ -252,13 +264,18 @@ impl Term {
     /// Passes the term on to a waiting candidate, with a higher token. The lock is free at no instant, so no third
     /// candidate can come between. The term ends before the call is sent. A transfer to oneself changes nothing.
     ///
+    /// In a body of [`Election::lead`](crate::Election::lead), this only asks the body to end, with
+    /// [`Asked::Transfer`](crate::election::Asked::Transfer). The term passes on once the body has.
+    ///
+    /// If the candidate gives up at this very moment, another one of its client may lead in its place.
+    ///
     /// # Errors
     /// [`TransferErrorKind::NoCandidate`] if no candidate of this name waits. This term then goes on. After any other error
-    /// the term has ended.
+    /// the term has ended, and the lock is released.
     ///
     /// # Cancel safety
-    /// Dropping the future before the candidate has answered changes nothing. Later the term has ended, the candidate may
-    /// lead, and dropping the term releases the lock if it does not.
+    /// Until the candidate answers, dropping the future changes nothing. After that the term has ended: the candidate may
+    /// lead, and if it does not, the lock is released.
     ///
     /// # Examples
     /// ```
@@ -266,10 +283,15 @@ impl Term {
     /// # async fn main() -> Result<(), leasehold::Error> {
     /// # let client = leasehold::Client::connect("memory://jobs").await?;
     /// # let other = leasehold::Client::connect("memory://jobs").await?;
+    /// use leasehold::error::TransferErrorKind;
+    ///
     /// let first = client.election("scheduler").candidate("a").campaign().await?;
     /// let election = other.election("scheduler").candidate("b");
     /// let hand_over = async {
-    ///     while first.transfer_to("b").await.is_err() {} // until "b" waits
+    ///     // Until "b" waits.
+    ///     while let Err(error) = first.transfer_to("b").await {
+    ///         assert!(matches!(error.kind, TransferErrorKind::NoCandidate { .. }), "{error}");
+    ///     }
     /// };
     /// let (second, ()) = tokio::join!(election.campaign(), hand_over);
     /// assert!(second?.token() > first.token() && !first.is_valid());
@@ -283,7 +305,7 @@ impl Term {
 
     async fn transfer(&self, candidate: &str) -> Result<(), TransferErrorKind> {
         self.hub.handle.check_process()?;
-        if candidate == &*self.candidate {
+        if candidate == &*self.asks.candidate {
             return Ok(());
         }
         if !self.is_valid() {
@@ -295,23 +317,51 @@ impl Term {
         if !self.is_valid() {
             return Err(TransferErrorKind::NotLeading);
         }
+        if self.has_body {
+            self.asks.ask(Asked::Transfer(candidate.into()));
+            return Ok(());
+        }
+        self.pass(successor).await
+    }
+
+    /// Passes on a term whose body has ended. Returns false if the term goes on without one, or is released.
+    pub(super) async fn transfer_after_body(&mut self, candidate: &str) -> bool {
+        self.has_body = false;
+        self.transfer(candidate).await.is_ok()
+    }
+
+    /// Ends the term, and passes the lock on. If that fails, the lock is released.
+    async fn pass(&self, successor: WireOwner) -> Result<(), TransferErrorKind> {
         self.end();
+        let guard = lock(&self.guard).take().ok_or(TransferErrorKind::NotLeading)?;
+        // The guard is renewed meanwhile, so its later end is no bound.
+        let passed = self.swap(successor, guard.remaining()).await;
+        match passed {
+            // The hold is the successor's. A release would find nothing, and renewals end.
+            Ok(()) => guard.detach(),
+            Err(_) => {
+                drop(guard);
+                self.hub.say(&Message::Resigned);
+            }
+        }
+        passed
+    }
+
+    /// Gives the hold on the server to a successor, with a call that is repeated for this long until it is answered.
+    async fn swap(&self, successor: WireOwner, most: Duration) -> Result<(), TransferErrorKind> {
+        let handle = &self.hub.handle;
+        let begun = handle.now();
         loop {
-            let swap = election::transfer(&self.hub.name, self.owner, successor);
-            match self.hub.handle.query(swap, election::read_transferred).await {
-                Ok(Some(_)) => {
-                    let guard = lock(&self.guard).take();
-                    // The hold is the successor's. A release would find nothing, and renewals end.
-                    guard.into_iter().for_each(FencedGuard::detach);
-                    return Ok(());
-                }
+            let swap = election::transfer(&self.hub.name, self.asks.owner, successor);
+            match handle.query(swap, election::read_transferred).await {
+                Ok(Some(_)) => return Ok(()),
                 Ok(None) => return Err(TransferErrorKind::NotLeading),
                 Err(InspectErrorKind::Store(error)) if error.kind.is_transient() => {
-                    let left = lock(&self.guard).as_ref().map_or(Duration::ZERO, |guard| guard.remaining());
+                    let left = most.saturating_sub(handle.now().since(begun));
                     if left.is_zero() {
                         return Err(TransferErrorKind::Unknown(error));
                     }
-                    sleep(&self.hub.handle, RETRY.min(left)).await;
+                    sleep(handle, RETRY.min(left)).await;
                 }
                 Err(InspectErrorKind::Store(error)) => return Err(TransferErrorKind::of_store(error)),
                 Err(_) => return Err(TransferErrorKind::NotLeading),
@@ -336,16 +386,20 @@ impl Term {
     }
 }
 
-/// Announces a leader now, and each day until its end.
+/// Announces a leader now, and each minute until its end.
 fn announce(hub: &Arc<Hub>, call: Call, asks: Arc<Asks>) {
     let handle = Arc::clone(&hub.handle);
     let announcing = async move {
+        let mut retry = RETRY;
         loop {
             let announced = handle.query(call.clone(), election::read_announced).await;
             let pause = match announced {
                 Ok(true) => ANNOUNCE_EVERY,
                 Ok(false) | Err(InspectErrorKind::Closed) => return,
-                Err(_) => RETRY,
+                Err(_) => {
+                    retry = (retry * 2).min(ANNOUNCE_EVERY);
+                    retry / 2
+                }
             };
             tokio::select! {
                 () = asks.over() => return,
@@ -373,7 +427,7 @@ impl fmt::Debug for Term {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Term")
             .field("token", &self.token())
-            .field("candidate", &self.candidate)
+            .field("candidate", &self.asks.candidate)
             .field("is_valid", &self.is_valid())
             .finish_non_exhaustive()
     }

@@ -13,7 +13,7 @@ use super::answers::answers;
 use super::installed::NotInstalled;
 use super::message::{from_cause, message_in_debug};
 use super::operation::{OperationError, OperationErrorKind};
-use super::subject::Subject;
+use super::subject::{Subject, SubjectKind};
 
 /// The reason why a body under a lock has no result.
 #[derive(Clone, PartialEq, Eq)]
@@ -97,6 +97,11 @@ impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Acquire(error) => write!(f, "the body did not run: {error}"),
+            // Also the error of a campaign, which has no body.
+            Self::Busy { subject, wait } if subject.kind == SubjectKind::Election => {
+                let wait = Rounded::down(*wait);
+                write!(f, "{subject} not won: another candidate led for the whole wait of {wait}")
+            }
             Self::Busy { subject, wait } if wait.is_zero() => {
                 write!(f, "the body did not run: {subject} is busy")
             }

@@ -33,7 +33,7 @@ pub enum TransferErrorKind {
     },
     /// The term had ended before.
     NotLeading,
-    /// The server has not answered within the lease. The successor may lead.
+    /// The server has not confirmed it within the lease. The term has ended, and the successor may lead.
     Unknown(StoreError),
     /// The server refused. The term has ended, and nobody leads.
     Store(StoreError),

@@ -7,6 +7,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use leasehold_proto::WireOwner;
 use leasehold_proto::engine::{Event, Outcome, Request, Wait};
 use leasehold_proto::recipe::adopt;
@@ -23,13 +25,13 @@ use crate::runtime::ticket::Ticket as Pending;
 const PREFIX: &str = "lh1.";
 /// The longest text of a ticket. Names are at most 1 KiB, so no ticket is longer.
 const TEXT_MAX: usize = 4_096;
-const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// The right to adopt a hold, once, as a text that another process can get by any way:
+/// The right to adopt a hold, once, as a text that another process can get in any way:
 /// [`Guard::into_ticket`] makes it, and [`Client::adopt`](crate::Client::adopt) uses it.
 ///
-/// Whoever has the text can adopt the hold, and so can release it. Treat it like a password until it is used. It names the
-/// lock, and neither the server nor a key prefix: the adopting client needs the same ones.
+/// Whoever has the text can adopt the hold, and so can release it. Treat it like a password until it is used. It contains the
+/// lock's name, but not the server or the key prefix, so the adopting client needs the same ones. It protects against nobody
+/// who can reach the server: a client that can read who holds a lock can write a ticket for the hold.
 ///
 /// # Examples
 /// ```
@@ -91,7 +93,8 @@ impl Ticket {
 impl fmt::Display for Ticket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let letter = KINDS.iter().find(|(kind, _)| *kind == self.kind).map_or("", |(_, letter)| letter);
-        write!(f, "{PREFIX}{}", encode(format!("{letter} {} {}", self.giver, self.name).as_bytes()))
+        let text = format!("{letter} {} {}", self.giver, self.name);
+        write!(f, "{PREFIX}{}", URL_SAFE_NO_PAD.encode(text))
     }
 }
 
@@ -107,7 +110,8 @@ impl FromStr for Ticket {
 
     fn from_str(text: &str) -> Result<Self, TicketTextError> {
         let read = || {
-            let bytes = decode(text.strip_prefix(PREFIX).filter(|_| text.len() <= TEXT_MAX)?)?;
+            let text = text.strip_prefix(PREFIX).filter(|_| text.len() <= TEXT_MAX)?;
+            let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
             let mut words = std::str::from_utf8(&bytes).ok()?.splitn(3, ' ');
             let letter = words.next()?;
             let (kind, _) = KINDS.into_iter().find(|(_, known)| *known == letter)?;
@@ -118,39 +122,13 @@ impl FromStr for Ticket {
     }
 }
 
-/// Writes bytes as base64 for URLs, without padding.
-fn encode(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 4 / 3 + 4);
-    for chunk in bytes.chunks(3) {
-        let value =
-            chunk.iter().fold(0_u32, |value, byte| value << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        for place in 0..=chunk.len() {
-            text.push(char::from(DIGITS[(value >> (18 - 6 * place)) as usize & 63]));
-        }
-    }
-    text
-}
-
-/// Reads what [`encode`] wrote, and nothing else.
-fn decode(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len() * 3 / 4);
-    for chunk in text.as_bytes().chunks(4) {
-        let mut value = 0_u32;
-        for digit in chunk {
-            value = value << 6 | u32::try_from(DIGITS.iter().position(|known| known == digit)?).ok()?;
-        }
-        let all = (value << (6 * (4 - chunk.len()))).to_be_bytes();
-        bytes.extend_from_slice(&all[1..chunk.len()]);
-    }
-    (encode(&bytes) == text).then_some(bytes)
-}
-
 impl Guard {
     /// Gives the hold away: ends it here, and returns the ticket with which another process can adopt it within `valid`.
     ///
-    /// The lock stays closed until then. Nothing renews it meanwhile, and if nobody adopts it, it is free when `valid` is over.
+    /// Until then the lock stays closed and nothing renews it. If nobody adopts the ticket, the lock is free after `valid`, or
+    /// when its current lease ends if that is later.
     /// This process must not use what the lock protects any more. Locks, fair, fenced and spin locks can be given away, and only
-    /// by an owner that holds them once. `valid` is bounded as for [`extend`](Self::extend). A lease that lasts longer stays.
+    /// by an owner that holds them once. `valid` is bounded as for [`extend`](Self::extend).
     ///
     /// # Errors
     /// [`TicketError`], after which the guard is dropped and so the lock released.

@@ -3,6 +3,7 @@
 mod ending;
 mod leading;
 mod observing;
+mod policy;
 mod transferring;
 
 use std::sync::Arc;

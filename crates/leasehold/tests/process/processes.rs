@@ -1,11 +1,13 @@
 //! Several processes: an exact count over two of them, and the death of one.
 
+use std::convert::Infallible;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::select_all;
+use leasehold::election::OnLost;
 use leasehold::error::{AcquireErrorKind, InspectErrorKind, ReleaseErrorKind};
 use leasehold::{Client, Guard, LostReason};
 use leasehold_testkit::lateness::Lateness;
@@ -237,4 +239,28 @@ async fn a_fork_of_a_holder_holds_nothing_and_releases_nothing() {
         ChildProcess::start(play("a_fork_of_a_holder_holds_nothing_and_releases_nothing", "holder", &server));
     holder.wait_for("the fork holds nothing");
     assert_eq!((count(&server, "job"), count(&server, "kept")), (1, 1));
+}
+
+/// A body that blocks its thread cannot be dropped, so only the end of its process stops it.
+#[tokio::test]
+async fn a_leader_that_blocks_its_thread_exits_at_the_loss() {
+    if let Some(url) = part() {
+        let client = Client::connect(&url).await.unwrap();
+        let election = client.election("job").watchdog(ms(600)).on_lost(OnLost::Exit(77));
+        let led = election.lead(async |term| {
+            say("leads");
+            while term.is_valid() || !term.is_asked() {
+                std::thread::park_timeout(ms(10));
+            }
+            Ok::<(), Infallible>(())
+        });
+        led.await.unwrap();
+        return;
+    }
+    let server = RedisServer::start();
+    let mut leader =
+        ChildProcess::start(play("a_leader_that_blocks_its_thread_exits_at_the_loss", "leader", &server));
+    leader.wait_for("leads");
+    server.cli(&["DEL", "job"]);
+    assert_eq!(leader.0.wait().unwrap().code(), Some(77));
 }

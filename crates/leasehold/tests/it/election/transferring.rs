@@ -3,14 +3,15 @@
 use std::convert::Infallible;
 
 use leasehold::election::Asked;
+use leasehold::Term;
 use leasehold::error::TransferErrorKind;
 
 use crate::election::{Bodies, NAME, candidate};
-use crate::support::{Fixture, eventually, is_free, on_both, run_command, soon};
+use crate::support::{Fixture, Subscriber, eventually, is_free, on_both, run_command, soon};
 
 on_both! {
     async {
-        a_thousand_transfers_never_free_the_lock,
+        a_hundred_transfers_pass_the_term_on,
         a_transfer_to_an_unknown_candidate_keeps_the_term,
         a_transfer_to_oneself_changes_nothing,
         a_transfer_of_a_lost_term_is_refused,
@@ -21,12 +22,12 @@ on_both! {
     }
 }
 
-async fn a_thousand_transfers_never_free_the_lock(server: Fixture) {
-    let (_one, first) = candidate(&server, "a").await;
-    let (_other, second) = candidate(&server, "b").await;
-    let monitor = crate::support::TestServer::watch(&server);
+/// Passes a term to and fro.
+async fn pass_to_and_fro(server: &Fixture, rounds: u32) -> Term {
+    let (_one, first) = candidate(server, "a").await;
+    let (_other, second) = candidate(server, "b").await;
     let mut term = first.campaign().await.unwrap();
-    for round in 0..1_000 {
+    for round in 0..rounds {
         let (next, to) = if round % 2 == 0 { (&second, "b") } else { (&first, "a") };
         let pass = async {
             while let Err(error) = term.transfer_to(to).await {
@@ -39,8 +40,33 @@ async fn a_thousand_transfers_never_free_the_lock(server: Fixture) {
         assert!(elected.token() > term.token() && elected.is_valid());
         term = elected;
     }
-    drop(monitor);
+    term
+}
+
+async fn a_hundred_transfers_pass_the_term_on(server: Fixture) {
+    let term = pass_to_and_fro(&server, 100).await;
     assert!(term.is_valid() && !is_free(&server, NAME));
+}
+
+/// The server tells each change of the key, a deletion included.
+#[tokio::test]
+async fn a_thousand_transfers_free_the_lock_at_no_instant() {
+    const ROUNDS: u32 = 1_000;
+    let server = Fixture::redis();
+    run_command(&server, &["CONFIG", "SET", "notify-keyspace-events", "KA"]);
+    let mut changes = Subscriber::start(&server, &format!("__keyspace@0__:{NAME}"));
+    let _term = pass_to_and_fro(&server, ROUNDS).await;
+    run_command(&server, &["DEL", NAME]);
+    let mut passed = 0;
+    loop {
+        match changes.message().as_str() {
+            "hdel" => passed += 1,
+            "del" | "expired" => break,
+            _ => {}
+        }
+    }
+    println!("{passed} transfers, and the key was there until the test deleted it");
+    assert_eq!(passed, ROUNDS, "the key was gone in between");
 }
 
 async fn a_transfer_to_an_unknown_candidate_keeps_the_term(server: Fixture) {

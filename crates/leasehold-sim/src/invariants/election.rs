@@ -21,6 +21,9 @@ use crate::history::{Event, Op};
 use crate::owner::{Wire, short};
 use crate::recorder::view::View;
 
+/// The client may release a lost hold before its body is dropped, this long before the end of its last known validity.
+const LOST_WITHIN: Duration = Duration::from_millis(50);
+
 #[derive(Default)]
 pub(super) struct Election {
     /// The wire owner to which the server gave each token.
@@ -35,6 +38,8 @@ pub(super) struct Election {
     foreign: Option<Duration>,
     /// The last time at which somebody led, by the view of the users.
     led_at: Duration,
+    /// The end of each term's validity by the clock of its process, as the client said when it was last asked.
+    valid_until: BTreeMap<u64, Duration>,
 }
 
 /// What the server had.
@@ -50,6 +55,7 @@ impl Invariant for Election {
     }
 
     fn see(&mut self, event: &Event, view: &View) -> Result<(), String> {
+        self.refresh(view);
         match event {
             Event::Executed { before, after, .. } => {
                 let holder = after.holders.first().map(|holder| &holder.wire);
@@ -134,18 +140,23 @@ impl Election {
             if term.validity.is_valid() {
                 return Err(format!("E5: the end of term {number} is sent while it is valid"));
             }
-            if term.has_body && !self.is_lost(view, wire) {
+            let until = self.valid_until.get(number).copied().unwrap_or_default();
+            let is_lost = view.clock_reading(process) + LOST_WITHIN >= until;
+            if term.has_body && !is_lost {
                 return Err(format!("E5: the end of term {number} is sent while its body runs"));
             }
         }
         Ok(())
     }
 
-    /// Returns true if the server no longer has this hold, or only until now.
-    fn is_lost(&self, view: &View, wire: &Wire) -> bool {
-        self.had.back().is_none_or(|had| {
-            had.leader.as_ref() != Some(wire) || had.until.is_some_and(|until| until <= view.now)
-        })
+    fn refresh(&mut self, view: &View) {
+        self.valid_until.retain(|number, _| view.terms.contains_key(number));
+        for (number, term) in &view.terms {
+            let remaining = term.validity.remaining();
+            if !remaining.is_zero() {
+                self.valid_until.insert(*number, view.clock_reading(term.process) + remaining);
+            }
+        }
     }
 
     /// An observer that was not disturbed shows a state.

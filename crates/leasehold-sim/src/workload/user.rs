@@ -15,6 +15,7 @@ use leasehold::{AcquireError, Client, Confirm, EnsureError, Owner, ReleaseError}
 use super::held::Held;
 use crate::environment::Env;
 use crate::history::{Event, Op, Outcome, What};
+use crate::mode::Mode;
 use crate::plan::{Confirmed, REPLICAS};
 use crate::recorder::Claim;
 use crate::recorder::view::Terms;
@@ -68,9 +69,10 @@ impl User {
         self.env.nap(think).await;
     }
 
-    /// Ends the user. Some users close the client.
+    /// Ends the user. Some users close the client, except where others may lead, whose terms a close does not end as planned.
     pub(super) async fn leave(mut self) {
-        if self.env.rng.u8(0..4) == 0 {
+        let may_close = self.env.plan.mode != Mode::Election;
+        if self.env.rng.u8(0..4) == 0 && may_close {
             let op = self.begin("", What::Close, Some(self.env.plan.timeout));
             let _ = self.client.close().await;
             self.finish(op, Outcome::Done);

@@ -262,29 +262,32 @@ async fn drive(link: Arc<Link>, runtime: Arc<dyn Executor>) {
 /// Starts the task that carries the link's command connections on this runtime.
 pub(super) fn carry_on(link: &Arc<Link>, runtime: &Arc<dyn Executor>) -> Task {
     link.change(|state, _, _| state.carrier = Some(Carrier::new(Arc::clone(runtime))));
-    runtime.spawn(Box::pin(carry(Arc::clone(link), Arc::clone(runtime))))
+    runtime.spawn(Box::pin(carry(Arc::downgrade(link), Arc::clone(runtime))))
 }
 
-/// Carries the command connections whenever they are lent, until the runtime or the store ends.
-async fn carry(link: Arc<Link>, runtime: Arc<dyn Executor>) {
+/// Carries the command connections whenever they are lent, until the runtime or the store ends. A runtime that nobody drives
+/// keeps its tasks, and this one then keeps neither the link nor what the user gave it.
+async fn carry(link: Weak<Link>, runtime: Arc<dyn Executor>) {
     let _gives_back = GivesBack(&link);
     if !runtime.has_sockets() {
         return;
     }
     let mut buffer = vec![0; READ];
     poll_fn(|cx| {
+        let Some(link) = link.upgrade() else { return Poll::Ready(()) };
         link.change(|state, now, deliveries| state.carry(now, cx, &mut buffer, deliveries));
-        Poll::<()>::Pending
+        Poll::Pending
     })
     .await;
 }
 
 /// Gives the connections back when the task ends, for example with its runtime.
-struct GivesBack<'a>(&'a Link);
+struct GivesBack<'a>(&'a Weak<Link>);
 
 impl Drop for GivesBack<'_> {
     fn drop(&mut self) {
-        self.0.change(|state, now, deliveries| {
+        let Some(link) = self.0.upgrade() else { return };
+        link.change(|state, now, deliveries| {
             state.recall(now, deliveries);
             state.carrier = None;
         });

@@ -19,7 +19,7 @@ use super::forward::{convert, forward};
 use super::guard::Guard;
 use super::latch::CountDownLatch;
 use super::lock::Lock;
-use super::park::park;
+use super::park::{park, park_connecting};
 use super::read_write::RwLock;
 use super::semaphore::Semaphore;
 use crate::client::{Health, Holds, Waits};
@@ -110,7 +110,7 @@ impl Client {
     /// Panics in [async code](crate::blocking#in-async-code).
     #[track_caller]
     pub fn connect(url: &str) -> Result<Self, ConnectError> {
-        park("Client::connect", crate::Client::connect(url)).map(Self)
+        park_connecting("Client::connect", crate::Client::connect(url)).map(Self)
     }
 
     /// Returns a builder, for settings other than the defaults.
@@ -143,7 +143,7 @@ impl Client {
     #[cfg(feature = "config")]
     #[track_caller]
     pub fn from_config(config: &crate::config::Config) -> Result<Self, crate::config::ConfigConnectError> {
-        park("Config::connect", config.connect()).map(Self)
+        park_connecting("Config::connect", config.connect()).map(Self)
     }
 }
 
@@ -269,7 +269,7 @@ impl ClientBuilder {
         S: Store,
         O: AsyncFnOnce() -> Result<S, StoreError> + Send + 'static,
     {
-        park("ClientBuilder::connect_over", self.0.connect_over(runtime, server, open)).map(Client)
+        park_connecting("ClientBuilder::connect_over", self.0.connect_over(runtime, server, open)).map(Client)
     }
 }
 

@@ -10,13 +10,16 @@
 //! other executors, only those of `futures` can be recognized.
 
 use std::cell::Cell;
-use std::future::Future;
-use std::sync::OnceLock;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::FutureExt;
 use leasehold_proto::Owner;
 use leasehold_store::reading_runtime;
 use tokio::runtime::{Handle, Runtime};
+use tokio::sync::Notify;
 use tokio::task::{self, coop::consume_budget};
 
 use crate::owner::{ambient, scope_of};
@@ -70,10 +73,55 @@ pub(super) fn park<F: Future>(method: &str, future: F) -> F::Output {
          await `leasehold::{method}` instead, or call this one in `tokio::task::spawn_blocking`"
     );
     let owned = scope_of(owner(), future);
-    match (Handle::try_current(), Readers::of_this_process()) {
-        (Ok(runtime), _) => runtime.block_on(owned),
-        (Err(_), Some(readers)) => readers.block_on(owned),
-        (Err(_), None) => futures_executor::block_on(owned),
+    if let Ok(runtime) = Handle::try_current() {
+        return runtime.block_on(owned);
+    }
+    match Readers::of_this_process() {
+        Some(readers) => read_until(readers, owned),
+        None => futures_executor::block_on(owned),
+    }
+}
+
+/// Parks the calling thread while it connects. The client then takes the runtime of the readers for its callers'.
+#[track_caller]
+pub(super) fn park_connecting<F: Future>(method: &str, future: F) -> F::Output {
+    let readers = Handle::try_current().is_err().then(Readers::of_this_process).flatten();
+    let mut future = pin!(future);
+    park(
+        method,
+        poll_fn(|cx| {
+            let _context = readers.map(Runtime::enter);
+            future.as_mut().poll(cx)
+        }),
+    )
+}
+
+/// Reads for all threads until the future is ready. The future itself runs outside of the runtime: it calls observers and
+/// drops values of the user, which may block on runtimes of their own.
+fn read_until<F: Future>(readers: &Runtime, future: F) -> F::Output {
+    let _entered = futures_executor::enter().expect("async code was refused");
+    let mut future = pin!(future);
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        readers.block_on(woken.0.notified());
+    }
+}
+
+/// Wakes the one thread that waits for a future. A wake-up that comes before the wait is kept.
+#[derive(Default)]
+struct Woken(Notify);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.notify_one();
     }
 }
 

@@ -8,7 +8,7 @@ use leasehold_proto::engine::LostReason;
 
 use super::client::Client;
 use super::forward::{convert, forward};
-use super::park::park;
+use super::park::{park, park_connecting};
 use crate::error::{ConnectError, EnsureError, QuorumError, ReleaseError};
 use crate::lock::guard::ReleaseOutcome;
 use crate::name::IntoName;
@@ -69,7 +69,7 @@ impl Redlock {
     /// Panics in [async code](crate::blocking#in-async-code), or if there are no URLs.
     #[track_caller]
     pub fn connect<U: AsRef<str>>(urls: impl IntoIterator<Item = U>) -> Result<Self, ConnectError> {
-        park("Redlock::connect", crate::Redlock::connect(urls)).map(Self)
+        park_connecting("Redlock::connect", crate::Redlock::connect(urls)).map(Self)
     }
 
     /// Connects as a configuration describes. See [`Config::connect_quorum`](crate::config::Config::connect_quorum).
@@ -82,7 +82,7 @@ impl Redlock {
     #[cfg(feature = "config")]
     #[track_caller]
     pub fn from_config(config: &crate::config::Config) -> Result<Self, crate::config::ConfigConnectError> {
-        park("Config::connect_quorum", config.connect_quorum()).map(Self)
+        park_connecting("Config::connect_quorum", config.connect_quorum()).map(Self)
     }
 
     /// Returns a builder, for settings other than the defaults.
@@ -121,7 +121,7 @@ impl RedlockBuilder {
     /// Panics in [async code](crate::blocking#in-async-code), or if there are no URLs.
     #[track_caller]
     pub fn connect<U: AsRef<str>>(self, urls: impl IntoIterator<Item = U>) -> Result<Redlock, ConnectError> {
-        park("RedlockBuilder::connect", self.0.connect(urls)).map(Redlock)
+        park_connecting("RedlockBuilder::connect", self.0.connect(urls)).map(Redlock)
     }
 
     /// Makes a [`Redlock`] over existing clients. See [`RedlockBuilder::over`](crate::redlock::RedlockBuilder::over).

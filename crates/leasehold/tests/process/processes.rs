@@ -14,7 +14,7 @@ use leasehold_testkit::lateness::Lateness;
 use leasehold_testkit::servers::RedisServer;
 
 use crate::child::{self, ChildProcess, assert_passes};
-use crate::support::{connect, count, eventually, is_free, ms, pttl, soon};
+use crate::support::{connect, count, eventually, is_free, ms, pttl, run_command, soon};
 
 const SERVER: &str = "LEASEHOLD_TEST_SERVER";
 const FILE: &str = "LEASEHOLD_TEST_FILE";
@@ -261,6 +261,6 @@ async fn a_leader_that_blocks_its_thread_exits_at_the_loss() {
     let mut leader =
         ChildProcess::start(play("a_leader_that_blocks_its_thread_exits_at_the_loss", "leader", &server));
     leader.wait_for("leads");
-    server.cli(&["DEL", "job"]);
+    run_command(&server, &["DEL", "job"]);
     assert_eq!(leader.0.wait().unwrap().code(), Some(77));
 }

@@ -2,12 +2,14 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use leasehold::blocking::Client;
+use leasehold::observe::{Fact, Observer};
 use leasehold::{Address, Dial, Socket};
 use leasehold_testkit::servers::RedisServer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -116,4 +118,54 @@ fn a_thread_that_waits_reads_for_the_others_until_it_leaves() {
     elsewhere(move || waiting.join().unwrap());
     let here = thread::current().id();
     eventually("this thread to read again", || pair(&client, &readers).iter().all(|reader| *reader == here));
+}
+
+/// An observer that waits for something on a runtime of its own, as a synchronous database client does.
+#[derive(Default)]
+struct Stores(AtomicUsize);
+
+impl Observer for Stores {
+    fn fact(&self, _: &Fact<'_>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {});
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn an_observer_of_a_thread_may_block_on_a_runtime_of_its_own() {
+    let server = RedisServer::start();
+    let stores = Arc::new(Stores::default());
+    let client = Client::builder().observer(Arc::clone(&stores)).connect(&server.url()).unwrap();
+    for _ in 0..20 {
+        client.lock("job").lock().unwrap().release().unwrap();
+    }
+    // A panic of the observer would have ended what it is told.
+    eventually("the facts", || stores.0.load(Ordering::SeqCst) >= 40);
+}
+
+/// A transport with something of the user's in it.
+#[derive(Debug)]
+struct Keeps(u16, #[expect(dead_code, reason = "its drop is what counts")] Arc<()>);
+
+impl Dial for Keeps {
+    fn dial<'a>(
+        &'a self,
+        _: &'a Address,
+        _: Duration,
+    ) -> Pin<Box<dyn Future<Output = io::Result<Socket>> + Send + 'a>> {
+        Box::pin(async { Ok(Socket::new(TcpStream::connect(("127.0.0.1", self.0)).await?)) })
+    }
+}
+
+#[test]
+fn a_client_that_is_gone_keeps_nothing_of_the_user() {
+    let server = RedisServer::start();
+    let kept = Arc::new(());
+    let transport = Keeps(server.port(), Arc::clone(&kept));
+    let client = Client::builder().dialer(transport).connect("redis://no-such-host.invalid").unwrap();
+    client.lock("job").lock().unwrap().release().unwrap();
+    drop(client);
+    // Nobody waits any more, so nobody drives the runtime of the readers.
+    eventually("the end of the client", || Arc::strong_count(&kept) == 1);
 }

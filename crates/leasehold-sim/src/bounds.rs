@@ -8,7 +8,6 @@ use std::time::Duration;
 use crate::fault::Kind;
 use crate::plan::Plan;
 use crate::primitive::Primitive;
-use crate::workload;
 
 /// The time for which a queue is kept after the last sign of a waiter.
 const QUEUES_GO_WITHIN: Duration = Duration::from_secs(16);
@@ -18,7 +17,7 @@ const QUEUES_GO_WITHIN: Duration = Duration::from_secs(16);
 pub(crate) fn users_end_within(plan: &Plan) -> Duration {
     let everybody = u32::try_from(plan.processes * plan.users + plan.foreigners).unwrap_or(u32::MAX);
     // Each user in turn holds every name for as long as it may, behind a leaked hold of the longest lease, and closes.
-    let each = workload::hold_max(plan) + plan.poll_interval + plan.timeout;
+    let each = hold_max(plan) + plan.poll_interval + plan.timeout;
     keys_go_within(plan) + each * (everybody + 1) * 2 + Duration::from_secs(60)
 }
 
@@ -58,4 +57,11 @@ pub(crate) fn keys_go_within(plan: &Plan) -> Duration {
     plan.longest_lease().max(plan.longest_min_hold()).mul_f64(1.02).max(queues)
         + back
         + Duration::from_secs(3)
+}
+
+/// Returns the longest time for which a user holds a lock by choice.
+#[must_use]
+pub(crate) fn hold_max(plan: &Plan) -> Duration {
+    // A hold, a nested hold, and the calls to the server meanwhile.
+    plan.longest_lease().mul_f64(1.5) * 2 + plan.timeout * 6
 }

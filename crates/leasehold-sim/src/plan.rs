@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use crate::bounds;
 use crate::clock::Clock;
 use crate::fault::{Fault, Kind};
 use crate::mode::Mode;
@@ -16,6 +15,9 @@ use crate::primitive::Primitive;
 
 /// The largest number of permits that a user requests at once.
 pub(crate) const UNITS_MAX: u32 = 3;
+
+/// The time without faults at the end of elections, in which observers must agree with the server.
+const CALM: Duration = Duration::from_secs(25);
 
 /// The length of the rush at the end of some runs: a few hundred sections.
 const RUSH: Duration = Duration::from_millis(400);
@@ -211,7 +213,7 @@ impl Plan {
         if mode == Mode::Election {
             plan.names = vec![Arc::from("election-0")];
             (plan.processes, plan.poll_interval) = (plan.processes.max(2), plan.poll_interval.min(ms(1_000)));
-            plan.stop_at += bounds::observers_agree_within(&plan) * 2;
+            plan.stop_at += CALM;
         }
         if matches!(mode, Mode::Single | Mode::Fleet) {
             plan.names.extend(choose_plain(seed));

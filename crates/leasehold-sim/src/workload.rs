@@ -15,10 +15,8 @@ pub(crate) mod semaphore;
 mod user;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::environment::Env;
-use crate::plan::Plan;
 use crate::primitive::{Primitive, fence_of, name_of};
 
 use self::user::User;
@@ -65,11 +63,4 @@ pub(crate) async fn live(env: Env) {
         }
     }
     user.leave().await;
-}
-
-/// Returns the longest time for which a user holds a lock by choice.
-#[must_use]
-pub(crate) fn hold_max(plan: &Plan) -> Duration {
-    // A hold, a nested hold, and the calls to the server meanwhile.
-    plan.longest_lease().mul_f64(1.5) * 2 + plan.timeout * 6
 }

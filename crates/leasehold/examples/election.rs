@@ -24,7 +24,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let stopper = first.stopper();
     let following = async {
         let leader = second.observe().changed().await;
-        println!("b sees {:?}", leader.and_then(|state| state.leader().and_then(|leader| leader.candidate.clone())));
+        println!(
+            "b sees {:?}",
+            leader.and_then(|state| state.leader().and_then(|leader| leader.candidate.clone()))
+        );
         let ((), term) = tokio::join!(stopper.stop(), second.campaign());
         let term = term?;
         println!("b leads, term {}", term.token());

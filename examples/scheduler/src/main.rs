@@ -25,13 +25,18 @@ async fn main() -> Result<()> {
 
     // At SIGTERM, as in a rolling deploy, the body ends first, and then the next copy leads.
     let (stopper, mut terminated) = (election.stopper(), signal(SignalKind::terminate())?);
-    tokio::spawn(async move {
+    let stopping = async {
         terminated.recv().await;
         stopper.stop().await;
-    });
+    };
     let leading = election.lead(async |term| serve(&client, &name, term).await);
     println!("{name} is ready");
-    leading.await?;
+    tokio::pin!(leading);
+    // An error of the body ends the program, and a signal ends the body.
+    tokio::select! {
+        led = &mut leading => drop(led?),
+        () = stopping => drop(leading.await?),
+    }
     println!("{name} is done");
     client.close().await;
     Ok(())

@@ -15,7 +15,7 @@ const LONGER: [(&str, usize); 9] = [
     ("crates/leasehold-proto/src", 26),
     ("crates/leasehold-proto/src/recipe", 23),
     ("crates/leasehold-sim/src", 25),
-    ("crates/leasehold-sim/src/invariants", 28),
+    ("crates/leasehold-sim/src/invariants", 29),
     ("crates/leasehold-store/src/embedded", 23),
     ("crates/leasehold-store/src/redis/wire", 37),
     ("crates/leasehold/src", 23),

@@ -10,11 +10,11 @@ use super::source::Source;
 use super::tokens::{Kind, Token, after_attributes, begin_with, group_length};
 
 /// The ids of all promises.
-const PROMISED: [&str; 61] = [
+const PROMISED: [&str; 66] = [
     "M", "L", "E", "G1", "G2", "G3", "G4", "G5", "G6", "L1", "L2", "L3", "L4", "L5", "L6", "R1", "R2", "R3",
     "D1", "D2", "D3", "D4", "F", "F1", "F2", "F3", "F4", "F5", "F6", "W1", "W2", "W3", "W4", "W5", "W6",
     "W7", "W8", "T1", "T2", "T3", "S1", "S2", "S3", "S4", "P1", "P2", "P3", "P4", "P5", "K1", "K2", "K3",
-    "K4", "M1", "M2", "M3", "Q1", "Q2", "Q3", "Q4", "H1",
+    "K4", "M1", "M2", "M3", "Q1", "Q2", "Q3", "Q4", "H1", "E1", "E2", "E3", "E4", "E5",
 ];
 
 /// The macros that turn each listed name into a test, as `#[test]` does for one function.

@@ -9,8 +9,12 @@ use crate::shell::{cargo, run as run_command};
 
 /// The modes, each with its number of seeds that run twice, its number of seeds for every change, and its tenths of a
 /// given time. The share takes two minutes on two slow cores, of the time that a change waits; `cargo x hunt` runs more.
-const MODES: [(&str, &str, &str, u64); 3] =
-    [("single", "200", "3000", 6), ("quorum", "100", "500", 2), ("fleet", "100", "900", 2)];
+const MODES: [(&str, &str, &str, u64); 4] = [
+    ("single", "200", "2500", 5),
+    ("quorum", "100", "500", 1),
+    ("fleet", "100", "900", 2),
+    ("election", "50", "1000", 2),
+];
 
 /// Runs the share of every change, some two minutes. `--minutes n` runs as many seeds as fit into that time.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {

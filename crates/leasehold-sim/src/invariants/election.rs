@@ -98,7 +98,9 @@ impl Invariant for Election {
         };
         match self.campaigns.values().find_map(waits) {
             None => Ok(()),
-            Some(process) => Err(format!("E3: nobody leads for {within:?} although process {process} campaigns")),
+            Some(process) => {
+                Err(format!("E3: nobody leads for {within:?} although process {process} campaigns"))
+            }
         }
     }
 }
@@ -126,7 +128,10 @@ impl Election {
             return Err(format!("E2: term {number} has the token {token}, which the server gave nobody"));
         }
         if token <= self.greatest {
-            return Err(format!("E2: term {number} has the token {token}, and one before it {}", self.greatest));
+            return Err(format!(
+                "E2: term {number} has the token {token}, and one before it {}",
+                self.greatest
+            ));
         }
         self.greatest = token;
         Ok(())
@@ -175,7 +180,9 @@ impl Election {
             return Ok(());
         }
         let Some(leader) = leader else {
-            return Err(format!("E4: an observer of process {process} sees no answer of a server that answers"));
+            return Err(format!(
+                "E4: an observer of process {process} sees no answer of a server that answers"
+            ));
         };
         let ends = |place: usize| self.had.get(place + 1).map_or(view.now, |next| next.from);
         let had = self.had.iter().enumerate().any(|(place, had)| match (leader, &had.leader) {
@@ -189,6 +196,8 @@ impl Election {
             return Ok(());
         }
         let leader = leader.as_deref().map_or_else(|| "nobody".to_owned(), short);
-        Err(format!("E4: an observer of process {process} sees {leader}, which the server had not for {within:?}"))
+        Err(format!(
+            "E4: an observer of process {process} sees {leader}, which the server had not for {within:?}"
+        ))
     }
 }

@@ -92,11 +92,8 @@ async fn lead(env: &mut Env, election: &Election, lease: Duration) {
     let gate = Gate::new();
     let finishes = env.rng.u8(0..4) == 0;
     let mut election = election.clone().when(&gate).unhealthy_for(lease / 4).healthy_for(lease / 4);
-    election = election.grace(env.some_of(lease)).on_lost(if finishes {
-        OnLost::Finish
-    } else {
-        OnLost::Cancel
-    });
+    election =
+        election.grace(env.some_of(lease)).on_lost(if finishes { OnLost::Finish } else { OnLost::Cancel });
     if env.rng.u8(0..4) == 0 {
         election = election.max_term(lease);
     }

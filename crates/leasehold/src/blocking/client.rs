@@ -19,7 +19,7 @@ use super::forward::{convert, forward};
 use super::guard::Guard;
 use super::latch::CountDownLatch;
 use super::lock::Lock;
-use super::park::{park, park_connecting};
+use super::park::park_connecting;
 use super::read_write::RwLock;
 use super::semaphore::Semaphore;
 use crate::client::{Health, Holds, Waits};
@@ -181,8 +181,6 @@ impl ClientBuilder {
         set fn label(self, name: &str, value: &str) -> Self;
         /// Sets the name of the client.
         set fn client_name(self, name: &str) -> Self;
-        /// Connects with these settings.
-        wait fn connect(self, url: &str) -> Result<Client, ConnectError>;
     }
 
     /// Adds an observer, which is told what the client decides. See
@@ -251,6 +249,20 @@ impl ClientBuilder {
     #[cfg(feature = "redis")]
     pub fn address_map(self, map: impl Fn(crate::Address) -> crate::Address + Send + Sync + 'static) -> Self {
         Self(self.0.address_map(map))
+    }
+
+    /// Connects with these settings.
+    ///
+    /// Blocks until [`ClientBuilder::connect`](crate::ClientBuilder::connect) is done.
+    ///
+    /// # Errors
+    /// As [`ClientBuilder::connect`](crate::ClientBuilder::connect).
+    ///
+    /// # Panics
+    /// Panics in [async code](crate::blocking#in-async-code).
+    #[track_caller]
+    pub fn connect(self, url: &str) -> Result<Client, ConnectError> {
+        park_connecting("ClientBuilder::connect", self.0.connect(url)).map(Client)
     }
 
     /// Connects to a custom store. `open` is async, since it runs on the client's own thread. Needs the feature

@@ -6,9 +6,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_proto::{Confirm, Owner};
 use leasehold_proto::recipe::election::{self, Announcement, INFO_MAX, check_candidate};
 use leasehold_proto::recipe::fenced::Tokens;
+use leasehold_proto::{Confirm, Owner};
 
 use super::hub::Hub;
 use super::observer::{Leader, Observer, State};

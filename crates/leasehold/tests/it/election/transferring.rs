@@ -2,8 +2,8 @@
 
 use std::convert::Infallible;
 
-use leasehold::election::Asked;
 use leasehold::Term;
+use leasehold::election::Asked;
 use leasehold::error::TransferErrorKind;
 
 use crate::election::{Bodies, NAME, candidate};

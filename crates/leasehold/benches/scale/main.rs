@@ -9,6 +9,7 @@
 
 #[path = "../support/cost.rs"]
 mod cost;
+mod elections;
 mod fleet;
 mod holds;
 mod masters;
@@ -21,19 +22,23 @@ use tokio::runtime::Builder;
 
 type Scenario = fn() -> Pin<Box<dyn Future<Output = ()>>>;
 
-const SCENARIOS: [(&str, Scenario); 6] = [
+const SCENARIOS: [(&str, Scenario); 7] = [
     ("drain", || Box::pin(waiters::drain())),
     ("idle", || Box::pin(waiters::idle())),
     ("hot", || Box::pin(waiters::hot())),
     ("fleet", || Box::pin(fleet::run())),
     ("restart", || Box::pin(holds::run())),
     ("masters", || Box::pin(masters::run())),
+    ("elections", || Box::pin(elections::run())),
 ];
 
 fn main() {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     if let Some(url) = std::env::var_os(fleet::WORKER) {
         return runtime.block_on(fleet::work(url.to_str().unwrap()));
+    }
+    if let Some(url) = std::env::var_os(elections::LEADER) {
+        return runtime.block_on(elections::lead_for_good(url.to_str().unwrap()));
     }
     let chosen: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();

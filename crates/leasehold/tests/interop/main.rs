@@ -10,6 +10,7 @@
 
 mod child;
 mod crowd;
+mod election;
 mod expirable;
 mod fair;
 mod fair_deaths;

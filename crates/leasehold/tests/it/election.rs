@@ -1,6 +1,7 @@
 //! Leader election on both servers.
 
 mod ending;
+mod faults;
 mod leading;
 mod observing;
 mod policy;

@@ -6,6 +6,7 @@ pub(crate) mod elections;
 pub(crate) mod operator;
 #[cfg(any(feature = "dashboard", feature = "top"))]
 pub(crate) mod screens;
+pub(crate) mod tickets;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -46,6 +47,9 @@ pub(crate) enum Verb {
     /// Ask the leader to end its term
     #[command(after_help = elections::RESIGNED)]
     Resign(elections::Resign),
+    /// Acquire a lock, and print the ticket with which another process releases it
+    #[command(after_help = tickets::ACQUIRED)]
+    Acquire(tickets::Acquire),
     /// List locks, their holders and waiters
     #[command(after_help = operator::LISTED)]
     List(operator::List),

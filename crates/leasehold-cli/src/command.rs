@@ -17,4 +17,5 @@ pub(crate) mod release;
 pub(crate) mod repair;
 pub(crate) mod run;
 pub(crate) mod show;
+pub(crate) mod tickets;
 pub(crate) mod watch;

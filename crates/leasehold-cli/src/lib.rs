@@ -71,6 +71,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Verb::Show(show) => ExitCode::from(command::show::run(&show)),
         Verb::Clients(clients) => ExitCode::from(command::clients::run(&clients)),
         Verb::Changes(watch) => ExitCode::from(command::watch::run(&watch)),
+        Verb::Acquire(acquire) => ExitCode::from(command::tickets::run(&acquire)),
         Verb::Release(release) => ExitCode::from(command::release::run(&release)),
         Verb::Repair(repair) => ExitCode::from(command::repair::run(&repair)),
         Verb::Completions(completions) => ExitCode::from(command::pages::completions(&completions)),

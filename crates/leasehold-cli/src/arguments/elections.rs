@@ -14,7 +14,7 @@ pub(crate) const ELECTED: &str = "\
 The command runs in one process of all that name the same election: the leader. The others wait. Whenever this process
 becomes the leader, the command is started, with the number of the term in LEASEHOLD_TERM, which only grows.
 
-A term ends as planned when this program gets SIGTERM, SIGINT or SIGHUP, or when `leasehold resign` or `leasehold transfer`
+A term ends as planned when this program gets SIGTERM, SIGINT, SIGHUP or SIGQUIT, or when `leasehold resign` or `leasehold transfer`
 asks for it. Then the command gets SIGTERM, and SIGKILL after --grace. The term stays renewed until the command and its
 process group have ended, so no second leader begins before. After SIGTERM to this program nothing is started again.
 
@@ -127,7 +127,7 @@ waits, it resigns.
 
 Exit codes:
    0  the candidate leads
-   1  nobody leads, or the leader does not listen: it is of another library
+   1  nobody leads, or the leader does not answer: it is frozen, cut off, or of another library
    2  another candidate leads, or the leader has not ended its term within --wait
   64  wrong arguments, name, address or configuration
   69  the server cannot be reached or used
@@ -158,7 +158,7 @@ The leader ends its work first, releases the lock, and campaigns again after a l
 
 Exit codes:
    0  the term has ended
-   1  nobody leads, or the leader does not listen: it is of another library
+   1  nobody leads, or the leader does not answer: it is frozen, cut off, or of another library
    2  the leader has not ended its term within --wait
   64  wrong arguments, name, address or configuration
   69  the server cannot be reached or used

@@ -242,7 +242,7 @@ is released by the value that was shown. A string of another library may not be 
 
 Exit codes:
    0  released
-   1  it was free
+   1  it was free, or nothing was left for the ticket
    2  another holder has it meanwhile, the owner of --owner does not hold it, or nobody heard --ask
    3  declined: another name was typed, or the input is no terminal and --yes is missing
   64  wrong arguments, address or configuration, or an object without holders
@@ -252,7 +252,8 @@ Examples:
   leasehold release order:42
   leasehold release order:42 --owner 7f2a9c1e-1f0e-4b6a-9c55-0a3a54d1c001:57 --yes
   leasehold release order:42 --ask --by 'Ann, for the deploy'
-  leasehold release order:42 --dry-run";
+  leasehold release order:42 --dry-run
+  leasehold release --ticket - </run/deploy.ticket";
 
 #[derive(Debug, Args)]
 pub(crate) struct Release {
@@ -260,7 +261,12 @@ pub(crate) struct Release {
     pub(crate) servers: Servers,
 
     /// The name, without the key prefix
+    #[arg(required_unless_present = "ticket", default_value = "", hide_default_value = true)]
     pub(crate) name: String,
+
+    /// Release what `leasehold acquire` has acquired, without a look: its ticket, or `-` for stdin
+    #[arg(long, value_name = "TICKET", conflicts_with_all = ["name", "owner", "foreign", "ask", "yes", "dry_run", "json"])]
+    pub(crate) ticket: Option<String>,
 
     /// The owner whose hold to release, or the id of a permit. Needed if there are several
     #[arg(long)]

@@ -96,8 +96,9 @@ async fn present(election: &Election) -> Result<Option<Leader>, Failure> {
 }
 
 fn nobody() -> u8 {
-    Report::new(false)
-        .warn(format_args!("nobody leads, or the leader is of another library and does not listen"));
+    Report::new(false).warn(format_args!(
+        "nobody leads, or the leader did not answer within 1 s: it is frozen, cut off, or of another library"
+    ));
     NOBODY
 }
 

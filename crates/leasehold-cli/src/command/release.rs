@@ -10,6 +10,7 @@ use crate::arguments::operator::Release;
 use crate::command::confirm::confirmed;
 use crate::command::fleet;
 use crate::command::show::{notices, text};
+use crate::command::tickets;
 use crate::exit::Failure;
 use crate::fleet::object::{Holder, Object};
 use crate::fleet::{Fleet, Released, Shown, is_foreign};
@@ -23,7 +24,10 @@ const DECLINED: u8 = 3;
 
 /// Runs the verb and returns the exit code.
 pub(crate) fn run(arguments: &Release) -> u8 {
-    fleet::run(&arguments.servers, async |fleet| release(arguments, &fleet).await)
+    match &arguments.ticket {
+        Some(ticket) => tickets::release(&arguments.servers.sources, ticket),
+        None => fleet::run(&arguments.servers, async |fleet| release(arguments, &fleet).await),
+    }
 }
 
 async fn release(arguments: &Release, fleet: &Fleet) -> Result<u8, Failure> {

@@ -30,4 +30,5 @@ mod releases;
 mod schema;
 mod signals;
 mod terminal;
+mod tickets;
 mod top;

@@ -105,9 +105,11 @@ impl Terms {
             self.rest = self.election.rest;
         }
         let asked = term.asks().reason();
+        let may_finish = self.election.on_lost == OnLost::Finish;
         let end = match end {
-            // What the body returns after a loss may be its effect, and the candidate does not give up for it.
-            End::Returned(_) if term.is_lost() => End::Lost,
+            // An error may be the effect of the loss, and the candidate does not give up for it. The error of a body that may
+            // finish is its own.
+            End::Returned(returned) if term.is_lost() && (returned.is_ok() || !may_finish) => End::Lost,
             end => end,
         };
         self.next = match &end {
@@ -169,7 +171,7 @@ impl Election {
     /// - On a planned end, [`Term::asked`] resolves. The lock stays renewed until the body has ended, for at most
     ///   [`grace`](Self::grace). Then the body is dropped, and then the lock is released.
     /// - If the lease is lost, the body is dropped at its next await point, and the candidate campaigns again, even if the
-    ///   body has returned an error meanwhile.
+    ///   body has returned an error meanwhile. With [`OnLost::Finish`], the body runs to its end, and its error ends `lead`.
     /// - While the server does not answer, the candidate tries again.
     ///
     /// # Errors

@@ -8,6 +8,8 @@
 // Invariant: a waiter for one member holds only members that precede it in the order that all multi-locks follow, so
 // two multi-locks cannot wait for each other.
 
+mod run;
+
 use std::cmp::Reverse;
 use std::fmt;
 use std::sync::Arc;

@@ -8,7 +8,8 @@ use leasehold_proto::engine::LostReason;
 
 use super::forward::{convert, forward};
 use super::lock::{Kind, Lock};
-use crate::error::{AcquireError, EnsureError, ReleaseError};
+use super::park::park;
+use crate::error::{AcquireError, EnsureError, ReleaseError, RunError};
 use crate::lock::guard::{Asker, ReleaseOutcome};
 
 /// Several locks that are acquired together, all or none: [`leasehold::MultiLock`](crate::MultiLock). Cheap to clone.
@@ -64,6 +65,21 @@ impl MultiLock {
         /// Acquires all members, waiting for at most `wait` in total. Returns `None` if another owner held one of them
         /// until then.
         attempt fn try_lock_for(&self, wait: Duration) -> Result<Option<MultiGuard>, AcquireError>;
+    }
+
+    /// Runs a body on this thread under all members. See [`MultiLock::run`](crate::MultiLock::run), except that a body that has
+    /// begun runs to its end.
+    ///
+    /// # Errors
+    /// As [`MultiLock::run`](crate::MultiLock::run).
+    ///
+    /// # Panics
+    /// Panics in [async code](crate::blocking#in-async-code), or if the body panics, which releases the members.
+    #[track_caller]
+    pub fn run<T>(&self, body: impl FnOnce(&MultiGuard) -> T) -> Result<T, RunError> {
+        let guard = self.lock()?;
+        let value = body(&guard);
+        park("MultiLock::run", self.0.end(guard.0, value))
     }
 
     /// Combines these locks.

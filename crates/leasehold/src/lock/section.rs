@@ -296,22 +296,32 @@ impl Guard {
         RunError::Lost { subject: self.subject(), reason }
     }
 
-    /// Runs a body while the hold is valid. If the body ends at the moment of the loss, the loss wins.
-    pub(crate) async fn while_held<T>(&self, body: impl Future<Output = T>) -> Result<T, LostReason> {
-        let mut body = pin!(body);
-        let mut lost = pin!(self.lost());
-        poll_fn(|cx| {
-            if let Poll::Ready(reason) = lost.as_mut().poll(cx) {
-                return Poll::Ready(Err(reason));
-            }
-            let Poll::Ready(value) = body.as_mut().poll(cx) else {
-                return Poll::Pending;
-            };
-            match lost.as_mut().poll(cx) {
-                Poll::Ready(reason) => Poll::Ready(Err(reason)),
-                Poll::Pending => Poll::Ready(Ok(value)),
-            }
-        })
-        .await
+    /// Runs a body while the hold is valid. Not an `async fn`, whose future would have the body twice.
+    pub(crate) fn while_held<T>(
+        &self,
+        body: impl Future<Output = T>,
+    ) -> impl Future<Output = Result<T, LostReason>> {
+        while_held(self.lost(), body)
     }
+}
+
+/// Runs a body until a loss. If the body ends at the moment of the loss, the loss wins.
+pub(crate) async fn while_held<T>(
+    lost: impl Future<Output = LostReason>,
+    body: impl Future<Output = T>,
+) -> Result<T, LostReason> {
+    let (mut lost, mut body) = (pin!(lost), pin!(body));
+    poll_fn(|cx| {
+        if let Poll::Ready(reason) = lost.as_mut().poll(cx) {
+            return Poll::Ready(Err(reason));
+        }
+        let Poll::Ready(value) = body.as_mut().poll(cx) else {
+            return Poll::Pending;
+        };
+        match lost.as_mut().poll(cx) {
+            Poll::Ready(reason) => Poll::Ready(Err(reason)),
+            Poll::Pending => Poll::Ready(Ok(value)),
+        }
+    })
+    .await
 }

@@ -321,3 +321,20 @@ async fn members_that_share_a_name_are_acquired(server: Fixture) {
         assert!(is_free(&server, "a"));
     }
 }
+
+#[tokio::test]
+async fn a_body_runs_under_all_members_and_is_dropped_at_the_first_loss() {
+    let server = Fixture::redis();
+    let client = connect(&server).await;
+    let both = MultiLock::of([client.lock("a").into(), client.fair_lock("b").watchdog(ms(600)).into()]);
+    let value =
+        both.run(async |guard| guard.is_held() && !is_free(&server, "a") && !is_free(&server, "b")).await;
+    assert_eq!((value, is_free(&server, "a"), is_free(&server, "b")), (Ok(true), true, true));
+    let lost = both.run(async |_| {
+        run_command(&server, &["DEL", "b"]);
+        std::future::pending::<()>().await;
+    });
+    let error = soon("the loss", lost).await.unwrap_err();
+    assert!(error.is_lost(), "{error}");
+    eventually("the other member", || is_free(&server, "a")).await;
+}

@@ -53,6 +53,7 @@ fn quorum(client: &Client) -> QuorumLock {
 cases! {
     "MultiLock::lock" => |client, url| [let lock = several(&client);] lock.lock(),
     "MultiLock::try_lock" => |client, url| [let lock = several(&client);] lock.try_lock(),
+    "MultiLock::run" => |client, url| [let lock = several(&client);] lock.run(async |_| tokio::task::yield_now().await),
     "MultiLock::try_lock_for" => |client, url| [let lock = several(&client);] lock.try_lock_for(ms(80)),
     "MultiGuard::release" => |client, url| [let guard = several(&client).lock().await.unwrap();] guard.release(),
     "MultiGuard::ensure" => |client, url| [let guard = several(&client).lock().await.unwrap();] guard.ensure(guard.remaining() + ms(1)),

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use leasehold::election::Election;
-use leasehold::{Client, Confirm, testing};
+use leasehold::{Client, ClientBuilder, Confirm, testing};
 use leasehold_testkit::fleets::{Cluster, Sentinels};
 
 use crate::election::{Bodies, NAME};
@@ -12,7 +12,7 @@ use crate::support::{eventually, ms, soon};
 
 async fn of(url: &str, name: &str, replicas: Option<Confirm>) -> (Client, Election) {
     let builder = Client::builder().visible(false).timeout(Duration::from_secs(2));
-    let builder = replicas.into_iter().fold(builder, |builder, policy| builder.replicas(policy));
+    let builder = replicas.into_iter().fold(builder, ClientBuilder::replicas);
     let client = builder.connect(url).await.unwrap();
     let election = client.election(NAME).candidate(name).watchdog(Duration::from_secs(6)).rest(ms(20));
     (client, election)

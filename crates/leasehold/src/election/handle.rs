@@ -342,9 +342,12 @@ impl Election {
         Subject { kind: SubjectKind::Election, ..self.lock.subject() }
     }
 
+    /// Returns the lock for one term, whose hold tells operators who leads.
     fn owned(&self) -> (Owner, Lock<Fenced>) {
         let owner = Owner::unique();
-        (owner, self.lock.clone().owned_by(&owner))
+        let Announcement { candidate, info, .. } = &self.said;
+        let note = format!("leads as {candidate} {info}");
+        (owner, self.lock.clone().owned_by(&owner).note(note.trim_end()))
     }
 
     /// Waits until this candidate leads.

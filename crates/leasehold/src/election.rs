@@ -39,6 +39,7 @@
 mod handle;
 mod hub;
 mod lead;
+mod level;
 mod observer;
 mod policy;
 mod term;

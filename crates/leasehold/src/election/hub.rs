@@ -18,8 +18,9 @@ use leasehold_proto::recipe::election::{self, Leader, Message};
 use leasehold_proto::recipe::fenced::{Tokens, with_tokens};
 use leasehold_proto::{Moment, Name, Owner, WireOwner};
 use leasehold_store::Heard;
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot};
 
+use super::level::Level;
 use super::policy::{Asked, Asks};
 use crate::runtime::shared::Handle;
 use crate::runtime::shared::sleeping::sleep;
@@ -50,18 +51,37 @@ pub(super) struct Seen {
     pub(super) is_outdated: bool,
 }
 
+/// What observers see.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sight {
+    /// The number of the last change.
+    pub(super) version: u64,
+    pub(super) last: Option<Seen>,
+    /// True once nobody asks any more, because the client is closed.
+    pub(super) has_ended: bool,
+}
+
+/// Tells observers that nobody asks any more.
+struct Ends(Arc<Level<Sight>>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.change(|sight| sight.has_ended = true);
+    }
+}
+
 /// One election in one client.
 pub(super) struct Hub {
     pub(super) handle: Arc<Handle>,
     pub(super) name: Name,
-    seen: watch::Receiver<Option<Seen>>,
+    pub(super) seen: Arc<Level<Sight>>,
     observers: AtomicUsize,
     observed: Arc<Notify>,
     seats: Mutex<Vec<(Id, Arc<str>, Owner)>>,
     terms: Mutex<Vec<Weak<Asks>>>,
     sought: Mutex<Vec<(String, oneshot::Sender<WireOwner>)>>,
     /// True once this client hears the answers.
-    listens: watch::Sender<bool>,
+    listens: Level<bool>,
     /// Ends the task when it is dropped.
     _ends: oneshot::Sender<()>,
 }
@@ -113,7 +133,8 @@ impl Hub {
     pub(super) fn of(handle: &Arc<Handle>, name: &Name) -> Arc<Self> {
         let mut task = None;
         let hub = handle.common(name, || {
-            let (see, seen) = watch::channel(None);
+            let seen = Arc::new(Level::new(Sight::default()));
+            let see = Ends(Arc::clone(&seen));
             let (ends, end) = oneshot::channel();
             let hub = Arc::new(Self {
                 handle: Arc::clone(handle),
@@ -124,7 +145,7 @@ impl Hub {
                 seats: Mutex::new(Vec::new()),
                 terms: Mutex::new(Vec::new()),
                 sought: Mutex::new(Vec::new()),
-                listens: watch::Sender::new(false),
+                listens: Level::new(false),
                 _ends: ends,
             });
             task = Some((Arc::downgrade(&hub), see, end));
@@ -136,18 +157,15 @@ impl Hub {
                 let (hear, heard) = mpsc::unbounded_channel();
                 let Some(_subscription) = handle.listen_to(channel, hear).await else { return };
                 tokio::select! {
+                    biased;
                     _ = end => {}
-                    _ = run(weak, handle, see, heard) => {}
+                    _ = run(weak, handle, &see.0, heard) => {}
                 }
             };
             // A forked process has no driver, and its calls fail by themselves.
             let _ = hub.handle.spawn(Box::pin(run));
         }
         hub
-    }
-
-    pub(super) fn seen(&self) -> watch::Receiver<Option<Seen>> {
-        self.seen.clone()
     }
 
     /// Lets the leader find a candidate.
@@ -190,9 +208,9 @@ impl Hub {
         }
         let question = ask(request);
         // A leader that has heard may end its term before a second question, so the first answer must be heard.
-        let mut listens = self.listens.subscribe();
         tokio::select! {
-            _ = listens.wait_for(|listens| *listens) => {}
+            biased;
+            () = self.listens.until(|listens| listens.then_some(())) => {}
             () = sleep(&self.handle, ANSWER_WITHIN) => return None,
         }
         // The other side hears nothing before it is subscribed, nor a candidate before it is refused.
@@ -200,6 +218,7 @@ impl Hub {
         while pause < ANSWER_WITHIN {
             self.say(&question);
             tokio::select! {
+                biased;
                 owner = &mut answered => return owner.ok(),
                 () = sleep(&self.handle, pause) => pause *= 2,
             }
@@ -273,7 +292,7 @@ impl Hub {
 async fn run(
     hub: Weak<Hub>,
     handle: Arc<Handle>,
-    see: watch::Sender<Option<Seen>>,
+    see: &Level<Sight>,
     mut heard: mpsc::UnboundedReceiver<Heard>,
 ) -> Option<()> {
     let mut asked = 0_u64;
@@ -288,7 +307,7 @@ async fn run(
             let jitter = spread(JITTER, handle.client().seed().wrapping_add(asked));
             asked += 1;
             // Messages that come meanwhile wait, and lead to the next question.
-            next = handle.now() + ask(&now_hub, &see).await + jitter;
+            next = handle.now() + ask(&now_hub, see).await + jitter;
             continue;
         }
         let is_observed = now_hub.observers.load(Ordering::SeqCst) > 0;
@@ -297,6 +316,7 @@ async fn run(
         // A sleeping task does not keep the hub.
         drop(now_hub);
         let news = tokio::select! {
+            biased;
             news = heard.recv() => Some(news?),
             () = sleep_or_never(&handle, pause) => None,
             () = observed.notified() => {
@@ -317,7 +337,7 @@ fn take(hub: &Hub, heard: Heard) -> bool {
     match heard {
         // What was said before is lost.
         Heard::Listening(_) => {
-            hub.listens.send_replace(true);
+            hub.listens.change(|listens| *listens = true);
             true
         }
         Heard::Message(_, message) => hub.take(&message),
@@ -332,7 +352,7 @@ async fn sleep_or_never(handle: &Arc<Handle>, pause: Duration) {
 }
 
 /// Asks who leads. Returns the time until the next question, without its jitter.
-async fn ask(hub: &Hub, see: &watch::Sender<Option<Seen>>) -> Duration {
+async fn ask(hub: &Hub, see: &Level<Sight>) -> Duration {
     let at = hub.handle.now();
     let answer = hub.handle.query(election::leader(&hub.name), election::read_leader).await;
     let Ok(leader) = answer else {
@@ -341,12 +361,13 @@ async fn ask(hub: &Hub, see: &watch::Sender<Option<Seen>>) -> Duration {
             return RETRY;
         }
         let now = hub.handle.now();
-        see.send_if_modified(|seen| {
-            let Some(seen) = seen else { return false };
+        see.change(|sight| {
+            let Some(seen) = &mut sight.last else { return };
             let lease =
                 seen.leader.as_ref().map_or(Duration::ZERO, |leader| leader.remaining.unwrap_or(ASK_EVERY));
-            let is_outdated = now >= seen.at + lease;
-            is_outdated && !std::mem::replace(&mut seen.is_outdated, true)
+            if now >= seen.at + lease && !std::mem::replace(&mut seen.is_outdated, true) {
+                sight.version += 1;
+            }
         });
         return RETRY;
     };
@@ -354,6 +375,9 @@ async fn ask(hub: &Hub, see: &watch::Sender<Option<Seen>>) -> Duration {
         None => ASK_LEADERLESS,
         Some(leader) => leader.remaining.map_or(ASK_EVERY, |left| (left + AFTER_LEASE).min(ASK_EVERY)),
     };
-    see.send_replace(Some(Seen { at, leader, is_outdated: false }));
+    see.change(|sight| {
+        sight.version += 1;
+        sight.last = Some(Seen { at, leader, is_outdated: false });
+    });
     pause
 }

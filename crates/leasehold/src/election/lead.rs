@@ -304,6 +304,7 @@ impl Election {
             return;
         }
         tokio::select! {
+            biased;
             () = self.stop.stopped() => {}
             () = sleep(self.handle(), pause) => {}
         }

@@ -8,9 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use leasehold_proto::recipe::election;
 use leasehold_proto::{Moment, WireOwner};
-use tokio::sync::watch;
 
-use super::hub::{ASK_EVERY, Hub, Observing, Seen};
+use super::hub::{ASK_EVERY, Hub, Observing, Seen, Sight};
 use crate::runtime::shared::Handle;
 
 /// The time for which an answer is shown after the next question was due: the jitter of the question, and its trip.
@@ -96,13 +95,12 @@ impl Leader {
 /// share one subscription and one question.
 pub struct Observer {
     observing: Observing,
-    seen: watch::Receiver<Option<Seen>>,
     told: Option<State>,
 }
 
 impl Observer {
     pub(super) fn new(hub: &Arc<Hub>) -> Self {
-        Self { observing: Observing::new(hub), seen: hub.seen(), told: None }
+        Self { observing: Observing::new(hub), told: None }
     }
 
     /// Returns the latest state. Makes no round trip.
@@ -114,9 +112,13 @@ impl Observer {
     /// See [`changed`](Self::changed).
     #[must_use]
     pub fn current(&self) -> State {
+        let seen = self.observing.hub.seen.get().last;
+        self.state(seen.as_ref())
+    }
+
+    fn state(&self, seen: Option<&Seen>) -> State {
         let (handle, since) = (&self.observing.hub.handle, self.observing.since);
-        let seen = self.seen.borrow();
-        state(handle, seen.as_ref().filter(|seen| seen.at >= since), handle.now())
+        state(handle, seen.filter(|seen| seen.at >= since), handle.now())
     }
 
     /// Waits for a state that differs from the one that this method returned last, and returns the latest. The first call
@@ -143,14 +145,18 @@ impl Observer {
     /// ```
     pub async fn changed(&mut self) -> Option<State> {
         loop {
-            let since = self.observing.since;
-            let is_answered = self.seen.borrow_and_update().as_ref().is_some_and(|seen| seen.at >= since);
-            let current = self.current();
+            let sight = self.observing.hub.seen.get();
+            let is_answered = sight.last.as_ref().is_some_and(|seen| seen.at >= self.observing.since);
+            let current = self.state(sight.last.as_ref());
             if is_answered && self.told.as_ref().is_none_or(|told| !told.is_like(&current)) {
                 self.told = Some(current.clone());
                 return Some(current);
             }
-            self.seen.changed().await.ok()?;
+            if sight.has_ended {
+                return None;
+            }
+            let is_new = |now: &Sight| (now.version != sight.version || now.has_ended).then_some(());
+            self.observing.hub.seen.until(is_new).await;
         }
     }
 }

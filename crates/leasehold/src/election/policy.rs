@@ -6,8 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use leasehold_proto::WireOwner;
-use tokio::sync::watch;
 
+use super::level::Level;
 use crate::error::AcquireError;
 
 /// The reason why a leader is asked to end its term.
@@ -102,11 +102,11 @@ impl<E: fmt::Debug + fmt::Display> std::error::Error for LeadError<E> {}
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Gate(watch::Sender<Option<Arc<str>>>);
+pub struct Gate(Arc<Level<Option<Arc<str>>>>);
 
 impl Default for Gate {
     fn default() -> Self {
-        Self(watch::Sender::new(None))
+        Self(Arc::new(Level::new(None)))
     }
 }
 
@@ -119,29 +119,28 @@ impl Gate {
 
     /// Opens the gate.
     pub fn open(&self) {
-        self.0.send_if_modified(|closed| closed.take().is_some());
+        self.0.change(|closed| *closed = None);
     }
 
     /// Closes the gate. The leader's [`Term::asked`](crate::Term::asked) has the reason.
     pub fn close(&self, reason: &str) {
-        self.0.send_replace(Some(reason.into()));
+        self.0.change(|closed| *closed = Some(reason.into()));
     }
 
     /// Returns true if the gate is open.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.0.borrow().is_none()
+        self.0.get().is_none()
     }
 
     /// Returns the reason for which the gate is closed.
     pub(super) fn reason(&self) -> Option<Arc<str>> {
-        self.0.borrow().clone()
+        self.0.get()
     }
 
     /// Waits until the gate is open or not.
     pub(super) async fn until(&self, open: bool) {
-        // This value has a sender, so the wait does not fail.
-        drop(self.0.subscribe().wait_for(|closed| closed.is_none() == open).await);
+        self.0.until(|closed| (closed.is_none() == open).then_some(())).await;
     }
 }
 
@@ -153,8 +152,8 @@ pub struct Stopper(pub(super) Arc<Stop>);
 /// Whether an election is stopped, and how many calls of `lead` run.
 #[derive(Debug)]
 pub(super) struct Stop {
-    is_stopped: watch::Sender<bool>,
-    running: watch::Sender<usize>,
+    is_stopped: Level<bool>,
+    running: Level<usize>,
 }
 
 /// A running call of `lead`.
@@ -162,24 +161,24 @@ pub(super) struct Running(Arc<Stop>);
 
 impl Default for Stop {
     fn default() -> Self {
-        Self { is_stopped: watch::Sender::new(false), running: watch::Sender::new(0) }
+        Self { is_stopped: Level::new(false), running: Level::new(0) }
     }
 }
 
 impl Stop {
     pub(super) fn begin(self: Arc<Self>) -> Running {
-        self.running.send_modify(|running| *running += 1);
+        self.running.change(|running| *running += 1);
         Running(self)
     }
 
     pub(super) async fn stopped(&self) {
-        drop(self.is_stopped.subscribe().wait_for(|is_stopped| *is_stopped).await);
+        self.is_stopped.until(|is_stopped| is_stopped.then_some(())).await;
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.running.send_modify(|running| *running -= 1);
+        self.0.running.change(|running| *running -= 1);
     }
 }
 
@@ -208,8 +207,8 @@ impl Stopper {
     /// # }
     /// ```
     pub async fn stop(&self) {
-        self.0.is_stopped.send_replace(true);
-        drop(self.0.running.subscribe().wait_for(|running| *running == 0).await);
+        self.0.is_stopped.change(|is_stopped| *is_stopped = true);
+        self.0.running.until(|running| (*running == 0).then_some(())).await;
     }
 }
 
@@ -221,53 +220,43 @@ pub(super) struct Asks {
     pub(super) owner: WireOwner,
     /// The name of the leader.
     pub(super) candidate: Arc<str>,
-    asked: watch::Sender<Option<Asked>>,
+    asked: Level<Option<Asked>>,
     /// True once the term has ended as planned.
-    is_over: watch::Sender<bool>,
+    is_over: Level<bool>,
 }
 
 impl Asks {
     pub(super) fn new(token: u64, owner: WireOwner, candidate: Arc<str>) -> Arc<Self> {
-        let (asked, is_over) = (watch::Sender::new(None), watch::Sender::new(false));
+        let (asked, is_over) = (Level::new(None), Level::new(false));
         Arc::new(Self { token, owner, candidate, asked, is_over })
     }
 
     pub(super) fn end(&self) {
-        self.is_over.send_replace(true);
+        self.is_over.change(|is_over| *is_over = true);
     }
 
     pub(super) fn is_over(&self) -> bool {
-        *self.is_over.borrow()
+        self.is_over.get()
     }
 
     pub(super) async fn over(&self) {
-        drop(self.is_over.subscribe().wait_for(|is_over| *is_over).await);
+        self.is_over.until(|is_over| is_over.then_some(())).await;
     }
 
     /// Asks for the end. The first reason stays, except that a stop replaces it.
     pub(super) fn ask(&self, reason: Asked) {
-        self.asked.send_if_modified(|asked| {
-            let counts = asked.is_none() || (reason == Asked::Stopped && *asked != Some(Asked::Stopped));
-            if counts {
+        self.asked.change(|asked| {
+            if asked.is_none() || reason == Asked::Stopped {
                 *asked = Some(reason);
             }
-            counts
         });
     }
 
     pub(super) fn reason(&self) -> Option<Asked> {
-        self.asked.borrow().clone()
+        self.asked.get()
     }
 
     pub(super) async fn asked(&self) -> Asked {
-        let mut asked = self.asked.subscribe();
-        loop {
-            if let Some(reason) = asked.borrow_and_update().clone() {
-                return reason;
-            }
-            if asked.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        }
+        self.asked.until(Clone::clone).await
     }
 }

@@ -402,6 +402,7 @@ fn announce(hub: &Arc<Hub>, call: Call, asks: Arc<Asks>) {
                 }
             };
             tokio::select! {
+                biased;
                 () = asks.over() => return,
                 () = sleep(&handle, pause) => {}
             }

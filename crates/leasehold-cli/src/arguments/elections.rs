@@ -14,9 +14,10 @@ pub(crate) const ELECTED: &str = "\
 The command runs in one process of all that name the same election: the leader. The others wait. Whenever this process
 becomes the leader, the command is started, with the number of the term in LEASEHOLD_TERM, which only grows.
 
-A term ends as planned when this program gets SIGTERM, SIGINT, SIGHUP or SIGQUIT, or when `leasehold resign` or `leasehold transfer`
-asks for it. Then the command gets SIGTERM, and SIGKILL after --grace. The term stays renewed until the command and its
-process group have ended, so no second leader begins before. After SIGTERM to this program nothing is started again.
+A term ends as planned when this program gets SIGTERM, SIGINT, SIGHUP or SIGQUIT, or when `leasehold resign` or
+`leasehold transfer` asks for it. Then the command gets SIGTERM, and SIGKILL after --grace. The term stays renewed until
+the command and its process group have ended, so no second leader begins before. After SIGTERM to this program nothing
+is started again.
 
 When the term is lost (the server is gone for longer than the lease, the lock was deleted, this program is frozen for
 longer than the lease), another process may lead already: see --on-lost. This program campaigns again after a pause.

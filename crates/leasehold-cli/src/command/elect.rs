@@ -9,14 +9,12 @@ use std::time::Duration;
 use anyhow::Error;
 use leasehold::election::{LeadError, OnLost};
 use leasehold::{Client, Election, Term};
-use tokio::runtime;
 
 use crate::arguments::elections::Elect;
 use crate::command::job::Job;
-use crate::command::run::{connect_once, name, reported, warn_of_password};
+use crate::command::run::{name, reported, warn_of_password, with_client};
 use crate::exit::{self, Failure};
 use crate::report::Report;
-use crate::settings;
 use crate::signals::Signals;
 use crate::supervise::{Finished, Hold};
 
@@ -36,23 +34,12 @@ pub(crate) fn run(arguments: &Elect) -> u8 {
     reported(report, attempt(arguments, report))
 }
 
-/// The runtime stays on this thread, as that of `leasehold run`.
 fn attempt(arguments: &Elect, report: Report) -> Result<u8, Failure> {
     warn_of_password(arguments.sources.url.as_ref(), report);
     let name = name(&arguments.name)?;
-    let settings = settings::client(&arguments.sources)?;
-    let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::system)?;
-    runtime.block_on(async {
-        let mut signals = Signals::stopping().map_err(Failure::system)?;
-        let client = tokio::select! {
-            biased;
-            signal = signals.next() => return Ok(exit::by_signal(signal as i32)),
-            client = connect_once(&settings) => client?,
-        };
-        let election = election(&client, name, arguments);
-        let code = Candidate { arguments, report, code: Cell::new(None) }.lead(&election, &mut signals).await;
-        client.close().await;
-        code
+    with_client(&arguments.sources, async |client, signals| {
+        let election = election(client, name, arguments);
+        Candidate { arguments, report, code: Cell::new(None) }.lead(&election, signals).await
     })
 }
 

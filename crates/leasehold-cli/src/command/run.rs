@@ -18,6 +18,7 @@ use tokio::runtime;
 
 use crate::address::Address;
 use crate::arguments::Run;
+use crate::arguments::operator::Sources;
 use crate::clock::{Instant, now};
 use crate::command::job::Job;
 use crate::duration::shown;
@@ -147,6 +148,28 @@ async fn connect(settings: &Settings, whole_wait: &mut WholeWait) -> Result<Clie
 /// Makes one attempt to connect.
 pub(super) async fn connect_once(settings: &Settings) -> Result<Client, Failure> {
     settings.config.connect().await.map_err(|error| not_connected(error, settings.is_default_address))
+}
+
+/// Connects, does the work, and closes. A signal while it connects ends it, and later ones are for the work.
+///
+/// The runtime stays on this thread, as that of `leasehold run`.
+pub(super) fn with_client(
+    sources: &Sources,
+    work: impl AsyncFnOnce(&Client, &mut Signals) -> Result<u8, Failure>,
+) -> Result<u8, Failure> {
+    let settings = settings::client(sources)?;
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::system)?;
+    runtime.block_on(async {
+        let mut signals = Signals::stopping().map_err(Failure::system)?;
+        let client = tokio::select! {
+            biased;
+            signal = signals.next() => return Ok(exit::by_signal(signal as i32)),
+            client = connect_once(&settings) => client?,
+        };
+        let code = work(&client, &mut signals).await;
+        client.close().await;
+        code
+    })
 }
 
 /// Acquires the lock, runs the command, releases.

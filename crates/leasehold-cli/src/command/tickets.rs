@@ -3,21 +3,18 @@
 //! Invariant: a ticket is printed only for a hold that nobody else has, and a hold without a printed ticket is released.
 
 use std::io::Read;
-use std::time::Duration;
+use std::sync::Arc;
 
 use anyhow::anyhow;
 use leasehold::error::TicketErrorKind;
-use leasehold::lock::Kind;
-use leasehold::{Client, Guard, Lock, ReleaseOutcome, Ticket};
-use tokio::runtime;
+use leasehold::{Client, Name, ReleaseOutcome, Ticket};
 
 use crate::arguments::operator::Sources;
 use crate::arguments::tickets::Acquire;
-use crate::command::run::{connect_once, name, reported, warn_of_password};
+use crate::command::run::{name, reported, warn_of_password, with_client};
 use crate::exit::{self, Failure};
+use crate::kind::{Kind, Wait};
 use crate::report::{Report, try_write_to_stdout};
-use crate::settings;
-use crate::signals::Signals;
 
 /// The exit codes besides 0.
 const BUSY: u8 = 1;
@@ -25,60 +22,63 @@ const GONE: u8 = 1;
 
 /// Runs `leasehold acquire` and returns the exit code.
 pub(crate) fn run(arguments: &Acquire) -> u8 {
-    with(&arguments.sources, async |client| {
+    let report = Report::new(false);
+    let attempt = || {
+        warn_of_password(arguments.sources.url.as_ref(), report);
         let name = name(&arguments.name)?;
-        let wait = if arguments.nonblock { Some(Duration::ZERO) } else { arguments.wait };
-        let guard = if arguments.fair {
-            acquired(&client.fair_lock(name), wait).await?
-        } else if arguments.fenced {
-            acquired(&client.fenced_lock(name), wait).await?
-        } else {
-            acquired(&client.lock(name), wait).await?
-        };
-        let Some(guard) = guard else { return Ok(BUSY) };
-        let ticket = guard.into_ticket(arguments.valid).await.map_err(Failure::unavailable)?;
-        if !try_write_to_stdout(&format!("{ticket}\n")) {
-            // Nobody has the ticket, so nobody could release the lock.
-            client
-                .adopt(&ticket)
-                .await
-                .map_err(Failure::unavailable)?
-                .release()
-                .await
-                .map_err(Failure::unavailable)?;
-            return Err(Failure::system(anyhow!("the ticket could not be written; the lock is released")));
-        }
-        Ok(0)
-    })
+        unless_stopped(&arguments.sources, async |client| acquire(client, &name, arguments, report).await)
+    };
+    reported(report, attempt())
 }
 
-/// Acquires within the wait.
-async fn acquired<K: Kind>(lock: &Lock<K>, wait: Option<Duration>) -> Result<Option<Guard>, Failure> {
-    let guard = match wait {
-        None => Some(lock.lock().await.map_err(Failure::unavailable)?),
-        Some(wait) if wait.is_zero() => lock.try_lock().await.map_err(Failure::unavailable)?,
-        Some(wait) => lock.try_lock_for(wait).await.map_err(Failure::unavailable)?,
+/// Acquires the lock, and prints its ticket.
+async fn acquire(client: &Client, name: &Name, arguments: &Acquire, report: Report) -> Result<u8, Failure> {
+    let kind = match arguments {
+        Acquire { fair: true, .. } => Kind::Fair,
+        Acquire { fenced: true, .. } => Kind::Fenced,
+        _ => Kind::Reentrant,
     };
-    Ok(guard.map(Into::into))
+    let wait = match (arguments.nonblock, arguments.wait) {
+        (true, _) => Wait::None,
+        (false, Some(wait)) => Wait::For(wait),
+        (false, None) => Wait::Endless,
+    };
+    let Some(acquired) = kind.acquire(client, name, wait, report).await? else { return Ok(BUSY) };
+    let guard = Arc::into_inner(acquired.guard).expect("nobody else has the guard");
+    let ticket = guard.into_ticket(arguments.valid).await.map_err(Failure::unavailable)?;
+    if try_write_to_stdout(&format!("{ticket}\n")) {
+        return Ok(0);
+    }
+    // Nobody has the ticket, so nobody could release the lock.
+    let guard = client.adopt(&ticket).await.map_err(Failure::unavailable)?;
+    guard.release().await.map_err(Failure::unavailable)?;
+    Err(Failure::system(anyhow!("the ticket could not be written; the lock is released")))
 }
 
 /// Runs `leasehold release --ticket` and returns the exit code.
 pub(crate) fn release(sources: &Sources, text: &str) -> u8 {
-    with(sources, async |client| {
+    let report = Report::new(false);
+    let attempt = || {
+        warn_of_password(sources.url.as_ref(), report);
         let ticket: Ticket = read(text)?.parse().map_err(Failure::usage)?;
-        let guard = match client.adopt(&ticket).await {
-            Ok(guard) => guard,
-            Err(error) if error.kind == TicketErrorKind::Gone => {
-                Report::new(false).warn(format_args!("{error}"));
-                return Ok(GONE);
-            }
-            Err(error) => return Err(Failure::unavailable(error)),
-        };
-        match guard.release().await.map_err(Failure::unavailable)? {
-            ReleaseOutcome::NotHeld => Ok(GONE),
-            _ => Ok(0),
+        unless_stopped(sources, async |client| adopt_and_release(client, &ticket, report).await)
+    };
+    reported(report, attempt())
+}
+
+async fn adopt_and_release(client: &Client, ticket: &Ticket, report: Report) -> Result<u8, Failure> {
+    let guard = match client.adopt(ticket).await {
+        Ok(guard) => guard,
+        Err(error) if error.kind == TicketErrorKind::Gone => {
+            report.warn(format_args!("{error}"));
+            return Ok(GONE);
         }
-    })
+        Err(error) => return Err(Failure::unavailable(error)),
+    };
+    match guard.release().await.map_err(Failure::unavailable)? {
+        ReleaseOutcome::NotHeld => Ok(GONE),
+        _ => Ok(0),
+    }
 }
 
 /// Returns the ticket's text: the argument, or the first line of the standard input.
@@ -92,29 +92,16 @@ fn read(text: &str) -> Result<String, Failure> {
     Ok(line.trim().to_owned())
 }
 
-/// Connects, does the work unless a signal comes before, and closes.
-fn with(sources: &Sources, work: impl AsyncFnOnce(&Client) -> Result<u8, Failure>) -> u8 {
-    let report = Report::new(false);
-    let attempt = || {
-        warn_of_password(sources.url.as_ref(), report);
-        let settings = settings::client(sources)?;
-        let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::system)?;
-        runtime.block_on(async {
-            let mut signals = Signals::stopping().map_err(Failure::system)?;
-            let client = tokio::select! {
-                biased;
-                signal = signals.next() => return Ok(exit::by_signal(signal as i32)),
-                client = connect_once(&settings) => client?,
-            };
-            let code = tokio::select! {
-                biased;
-                signal = signals.next() => Ok(exit::by_signal(signal as i32)),
-                code = work(&client) => code,
-            };
-            // Releases what a signal has interrupted.
-            client.close().await;
-            code
-        })
-    };
-    reported(report, attempt())
+/// Does the work unless a signal comes before. The close of the client releases what a signal has interrupted.
+fn unless_stopped(
+    sources: &Sources,
+    work: impl AsyncFnOnce(&Client) -> Result<u8, Failure>,
+) -> Result<u8, Failure> {
+    with_client(sources, async |client, signals| {
+        tokio::select! {
+            biased;
+            signal = signals.next() => Ok(exit::by_signal(signal as i32)),
+            code = work(client) => code,
+        }
+    })
 }

@@ -7,26 +7,16 @@ use leasehold_testkit::servers::RedisServer;
 use leasehold_testkit::wait::eventually;
 use nix::sys::signal::Signal;
 
-use crate::fixture::{LIMIT, Outcome, Running, leasehold, outcome};
+use crate::fixture::{LIMIT, Running, leasehold, outcome, told, verb};
 
 /// A command that says its term, and ends well at SIGTERM.
 const SERVE: &str =
     "trap 'echo ended; exit 0' TERM; echo \"term $LEASEHOLD_TERM\"; while :; do sleep 0.05; done";
 
-fn verb(server: &RedisServer, words: &[&str]) -> Command {
-    let mut program = leasehold();
-    program.env("LEASEHOLD_URL", server.url()).args(words);
-    program
-}
-
 fn elect(server: &RedisServer, candidate: &str, options: &[&str], script: &str) -> Command {
     let mut program = verb(server, &["elect", "-v", "--candidate", candidate]);
     program.args(options).args(["scheduler", "--", "sh", "-c", script]);
     program
-}
-
-fn told(server: &RedisServer, words: &[&str]) -> Outcome {
-    outcome(&mut verb(server, words))
 }
 
 /// Returns the terms that a program has said.

@@ -134,6 +134,18 @@ impl Drop for Running {
     }
 }
 
+/// Returns the command that runs a verb against a server.
+pub(crate) fn verb(server: &RedisServer, words: &[&str]) -> Command {
+    let mut program = leasehold();
+    program.env("LEASEHOLD_URL", server.url()).args(words);
+    program
+}
+
+/// Runs a verb against a server.
+pub(crate) fn told(server: &RedisServer, words: &[&str]) -> Outcome {
+    outcome(&mut verb(server, words))
+}
+
 /// Runs a command to its end.
 #[track_caller]
 pub(crate) fn outcome(command: &mut Command) -> Outcome {

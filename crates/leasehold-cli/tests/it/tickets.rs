@@ -1,23 +1,13 @@
 //! `leasehold acquire` and `leasehold release --ticket`.
 
 use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use leasehold_testkit::servers::RedisServer;
 use leasehold_testkit::wait::eventually;
 use nix::sys::signal::Signal;
 
-use crate::fixture::{LIMIT, Outcome, Running, leasehold, outcome};
-
-fn verb(server: &RedisServer, words: &[&str]) -> Command {
-    let mut program = leasehold();
-    program.env("LEASEHOLD_URL", server.url()).args(words);
-    program
-}
-
-fn told(server: &RedisServer, words: &[&str]) -> Outcome {
-    outcome(&mut verb(server, words))
-}
+use crate::fixture::{LIMIT, Running, outcome, told, verb};
 
 #[test]
 fn a_ticket_releases_what_another_command_acquired_once() {
@@ -54,6 +44,11 @@ fn a_text_that_is_no_ticket_is_a_wrong_argument() {
         [&["release", "--ticket", "deploy"][..], &["release"], &["release", "deploy", "--ticket", "x"]]
     {
         assert_eq!(told(&server, words).code(), 64, "{words:?}");
+    }
+    // What is wrong with the words needs no server.
+    for words in [&["release", "--ticket", "deploy"][..], &["acquire", "a}b", "--valid", "1m"]] {
+        let mut away = verb(&server, words);
+        assert_eq!(outcome(away.env("LEASEHOLD_URL", "redis://127.0.0.1:1")).code(), 64, "{words:?}");
     }
 }
 

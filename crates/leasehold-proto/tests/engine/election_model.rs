@@ -458,31 +458,31 @@ fn check(name: &str, candidates: u8, budget: Budget, variant: Variant) -> Option
     rule
 }
 
+fn assert_sound(name: &str, candidates: u8, budget: Budget) {
+    assert_eq!(
+        check(name, candidates, budget, Variant::Sound),
+        None,
+        "{name}: this order of events breaks a rule"
+    );
+}
+
 #[test]
 fn an_election_has_one_term_under_loss_and_repetition() {
-    for (name, budget) in [
-        ("election: loss", Budget { losses: 1, ..QUIET }),
-        ("election: repetition", Budget { repeats: 1, ..QUIET }),
-        ("election: beats and a second campaign", Budget { ticks: 2, campaigns: 1, beats: 1, ..QUIET }),
-    ] {
-        assert_eq!(check(name, 2, budget, Variant::Sound), None);
-    }
+    assert_sound("election: loss", 2, Budget { losses: 1, ..QUIET });
+    assert_sound("election: repetition", 2, Budget { repeats: 1, ..QUIET });
+    let second = Budget { ticks: 2, campaigns: 1, beats: 1, ..QUIET };
+    assert_sound("election: beats and a second campaign", 2, second);
 }
 
 #[test]
 fn an_election_has_one_term_if_a_successor_dies_or_leaves() {
-    for (name, budget) in [
-        ("election: a dying successor", Budget { crashes: 1, ..QUIET }),
-        ("election: a successor that leaves", Budget { leaves: 1, ..QUIET }),
-    ] {
-        assert_eq!(check(name, 2, budget, Variant::Sound), None);
-    }
+    assert_sound("election: a dying successor", 2, Budget { crashes: 1, ..QUIET });
+    assert_sound("election: a successor that leaves", 2, Budget { leaves: 1, ..QUIET });
 }
 
 #[test]
 fn an_election_of_three_has_one_term() {
-    let budget = Budget { ticks: 2, ..QUIET };
-    assert_eq!(check("election: three candidates", 3, budget, Variant::Sound), None);
+    assert_sound("election: three candidates", 3, Budget { ticks: 2, ..QUIET });
 }
 
 #[test]

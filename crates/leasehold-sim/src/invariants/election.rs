@@ -1,8 +1,8 @@
 //! E1 to E5: elections, judged by the terms of users, by what the server has, and by what observers see.
 //!
 //! - E1: when a body begins, or a user gets a term, no other term is valid.
-//! - E2: the token of a term is greater than those of all terms that began before it, so a resource that compares tokens
-//!   refuses the writes of an earlier leader once a later one has begun.
+//! - E2: each term has a greater token than all earlier terms, so a resource that compares tokens refuses an earlier leader's
+//!   writes once a later one has begun.
 //! - E3: if somebody campaigns and nobody leads, somebody leads within a lease, the polling interval and two trips.
 //! - E4: an observer shows what the server had within the time of one question.
 //! - E5: a term whose lease lasts has ended for its user before its release, or its transfer, is sent.

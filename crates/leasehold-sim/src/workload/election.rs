@@ -84,7 +84,7 @@ pub(super) async fn work(user: &mut User, election: Election) {
 
 /// Returns the name of one of the candidates.
 fn candidate(env: &mut Env) -> String {
-    format!("{}", env.rng.usize(0..env.plan.processes * env.plan.users))
+    env.rng.usize(0..env.plan.processes * env.plan.users).to_string()
 }
 
 /// Leads term after term, until a stop. The gate flaps.

@@ -9,7 +9,7 @@
 //! latest after 10 s. The task ends with the last observer, candidate and term.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use leasehold_proto::backoff::spread;
@@ -24,7 +24,7 @@ use super::level::Level;
 use super::policy::{Asked, Asks};
 use crate::runtime::shared::Handle;
 use crate::runtime::shared::sleeping::sleep;
-use crate::runtime::sync::Mutex;
+use crate::runtime::sync::{Mutex, lock};
 
 /// The longest time between two questions.
 pub(super) const ASK_EVERY: Duration = Duration::from_secs(10);
@@ -122,10 +122,6 @@ impl Drop for Observing {
     fn drop(&mut self) {
         self.hub.observers.fetch_sub(1, Ordering::SeqCst);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> crate::runtime::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Hub {

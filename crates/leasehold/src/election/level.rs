@@ -1,15 +1,14 @@
 //! A value that tasks wait for.
 //!
-//! Invariant: waiters wake in the order in which they came. (Those of a watch channel wake in an order of its own, and a run of
-//! the simulator would not repeat itself.)
+//! Invariant: waiters wake in the order in which they came. A watch channel wakes them in a random order, so no simulated run
+//! would repeat itself.
 
 use std::fmt;
 use std::pin::pin;
-use std::sync::PoisonError;
 
 use tokio::sync::Notify;
 
-use crate::runtime::sync::{Mutex, MutexGuard};
+use crate::runtime::sync::{Mutex, lock};
 
 /// A value that tasks wait for. A task that comes late sees the same as one that was there.
 #[derive(Default)]
@@ -24,12 +23,12 @@ impl<T: Clone> Level<T> {
     }
 
     pub(super) fn get(&self) -> T {
-        self.lock().clone()
+        lock(&self.value).clone()
     }
 
     /// Changes the value, and wakes all that wait.
     pub(super) fn change(&self, change: impl FnOnce(&mut T)) {
-        change(&mut self.lock());
+        change(&mut lock(&self.value));
         self.changed.notify_waiters();
     }
 
@@ -39,15 +38,11 @@ impl<T: Clone> Level<T> {
             let mut changed = pin!(self.changed.notified());
             // A change after the look wakes this task, which stands in line already.
             changed.as_mut().enable();
-            if let Some(found) = read(&self.lock()) {
+            if let Some(found) = read(&lock(&self.value)) {
                 return found;
             }
             changed.await;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, T> {
-        self.value.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

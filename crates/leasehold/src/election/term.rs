@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::future::pending;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_proto::engine::LostReason;
@@ -17,7 +17,7 @@ use crate::error::{About, InspectErrorKind, ReleaseError, SubjectKind, TransferE
 use crate::lock::FencedGuard;
 use crate::lock::guard::ReleaseOutcome;
 use crate::runtime::shared::sleeping::sleep;
-use crate::runtime::sync::{Mutex, MutexGuard};
+use crate::runtime::sync::{Mutex, lock};
 
 /// The time after which a leader repeats its announcement, which a failover may have lost.
 const ANNOUNCE_EVERY: Duration = Duration::from_secs(60);
@@ -75,10 +75,6 @@ impl fmt::Debug for Validity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Validity").field(&self.remaining()).finish()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Term {
@@ -397,8 +393,8 @@ fn announce(hub: &Arc<Hub>, call: Call, asks: Arc<Asks>) {
                 Ok(true) => ANNOUNCE_EVERY,
                 Ok(false) | Err(InspectErrorKind::Closed) => return,
                 Err(_) => {
-                    retry = (retry * 2).min(ANNOUNCE_EVERY);
-                    retry / 2
+                    let longer = (retry * 2).min(ANNOUNCE_EVERY);
+                    std::mem::replace(&mut retry, longer)
                 }
             };
             tokio::select! {

@@ -126,9 +126,9 @@ impl Guard {
     /// Gives the hold away: ends it here, and returns the ticket with which another process can adopt it within `valid`.
     ///
     /// Until then the lock stays closed and nothing renews it. If nobody adopts the ticket, the lock is free after `valid`, or
-    /// when its current lease ends if that is later.
-    /// This process must not use what the lock protects any more. Locks, fair, fenced and spin locks can be given away, and only
-    /// by an owner that holds them once. `valid` is bounded as for [`extend`](Self::extend).
+    /// when its current lease ends if that is later. This process must not use what the lock protects any more. Locks, fair,
+    /// fenced and spin locks can be given away, and only by an owner that holds them once. `valid` is bounded as for
+    /// [`extend`](Self::extend).
     ///
     /// # Errors
     /// [`TicketError`], after which the guard is dropped and so the lock released.

@@ -80,7 +80,7 @@ pub enum Message {
         /// The candidate.
         candidate: String,
     },
-    /// The answer of a candidate that waits, or of a leader that was asked.
+    /// A waiting candidate, or a leader that was asked, answers.
     Here {
         /// The number of the question.
         request: String,

@@ -22,6 +22,8 @@ pub(crate) fn check(options: &Options, function: &Function, problems: &mut Probl
     holds(options, problems);
     outcomes(options, function, problems);
     fence(options, function, problems);
+    several(options, problems);
+    redlock(options, problems);
 }
 
 /// Checks the lease and its renewal.
@@ -57,6 +59,12 @@ fn leases(options: &Options, problems: &mut Problems) {
 /// Checks the bounds on the hold.
 fn holds(options: &Options, problems: &mut Problems) {
     let known = |given: &Option<Given<Span>>| value(given.as_ref()).and_then(Span::known);
+    let lease = known(&options.lease).or_else(|| known(&options.watchdog));
+    if let (Some(given), Some(margin), Some(lease)) = (&options.margin, known(&options.margin), lease)
+        && margin >= lease
+    {
+        at_value(given, "`margin` leaves nothing of the lease; make it shorter than the lease", problems);
+    }
     let (min_hold, max_hold) = (known(&options.min_hold), known(&options.max_hold));
     if let Some(given) = &options.max_hold
         && max_hold.is_some_and(|most| most < LEASE_MIN)
@@ -130,6 +138,49 @@ fn fence(options: &Options, function: &Function, problems: &mut Problems) {
     {
         problems
             .at(token, format!("`{token}` is already the name of an argument; give the token another name"));
+    }
+}
+
+/// Checks several names.
+fn several(options: &Options, problems: &mut Problems) {
+    let Some(Given { word, .. }) = options.name.as_ref().filter(|_| options.has_several()) else {
+        return;
+    };
+    if options.names().is_empty() {
+        problems.at(word, "several locks need names: `name = [\"account:{from}\", \"account:{to}\"]`");
+    }
+    if let Some(Given { word, value: Some(Kind::Semaphore(_)) }) = &options.kind {
+        problems.at(word, "permits are acquired one by one; several names are names of locks");
+    }
+    if let Some(Given { word, .. }) = &options.fence {
+        let message = "several locks have several tokens; write a `MultiLock` of fenced locks by hand, and ask each guard";
+        problems.at(word, message);
+    }
+}
+
+/// Checks what a lock over several servers can do.
+fn redlock(options: &Options, problems: &mut Problems) {
+    if options.redlock.is_none() {
+        return;
+    }
+    if let Some(Given { word, .. }) = &options.client {
+        problems.at(word, "a `redlock` has clients of its own; leave one of them out");
+    }
+    if let Some(Given { word, .. }) = options.name.as_ref().filter(|_| options.has_several()) {
+        problems.at(word, "a `redlock` locks one name; leave `redlock` out for several names of one server");
+    }
+    if let Some(Given { word, value: Some(kind) }) = &options.kind
+        && !matches!(kind, Kind::Reentrant | Kind::Plain)
+    {
+        problems.at(word, "a `redlock` has the kinds `reentrant` and `plain`");
+    }
+    let bounds = [&options.max_hold, &options.min_hold, &options.margin].into_iter().flatten();
+    let words = bounds.map(|given| &given.word).chain(options.max_renewals.as_ref().map(|given| &given.word));
+    for word in words {
+        problems.at(
+            word,
+            format!("a `redlock` has no `{word}`; its options are `lease`, `watchdog` and `replicas`"),
+        );
     }
 }
 

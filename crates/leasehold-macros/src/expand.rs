@@ -29,8 +29,10 @@ pub(crate) fn locked(options: TokenStream, item: TokenStream) -> TokenStream {
         let options = Options::read(options, &mut problems);
         function.check(cfg!(feature = "blocking"), &mut problems);
         check(&options, &function, &mut problems);
-        let name = value(options.name.as_ref()).and_then(|value| name(value, &function, &mut problems))?;
-        Some(Expansion::new(function, options, name))
+        let names = options.names().into_iter().map(|value| name(value, &function, &mut problems));
+        // Collected first, so that each name with a problem is reported.
+        let names = names.collect::<Vec<_>>().into_iter().collect::<Option<Vec<_>>>()?;
+        Some(Expansion::new(function, options, names))
     });
     match (problems.into_code(), expansion) {
         (None, Some(expansion)) => expansion.function(),
@@ -43,7 +45,8 @@ pub(crate) fn locked(options: TokenStream, item: TokenStream) -> TokenStream {
 struct Expansion {
     function: Function,
     options: Options,
-    name: TokenStream,
+    /// The code of each name.
+    names: Vec<TokenStream>,
     /// The path of the library in the user's crate.
     krate: TokenStream,
     /// The return type, with `_` for types that cannot be written in a body.
@@ -51,7 +54,7 @@ struct Expansion {
 }
 
 impl Expansion {
-    fn new(function: Function, options: Options, name: TokenStream) -> Self {
+    fn new(function: Function, options: Options, names: Vec<TokenStream>) -> Self {
         let mut output = match &function.signature.output {
             ReturnType::Type(_, output) => (**output).clone(),
             ReturnType::Default => syn::parse_quote_spanned!(function.signature.ident.span()=> ()),
@@ -61,7 +64,7 @@ impl Expansion {
             Some(path) => quote!(#path),
             None => quote!(::leasehold),
         };
-        Self { function, options, name, krate, output }
+        Self { function, options, names, krate, output }
     }
 
     fn function(&self) -> TokenStream {
@@ -106,32 +109,56 @@ impl Expansion {
 
     /// Generates the section, as the value of a block.
     fn section(&self) -> TokenStream {
-        let [name, client, section] = ["name", "client", "section"].map(hidden);
-        let (made, get_client, lock) = (&self.name, self.client(), self.lock());
-        let (terms, section_options) = (self.terms(), self.section_options());
+        let section = hidden("section");
+        let (get_client, locked, options) = (self.client(), self.locked(), self.section_options());
         let section_of = match value(self.options.kind.as_ref()) {
             Some(Kind::Semaphore(most)) => quote_spanned!(Span::mixed_site()=> .section(#most)),
             _ => quote_spanned!(Span::mixed_site()=> .section()),
         };
         quote_spanned! {Span::mixed_site()=>
-            let #name = #made;
             #get_client
-            let #section = #client #lock #terms #section_of #section_options;
+            let #section = #locked #section_of #options;
             #section
         }
     }
 
+    /// Generates the lock, or the locks together.
+    fn locked(&self) -> TokenStream {
+        let api = self.api();
+        let mut locks = self.options.names().into_iter().zip(&self.names).map(|(given, made)| {
+            let [name, client] = ["name", "client"].map(hidden);
+            let (lock, terms) = (self.lock(given), self.terms(given));
+            // The lock is a value of its own, so that its name does not live across an await.
+            quote_spanned!(Span::mixed_site()=> { let #name = #made; #client #lock #terms })
+        });
+        if self.options.has_several() {
+            return quote_spanned! {Span::mixed_site()=>
+                #api::MultiLock::of([#(::core::convert::Into::into(#locks)),*])
+            };
+        }
+        locks.next().unwrap_or_default()
+    }
+
+    /// Returns the module with the types of this function's API.
+    fn api(&self) -> TokenStream {
+        let krate = &self.krate;
+        if self.function.is_async() { quote!(#krate) } else { quote!(#krate::blocking) }
+    }
+
     /// Generates `let client: &Client = ..;`.
     fn client(&self) -> TokenStream {
-        let krate = &self.krate;
+        let (krate, api) = (&self.krate, self.api());
         let [client, installed, error] = ["client", "installed", "error"].map(hidden);
-        let (api, kind) = match self.function.is_async() {
-            true => (quote!(#krate), quote!(AsyncClient)),
-            false => (quote!(#krate::blocking), quote!(BlockingClient)),
-        };
+        if let Some(given) = value(self.options.redlock.as_ref()) {
+            let borrow = borrow(given);
+            return quote_spanned! {given.span()=>
+                let #client = #borrow #given;
+                let #client: &#api::Redlock = #client;
+            };
+        }
         if let Some(given) = value(self.options.client.as_ref()) {
-            // A reference to a reference is a warning of clippy.
-            let borrow = (!matches!(given, Expr::Reference(_))).then(|| quote_spanned!(given.span()=> &));
+            let kind = if self.function.is_async() { quote!(AsyncClient) } else { quote!(BlockingClient) };
+            let borrow = borrow(given);
             // The span of the user's value makes the compiler report a client of the wrong type there.
             let mut of_user = client.clone();
             of_user.set_span(ours_at(given));
@@ -152,12 +179,10 @@ impl Expansion {
     }
 
     /// Generates `.fair_lock(name)`.
-    fn lock(&self) -> TokenStream {
+    fn lock(&self, given: &Expr) -> TokenStream {
         // The span of the user's name makes the compiler report a name of the wrong type there.
         let mut name = hidden("name");
-        if let Some(given) = value(self.options.name.as_ref()) {
-            name.set_span(ours_at(given));
-        }
+        name.set_span(ours_at(given));
         let kind = value(self.options.kind.as_ref()).unwrap_or(&Kind::Reentrant);
         match kind {
             Kind::Reentrant => quote_spanned!(Span::mixed_site()=> .lock(#name)),
@@ -170,14 +195,15 @@ impl Expansion {
         }
     }
 
-    /// Generates `.lease(..)` and the other options of the lock, before the section.
-    fn terms(&self) -> TokenStream {
+    /// Generates `.lease(..)` and the other options of the lock of this name, before the section.
+    fn terms(&self, name: &Expr) -> TokenStream {
         let options = &self.options;
         let spans = [
             ("lease", &options.lease),
             ("watchdog", &options.watchdog),
             ("max_hold", &options.max_hold),
             ("min_hold", &options.min_hold),
+            ("margin", &options.margin),
         ];
         let mut terms: TokenStream = spans
             .iter()
@@ -187,7 +213,7 @@ impl Expansion {
             })
             .collect();
         // The text between the values is what the names of this function have in common.
-        if let Some(Expr::Lit(ExprLit { lit: Lit::Str(template), .. })) = value(options.name.as_ref()) {
+        if let Expr::Lit(ExprLit { lit: Lit::Str(template), .. }) = name {
             let template = Literal::string(&template.value());
             terms.extend(quote_spanned!(Span::mixed_site()=> .group(#template)));
         }
@@ -289,6 +315,12 @@ impl Expansion {
     }
 }
 
+/// Generates the `&` before an expression, unless it is a reference, since a reference to a reference is a warning of
+/// clippy.
+fn borrow(given: &Expr) -> Option<TokenStream> {
+    (!matches!(given, Expr::Reference(_))).then(|| quote_spanned!(given.span()=> &))
+}
+
 /// Replaces `impl Trait`, which no body can write, with `_`.
 struct Opaque;
 
@@ -355,6 +387,7 @@ mod tests {
             "watchdog",
             "max_hold",
             "min_hold",
+            "margin",
             "max_renewals",
             "replicas",
             "wait",

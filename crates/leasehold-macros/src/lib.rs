@@ -26,6 +26,7 @@ use proc_macro::TokenStream;
 /// | option | means | without it |
 /// |---|---|---|
 /// | `name = "order:{order_id}"` | the name, with values of arguments and of their fields, or an expression | required |
+/// | `name = ["account:{from}", "account:{to}"]` | several locks, all or none, as a `MultiLock` | |
 /// | `kind = fair` | `reentrant`, `fair`, `fenced`, `plain`, `read`, `write`, `semaphore(n)` | `reentrant` |
 /// | `wait = "5s"` | the longest wait for the lock, where `"0s"` tries once | no limit |
 /// | `lease = "10s"` | a fixed lease that nothing renews | the watchdog renews |
@@ -33,11 +34,13 @@ use proc_macro::TokenStream;
 /// | `max_renewals = 360` | the highest number of renewals | no limit |
 /// | `max_hold = "1h"` | the longest hold | no limit |
 /// | `min_hold = "5m"` | the minimum hold time, even if the body ends earlier | none |
+/// | `margin = "2s"` | the body counts as having lost the lock this long before the lease ends | none |
 /// | `replicas = Confirm::all(2)` | the replicas that must acknowledge the acquire and each renewal | the client's |
 /// | `on_finish = detach` | leaves the lock to its lease when the body ends | `release` |
 /// | `on_busy = skip` | the reaction to a wait without a grant: `error`, `skip`, `fallback(path)` | `error` |
 /// | `on_lost = finish` | lets the body continue when the lock is lost, and returns its value | `cancel` |
 /// | `client = self.locks` | the client | the installed client |
+/// | `redlock = self.redlock` | a `Redlock`, in place of a client | |
 /// | `fence = token` | the fencing token as a `u64` of the body, with `kind = fenced` | |
 /// | `crate = ::locks` | the path of this library in the user's crate | `::leasehold` |
 ///

@@ -13,7 +13,7 @@ use crate::problems::Problems;
 use crate::value::{KINDS, Kind, OnBusy, OnFinish, OnLost, Span, bare, binding, library, renewals, replicas};
 
 /// Every option, with an example.
-const KNOWN: [(&str, &str); 15] = [
+const KNOWN: [(&str, &str); 17] = [
     ("name", "name = \"order:{order_id}\""),
     ("kind", "kind = fair"),
     ("wait", "wait = \"5s\""),
@@ -22,11 +22,13 @@ const KNOWN: [(&str, &str); 15] = [
     ("max_renewals", "max_renewals = 360"),
     ("max_hold", "max_hold = \"1h\""),
     ("min_hold", "min_hold = \"5m\""),
+    ("margin", "margin = \"2s\""),
     ("replicas", "replicas = Confirm::all(2)"),
     ("on_finish", "on_finish = detach"),
     ("on_busy", "on_busy = skip"),
     ("on_lost", "on_lost = finish"),
     ("client", "client = self.client"),
+    ("redlock", "redlock = self.redlock"),
     ("fence", "fence = token"),
     ("crate", "crate = ::locks"),
 ];
@@ -48,11 +50,13 @@ pub(crate) struct Options {
     pub(crate) max_renewals: Option<Given<Expr>>,
     pub(crate) max_hold: Option<Given<Span>>,
     pub(crate) min_hold: Option<Given<Span>>,
+    pub(crate) margin: Option<Given<Span>>,
     pub(crate) replicas: Option<Given<Expr>>,
     pub(crate) on_finish: Option<Given<OnFinish>>,
     pub(crate) on_busy: Option<Given<OnBusy>>,
     pub(crate) on_lost: Option<Given<OnLost>>,
     pub(crate) client: Option<Given<Expr>>,
+    pub(crate) redlock: Option<Given<Expr>>,
     pub(crate) fence: Option<Given<Ident>>,
     pub(crate) library: Option<Given<Path>>,
     /// True if the parser stopped at a problem, so the options after it are not known.
@@ -65,6 +69,20 @@ pub(crate) fn value<T>(given: Option<&Given<T>>) -> Option<&T> {
 }
 
 impl Options {
+    /// Returns the expressions of the names, several if the option is an array.
+    pub(crate) fn names(&self) -> Vec<&Expr> {
+        match value(self.name.as_ref()) {
+            Some(Expr::Array(array)) => array.elems.iter().collect(),
+            Some(one) => vec![one],
+            None => Vec::new(),
+        }
+    }
+
+    /// Returns true if the names are an array, so that the body runs under several locks.
+    pub(crate) fn has_several(&self) -> bool {
+        matches!(value(self.name.as_ref()), Some(Expr::Array(_)))
+    }
+
     /// Parses the tokens between the parentheses, and continues after a problem as long as it can.
     pub(crate) fn read(tokens: TokenStream, problems: &mut Problems) -> Self {
         let mut options = Self::default();
@@ -95,11 +113,13 @@ impl Options {
             "max_renewals" => set(&mut self.max_renewals, word, renewals(value), problems),
             "max_hold" => set(&mut self.max_hold, word, span(value), problems),
             "min_hold" => set(&mut self.min_hold, word, span(value), problems),
+            "margin" => set(&mut self.margin, word, span(value), problems),
             "replicas" => set(&mut self.replicas, word, replicas(value), problems),
             "on_finish" => set(&mut self.on_finish, word, OnFinish::read(&value), problems),
             "on_busy" => set(&mut self.on_busy, word, OnBusy::read(&value), problems),
             "on_lost" => set(&mut self.on_lost, word, OnLost::read(&value), problems),
             "client" => set(&mut self.client, word, Ok(value), problems),
+            "redlock" => set(&mut self.redlock, word, Ok(value), problems),
             "fence" => set(&mut self.fence, word, binding(&value), problems),
             "crate" => set(&mut self.library, word, library(&value), problems),
             _ => problems.add(unknown(&word)),

@@ -1,4 +1,4 @@
-//! One leader of two candidates, who passes its term on.
+//! One leader of two candidates, which stops, and is followed by the other.
 //!
 //! `cargo run -p leasehold --all-features --example election`, or with the URL of a server after `--`.
 #![allow(clippy::print_stdout, reason = "an example talks")]
@@ -9,7 +9,7 @@ use leasehold::Client;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let url = std::env::args().nth(1).unwrap_or_else(|| "memory://".to_owned());
+    let url = std::env::args().nth(1).unwrap_or_else(|| "memory://scheduler".to_owned());
     // Two clients stand for two processes.
     let (one, other) = (Client::connect(&url).await?, Client::connect(&url).await?);
     let first = one.election("scheduler").candidate("a");
@@ -23,11 +23,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
     let stopper = first.stopper();
     let following = async {
-        let leader = second.observe().changed().await;
-        println!(
-            "b sees {:?}",
-            leader.and_then(|state| state.leader().and_then(|leader| leader.candidate.clone()))
-        );
+        let mut view = second.observe();
+        let mut leader = None;
+        while leader.is_none() {
+            let Some(state) = view.changed().await else { break };
+            leader = state.leader().and_then(|leader| leader.candidate.clone());
+        }
+        println!("b sees {leader:?}");
         let ((), term) = tokio::join!(stopper.stop(), second.campaign());
         let term = term?;
         println!("b leads, term {}", term.token());

@@ -27,14 +27,7 @@
 //! # }
 //! ```
 //!
-//! # How a term ends
-//!
-//! | end | what happens |
-//! |---|---|
-//! | the body returns `Ok` | the lock is released; `lead` returns, or campaigns again after [`Term::resign_after`] or an ask |
-//! | the body returns an error | the lock is released, and `lead` returns the error |
-//! | planned: a stop, a closed gate, [`max_term`](Election::max_term), a request | [`Term::asked`] resolves, and the lock stays renewed until the body has ended, at most [`grace`](Election::grace); then the body is dropped; then the lock is released |
-//! | the lease is lost | the body is dropped at its next await point, and `lead` campaigns again |
+//! [`Election::lead`] says how a term ends.
 
 mod handle;
 mod hub;

@@ -42,6 +42,8 @@ macro_rules! links {
             "[dashboard]: https://github.com/leasehold-rs/leasehold/blob/main/docs/observability/dashboard.json\n",
             "[cost]: https://github.com/leasehold-rs/leasehold/blob/main/docs/results/observing.md\n",
             "[opentelemetry]: https://github.com/leasehold-rs/leasehold/blob/main/docs/observability/opentelemetry.md\n",
+            "[page]: https://github.com/leasehold-rs/leasehold/blob/main/docs/dashboard.md\n",
+            "[election-figures]: https://github.com/leasehold-rs/leasehold/blob/main/docs/results/elections.md\n",
             "[interop]: https://github.com/leasehold-rs/leasehold/blob/main/docs/interop.md\n",
             "[interop-plain]: https://github.com/leasehold-rs/leasehold/blob/main/docs/interop-plain.md\n",
             "[plain-figures]: https://github.com/leasehold-rs/leasehold/blob/main/docs/results/plain-lock.md\n",

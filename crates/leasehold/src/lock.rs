@@ -4,6 +4,7 @@
 
 // These are first, because rustdoc lists the methods of `Lock` in the order of modules.
 pub(crate) mod handle;
+pub(crate) mod holding;
 
 mod run;
 

@@ -10,12 +10,16 @@
 
 mod run;
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
+use std::convert::Infallible;
 use std::fmt;
+use std::future::pending;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, FutureExt, join_all, select_all};
+use futures_util::future::{BoxFuture, Either, FutureExt, join_all, select, select_all};
 use leasehold_proto::engine::{LostReason, Subject, Wait};
 use leasehold_proto::recipe::{Recipe, read_write};
 use leasehold_proto::{Name, Owner};
@@ -29,6 +33,7 @@ use crate::lock::guard::{Asker, Guard, ReleaseOutcome};
 use crate::lock::kind::Kind;
 use crate::owner::{ambient, enclosing_owner};
 use crate::runtime::shared::Handle;
+use crate::runtime::shared::sleeping::sleep;
 use crate::runtime::ticket::wait_for;
 use crate::terms::HoldTerms;
 
@@ -85,6 +90,8 @@ trait AnyLock: Send + Sync {
     fn terms(&self) -> &HoldTerms;
     /// Returns the object that errors name.
     fn subject(&self) -> error::Subject;
+    /// Returns what spans have in place of the name.
+    fn shown_name(&self) -> Cow<'_, str>;
     /// Refuses a name or terms that no hold can have.
     fn check(&self) -> Result<(), AcquireError>;
     /// Returns the name, the terms and the rules of one script if that can acquire this member together with others.
@@ -124,6 +131,10 @@ impl<K: Kind> AnyLock for Lock<K> {
 
     fn subject(&self) -> error::Subject {
         Self::subject(self)
+    }
+
+    fn shown_name(&self) -> Cow<'_, str> {
+        Self::shown_name(self)
     }
 
     fn check(&self) -> Result<(), AcquireError> {
@@ -307,15 +318,18 @@ impl MultiLock {
                 acquire(handle, request, SubjectKind::MultiLock).await
             };
             let guard = acquiring.await.about(|| self.subject())?;
-            return Ok(guard.map(|guard| MultiGuard { guards: vec![guard] }));
+            return Ok(guard.map(|guard| self.guard_of(vec![guard])));
         }
         self.one_by_one(waits).await
     }
 
     /// Returns the subject of errors that concern all members.
     fn subject(&self) -> error::Subject {
-        let names: Vec<_> = self.members.iter().map(|member| member.0.subject().name).collect();
-        error::Subject { kind: SubjectKind::MultiLock, name: names.join(", ").into() }
+        subject_of(&self.members)
+    }
+
+    fn guard_of(&self, guards: Vec<Guard>) -> MultiGuard {
+        MultiGuard { guards, members: Arc::clone(&self.members) }
     }
 
     /// Returns the names if one script can acquire them all: same client, same slot, same terms, and no explicit or
@@ -348,6 +362,16 @@ impl MultiLock {
         })
     }
 
+    /// Shows for the callers, who have no guards yet, that they are alive.
+    async fn beat(&self, guards: &[Guard]) -> Infallible {
+        let silences = self.members[..guards.len()].iter().filter_map(|member| member.0.terms().silence());
+        let Some(shortest) = silences.min() else { return pending().await };
+        loop {
+            sleep(self.members[0].0.handle(), shortest / 3).await;
+            guards.iter().for_each(Guard::beat);
+        }
+    }
+
     async fn one_by_one(&self, waits: Waits) -> Result<Option<MultiGuard>, AcquireError> {
         // Each member is acquired without its minimum hold, which begins when all are held. All unusable names look
         // alike, so they are refused before the search for members with equal names.
@@ -365,21 +389,32 @@ impl MultiLock {
                 Waits::For(wait) => Waits::For(wait.saturating_sub(clock.now().since(since))),
                 other => other,
             };
-            match member.0.acquire(owner, waits).await? {
+            let acquired = member.0.acquire(owner, waits);
+            let acquired = match select(acquired, pin!(self.beat(&guards))).await {
+                Either::Left((acquired, _)) => acquired?,
+                Either::Right((never, _)) => match never {},
+            };
+            match acquired {
                 Some(guard) => guards.push(guard),
                 None => return Ok(None),
             }
         }
-        let all = MultiGuard { guards };
+        let all = self.guard_of(guards);
         // The first hold may have been lost during the wait for the last hold.
         if !all.is_held() {
             return Err(AcquireErrorKind::Lost(all.lost().await).of(self.subject()));
         }
+        all.beat();
         for (member, guard) in self.members.iter().zip(&all.guards) {
             member.0.terms().least().into_iter().for_each(|least| guard.hold_at_least(least));
         }
         Ok(Some(all))
     }
+}
+
+fn subject_of(members: &[Member]) -> error::Subject {
+    let names: Vec<_> = members.iter().map(|member| member.0.subject().name).collect();
+    error::Subject { kind: SubjectKind::MultiLock, name: names.join(", ").into() }
 }
 
 impl fmt::Debug for MultiLock {
@@ -403,6 +438,7 @@ impl fmt::Debug for Member {
 #[derive(Debug)]
 pub struct MultiGuard {
     guards: Vec<Guard>,
+    members: Arc<[Member]>,
 }
 
 impl MultiGuard {

@@ -62,4 +62,4 @@ pub use leasehold_proto::engine::GrantedBy;
 #[cfg(feature = "metrics")]
 pub use metrics::BUCKETS;
 pub(crate) use observers::{Observers, Setup, has_holders};
-pub(crate) use spans::{acquiring, in_section};
+pub(crate) use spans::{Scene, acquiring, in_section};

@@ -5,6 +5,7 @@
 mod guard;
 mod lock;
 mod node;
+mod run;
 
 use std::fmt;
 use std::sync::Arc;

@@ -45,6 +45,7 @@ pub struct HoldTerms {
     max_renewals: Option<u32>,
     silent_for: Option<Duration>,
     margin: Duration,
+    stands_by: bool,
     hand_off: Option<Duration>,
     /// The replicas that confirm, or `None` for the client's.
     replicas: Option<Confirm>,
@@ -69,6 +70,7 @@ impl HoldTerms {
             max_renewals: None,
             silent_for: None,
             margin: Duration::ZERO,
+            stands_by: false,
             hand_off: None,
             replicas: None,
             group: None,
@@ -277,6 +279,11 @@ impl HoldTerms {
         if self.lease.is_some() { self } else { self.watchdog(lease) }
     }
 
+    /// Returns the same terms for a candidate, whose waits are never long.
+    pub(crate) const fn standing_by(self) -> Self {
+        Self { stands_by: true, ..self }
+    }
+
     /// Returns the same terms without bounds on the hold.
     pub(crate) const fn unbounded(self) -> Self {
         let Self { lease, hand_off, replicas, group, .. } = self;
@@ -301,6 +308,11 @@ impl HoldTerms {
     /// Returns true if the watchdog renews the lease.
     pub(crate) const fn is_watched(&self) -> bool {
         !matches!(self.lease, Some((_, Renewed::Never)))
+    }
+
+    /// Returns the longest silence of the caller, or `None` if it may be silent.
+    pub(crate) const fn silence(&self) -> Option<Duration> {
+        self.silent_for
     }
 
     /// Returns the minimum hold time, or `None` if the hold has none.
@@ -345,6 +357,7 @@ impl HoldTerms {
             min_hold: self.min_hold,
             silent_for: self.silent_for,
             margin: self.margin,
+            stands_by: self.stands_by,
             hand_off: self.hand_off,
             replicas: self.replicas,
             ..Request::new(subject, owner, Lease::new(self.first_lease())?, wait)

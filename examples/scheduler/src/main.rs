@@ -9,6 +9,7 @@ use std::env;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use leasehold::error::FencedWriteError;
 use leasehold::{Client, Term};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -60,7 +61,10 @@ async fn serve(client: &Client, name: &str, term: &Term) -> Result<()> {
 async fn job(client: &Client, name: &str, term: &Term) -> Result<()> {
     match client.fenced(term.token()).set("scheduler:last", name).await {
         Ok(()) => println!("{name} worked in term {}", term.token()),
-        Err(error) => println!("{name} was refused in term {}: {error}", term.token()),
+        Err(error @ FencedWriteError::Stale { .. }) => {
+            println!("{name} was refused in term {}: {error}", term.token());
+        }
+        Err(error) => return Err(error.into()),
     }
     Ok(())
 }

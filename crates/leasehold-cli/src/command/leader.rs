@@ -177,7 +177,7 @@ fn object(state: &State) -> Value {
             "valid_for_ms": leader.valid_for.map(millis),
         }),
         State::NoLeader => json!({ "state": "none" }),
-        State::Unknown { since, .. } => json!({ "state": "unknown", "since_ms": since.map(millis) }),
+        State::Unknown { since, .. } => json!({ "state": "unknown", "unanswered_ms": since.map(millis) }),
         other => json!({ "state": format!("{other:?}") }),
     }
 }

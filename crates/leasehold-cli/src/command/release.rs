@@ -118,7 +118,7 @@ fn has_no_holder(arguments: &Release, object: Option<&Object>) -> Result<u8, Fai
 /// Says whether the holder was asked.
 fn told_asked(arguments: &Release, object: &Object, holder: &Holder, heard: bool) -> u8 {
     let (code, outcome, text) = match heard {
-        true => (0, "asked", "asked; the program has heard it and decides"),
+        true => (0, "asked", "asked; the program is told, and decides"),
         false => (
             CHANGED,
             "not-heard",

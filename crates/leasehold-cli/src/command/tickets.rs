@@ -6,7 +6,7 @@ use std::io::Read;
 use std::sync::Arc;
 
 use anyhow::anyhow;
-use leasehold::error::TicketErrorKind;
+use leasehold::error::{EnsureErrorKind, TicketErrorKind};
 use leasehold::{Client, Name, ReleaseOutcome, Ticket};
 
 use crate::arguments::operator::Sources;
@@ -45,7 +45,10 @@ async fn acquire(client: &Client, name: &Name, arguments: &Acquire, report: Repo
     };
     let Some(acquired) = kind.acquire(client, name, wait, report).await? else { return Ok(BUSY) };
     let guard = Arc::into_inner(acquired.guard).expect("nobody else has the guard");
-    let ticket = guard.into_ticket(arguments.valid).await.map_err(Failure::unavailable)?;
+    let ticket = guard.into_ticket(arguments.valid).await.map_err(|error| match &error.kind {
+        TicketErrorKind::Extend(EnsureErrorKind::TooLong { .. }) => Failure::usage(error),
+        _ => Failure::unavailable(error),
+    })?;
     if try_write_to_stdout(&format!("{ticket}\n")) {
         return Ok(0);
     }
@@ -86,9 +89,9 @@ fn read(text: &str) -> Result<String, Failure> {
     if text != "-" {
         return Ok(text.to_owned());
     }
-    // A ticket has at most 4 KiB.
+    // A ticket has at most 90 KB.
     let mut line = String::new();
-    std::io::stdin().take(8_192).read_to_string(&mut line).map_err(Failure::system)?;
+    std::io::stdin().take(100_000).read_to_string(&mut line).map_err(Failure::system)?;
     Ok(line.trim().to_owned())
 }
 

@@ -3,6 +3,8 @@
 use std::process::Stdio;
 use std::time::Duration;
 
+use leasehold::election::Asked;
+use leasehold::{Guard, MultiLock, Name};
 use leasehold_testkit::servers::RedisServer;
 use leasehold_testkit::wait::eventually;
 
@@ -79,6 +81,58 @@ async fn a_holder_is_asked_and_decides() {
     assert_eq!(asker, "Ann, for the deploy");
     assert!(guard.is_held(), "nothing is enforced");
     assert_eq!(guard.asked().await.as_str(), asker, "and it stays asked");
+}
+
+#[tokio::test]
+async fn each_name_of_a_joint_hold_can_be_asked_for() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let client = client(&url, |builder| builder).await;
+    let [one, other] =
+        ["1", "2"].map(|name| client.lock(Name::with_hash_tag("account", name).unwrap()).lease(LONG));
+    let other_name = "{account}2".to_owned();
+    let guard = MultiLock::of([one.into(), other.into()]).lock().await.unwrap();
+    assert_eq!(<_ as AsRef<[Guard]>>::as_ref(&guard).len(), 1, "one script acquired both");
+    let asked = tokio::spawn(async move { guard.asked().await.to_string() });
+    until_visible(&url, 1).await;
+    let said = aside(move || json(&url, &["release", &other_name, "--ask", "--by", "Ann"], 0)).await;
+    assert_eq!(said["outcome"], "asked", "{said}");
+    assert_eq!(tokio::time::timeout(LIMIT, asked).await.expect("it was asked").unwrap(), "Ann");
+}
+
+#[tokio::test]
+async fn a_leader_is_asked_as_a_holder_is() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let client = client(&url, |builder| builder).await;
+    let term = client.election("scheduler").campaign().await.unwrap();
+    until_visible(&url, 1).await;
+    let asked = tokio::spawn(async move { term.asked().await });
+    let said = aside(move || json(&url, &["release", "scheduler", "--ask"], 0)).await;
+    assert_eq!(said["outcome"], "asked", "{said}");
+    assert_eq!(tokio::time::timeout(LIMIT, asked).await.expect("it was asked").unwrap(), Asked::Requested);
+}
+
+#[tokio::test]
+async fn a_holder_of_a_majority_is_asked_at_any_of_its_servers() {
+    let servers = [RedisServer::start(), RedisServer::start(), RedisServer::start()];
+    let mut clients = Vec::new();
+    for server in &servers {
+        clients.push(client(&server.url(), |builder| builder).await);
+    }
+    let redlock = leasehold::Redlock::builder().nodes_persist_every_write().over(clients);
+    let guard = redlock.lock("job").lease(LONG).lock().await.unwrap();
+    let asked = tokio::spawn(async move {
+        let asker = guard.asked().await.to_string();
+        (guard, asker)
+    });
+    let url = servers[2].url();
+    until_visible(&url, 1).await;
+    let said = aside(move || json(&url, &["release", "job", "--ask", "--by", "Ann"], 0)).await;
+    assert_eq!(said["outcome"], "asked", "{said}");
+    let (guard, asker) = tokio::time::timeout(LIMIT, asked).await.expect("it was asked").unwrap();
+    assert_eq!((asker.as_str(), guard.is_held()), ("Ann", true));
+    assert_eq!(guard.asked().await.as_str(), "Ann", "and it stays asked");
 }
 
 #[test]

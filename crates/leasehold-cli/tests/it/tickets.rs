@@ -28,6 +28,25 @@ fn a_ticket_releases_what_another_command_acquired_once() {
 }
 
 #[test]
+fn a_name_of_redisson_with_braces_is_acquired_and_released() {
+    let server = RedisServer::start();
+    let acquired = told(&server, &["acquire", "{a}:b", "--valid", "1m"]);
+    assert_eq!(acquired.code(), 0, "{acquired:?}");
+    assert_eq!(told(&server, &["release", "--ticket", acquired.out.trim()]).code(), 0);
+    assert_eq!(server.cli(&["EXISTS", "{a}:b"]), "0");
+}
+
+#[test]
+fn a_hold_shorter_than_the_ticket_is_a_wrong_argument() {
+    let server = RedisServer::start();
+    let mut acquire = verb(&server, &["acquire", "deploy", "--valid", "1h"]);
+    acquire.env("LEASEHOLD_LOCK__MAX_HOLD", "10m");
+    let refused = outcome(&mut acquire);
+    assert!(refused.code() == 64 && refused.out.is_empty(), "{refused:?}");
+    assert_eq!(server.cli(&["EXISTS", "deploy"]), "0");
+}
+
+#[test]
 fn a_ticket_comes_from_standard_input() {
     let server = RedisServer::start();
     let ticket = told(&server, &["acquire", "deploy", "--valid", "1m"]).out;

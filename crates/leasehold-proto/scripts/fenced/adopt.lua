@@ -7,8 +7,11 @@
 -- ARGV[4] hybrid     integer 1 when a token is at least the server's time in unix microseconds
 -- ARGV[5] token_kept integer how many milliseconds the token outlives a grant, 0 for no expiry
 -- ARGV[6] tokens     integer how many tokens the adoption reserves in a row; equal in each repeat of the call
+-- ARGV[7] publish    string  PUBLISH, or SPUBLISH in a cluster with sharded channels
+-- ARGV[8] channel    string  the channel of the waiters, who sleep for the giver's lease and read the shorter one
+-- ARGV[9] message    string  the payload, an ASCII decimal
 -- returns {-2, the first token} on success, else {0, ''}: the hold is gone
--- calls hlen hexists hset hdel pttl pexpire get set time
+-- calls hlen hexists hset hdel pttl pexpire get set time publish|spublish
 -- wire 5.9, 7.1, 7.2; the giver may still write, so its token must not be the adopter's
 local lock, token = KEYS[1], KEYS[2]
 local lease_ms, owner, giver, hybrid = tonumber(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4])
@@ -33,7 +36,9 @@ local final, kept = string.format('%.0f', first + tokens - 1), math.max(token_ke
 local done = redis.pcall('set', token, final)
 if done.ok and token_kept > 0 then done = redis.pcall('set', token, final, 'PX', kept) end
 if not done.ok then return done end
-if not mine or redis.call('pttl', lock) < lease_ms then redis.call('pexpire', lock, ARGV[1]) end
+local given = redis.call('pttl', lock)
+if not mine or given < lease_ms then redis.call('pexpire', lock, ARGV[1]) end
 redis.call('hset', lock, owner, '1')
 redis.call('hdel', lock, giver)
+if not mine and given > lease_ms then redis.pcall(ARGV[7], ARGV[8], ARGV[9]) end
 return { -2, string.format('%.0f', first) }

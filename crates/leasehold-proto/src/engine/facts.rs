@@ -324,10 +324,10 @@ impl Facts {
         }
     }
 
-    /// Tells once that a ticket waits.
+    /// Tells once that a ticket waits, and from then on, unless it stands by, that it has waited for long.
     #[inline(never)]
-    pub(super) fn waits(&mut self, ticket: Id) {
-        let until = self.now + self.patience;
+    pub(super) fn waits(&mut self, ticket: Id, stands_by: bool) {
+        let until = if stands_by { Moment::NEVER } else { self.now + self.patience };
         let Some(asked) = self.tickets.get_mut(&ticket).filter(|asked| !asked.told.waiting) else { return };
         (asked.told.waiting, asked.until) = (true, until);
         self.waiting.insert((until, ticket));

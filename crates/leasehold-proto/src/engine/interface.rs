@@ -136,6 +136,8 @@ pub struct Request {
     pub replicas: Option<Confirm>,
     /// The wire owner whose hold the acquire takes, with the recipe of an [adoption](crate::recipe::adopt).
     pub giver: Option<WireOwner>,
+    /// True for a candidate, which waits for as long as another one leads. No wait of it is told as long.
+    pub stands_by: bool,
 }
 
 impl Request {
@@ -161,6 +163,7 @@ impl Request {
             hand_off: None,
             replicas: None,
             giver: None,
+            stands_by: false,
         }
     }
 }

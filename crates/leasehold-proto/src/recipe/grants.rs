@@ -202,7 +202,9 @@ static VISIBLE: Primitive = Primitive {
 /// What an operator needs to see all objects, and to ask the clients.
 static OPERATOR: Primitive = Primitive {
     name: "operator",
-    scripts: || operate::SCRIPTS_OF_OPERATORS.to_vec(),
+    scripts: || {
+        operate::SCRIPTS_OF_OPERATORS.into_iter().chain([&election::LEADER, &election::SAY]).collect()
+    },
     keys: &[
         Form::Name,
         Form::NameFirst,
@@ -215,10 +217,11 @@ static OPERATOR: Primitive = Primitive {
         Form::Helper("leasehold_sc_queue"),
         Form::Helper("leasehold_sc_seen"),
         Form::Helper(latch::NOTE),
+        Form::Helper(election::LEADER_KEY),
         Form::Behind(operate::CLIENTS),
         Form::AnyBehind(operate::ANSWERS),
     ],
-    channels: &[Form::Behind(operate::CLIENTS)],
+    channels: &[Form::Behind(operate::CLIENTS), Form::Helper(election::LEADER_KEY)],
 };
 
 /// What an operator needs to release holds, besides [`OPERATOR`].

@@ -85,6 +85,24 @@ fn a_waiter_is_told_once_and_a_long_wait_once_per_patience_and_name() {
 }
 
 #[test]
+fn a_candidate_that_stands_by_waits_and_never_for_long() {
+    let mut harness = observed(Detail::All);
+    harness.step(0, Event::Acquire(Id(1), Request { stands_by: true, ..request(1, 30_000) }));
+    harness.answer(1, Ok(Reply::Int(20_000)));
+    let told = decisions(&mut harness);
+    assert!(matches!(told[..], [Fact::Waiting { ticket: Id(1), .. }]), "{told:?}");
+    harness.step(2, Event::Acquire(Id(2), request(2, 30_000)));
+    harness.step(5_100, Event::Tick);
+    let told = decisions(&mut harness);
+    assert!(matches!(told[..], [Fact::Waiting { .. }, Fact::Patient { ticket: Id(2), .. }]), "{told:?}");
+    harness.step(5_200, Event::Cancel(Id(1)));
+    let told = decisions(&mut harness);
+    let [Fact::NotAcquired { told: Told { waiting: true, patient: false }, .. }] = &told[..] else {
+        panic!("{told:?}")
+    };
+}
+
+#[test]
 fn a_loss_is_told_for_each_guard_and_its_release_is_not() {
     let mut harness = observed(Detail::Rare);
     harness.hold(0, 1, request(1, 30_000));

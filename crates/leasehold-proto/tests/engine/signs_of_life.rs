@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_proto::engine::{EnsureFailure, Event, Id, LostReason, Outcome, Request};
-use leasehold_proto::{Reply, StoreErrorKind, Verb};
+use leasehold_proto::{Reply, Scope, StoreErrorKind, Verb};
 
 use crate::harness::{Harness, ms, refused, request, unknown};
 
@@ -211,4 +211,37 @@ fn an_unanswered_extension_extends_no_trust_and_is_undone_with_the_hold() {
     harness.step(2_968, Event::Tick);
     assert_eq!(harness.engine.lost(Id(1), ms(2_968)), Some(LostReason::Expired));
     assert_eq!(harness.verbs(), [Verb::Release], "the server may keep the key for ten minutes");
+}
+
+#[test]
+fn a_server_that_takes_over_gives_a_silent_hold_no_more_than_it_has() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, silent_for(5_000, request(1, 30_000)));
+    harness.step(20_000, Event::Replaced(Scope::All));
+    assert_eq!(harness.answer(20_001, Ok(Reply::Int(1))).argument("lease_ms"), Some("10000"));
+    assert!(renewals(&mut harness, 60_000).is_empty());
+    assert_eq!(harness.engine.lost(Id(1), ms(29_698)), Some(LostReason::Silent));
+}
+
+#[test]
+fn a_server_that_takes_over_gets_the_rest_of_an_extension() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, request(1, 30_000));
+    harness.step(100, Event::Extend { id: Id(2), hold: Id(1), by: Duration::from_secs(600) });
+    harness.answer(101, Ok(Reply::Int(1)));
+    harness.step(5_000, Event::Replaced(Scope::All));
+    assert_eq!(harness.answer(5_001, Ok(Reply::Int(1))).argument("lease_ms"), Some("595100"));
+    assert_eq!(harness.engine.remaining(Id(1), ms(100)), Duration::from_millis(593_998));
+}
+
+#[test]
+fn a_margin_ends_with_its_guard() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, request(1, 10_000));
+    harness.hold(2, 2, Request { margin: Duration::from_secs(15), ..request(1, 60_000) });
+    harness.release(10, 2, 9);
+    harness.answer(11, Ok(Reply::Int(0)));
+    let sent = renewals(&mut harness, 90_000);
+    assert!((20..=40).contains(&sent.len()), "{sent:?}");
+    assert_eq!(harness.engine.lost(Id(1), ms(90_000)), None);
 }

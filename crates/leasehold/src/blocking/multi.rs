@@ -8,7 +8,7 @@ use leasehold_proto::engine::LostReason;
 
 use super::forward::{convert, forward};
 use super::lock::{Kind, Lock};
-use super::park::park;
+use super::section::{Acquirable, Sealed, Section, Wraps};
 use crate::error::{AcquireError, EnsureError, ReleaseError, RunError};
 use crate::lock::guard::{Asker, ReleaseOutcome};
 
@@ -77,9 +77,12 @@ impl MultiLock {
     /// Panics in [async code](crate::blocking#in-async-code), or if the body panics, which releases the members.
     #[track_caller]
     pub fn run<T>(&self, body: impl FnOnce(&MultiGuard) -> T) -> Result<T, RunError> {
-        let guard = self.lock()?;
-        let value = body(&guard);
-        park("MultiLock::run", self.0.end(guard.0, value))
+        self.section().run_as("MultiLock::run", body)
+    }
+
+    /// Creates a section, which runs a body under all members. See [`MultiLock::section`](crate::MultiLock::section).
+    pub fn section(&self) -> Section<Self> {
+        Section::of(self.0.section())
     }
 
     /// Combines these locks.
@@ -131,5 +134,24 @@ impl AsRef<[crate::Guard]> for MultiGuard {
 }
 
 convert!(MultiLock = crate::MultiLock);
+
+impl Sealed for MultiLock {}
+
+impl Acquirable for MultiLock {
+    type Async = crate::MultiLock;
+    type Guard = MultiGuard;
+}
+
+impl Wraps for MultiGuard {
+    type Inner = crate::MultiGuard;
+
+    fn inner(&self) -> &crate::MultiGuard {
+        &self.0
+    }
+
+    fn into_inner(self) -> crate::MultiGuard {
+        self.0
+    }
+}
 
 convert!(MultiGuard = crate::MultiGuard);

@@ -9,8 +9,9 @@ use leasehold_proto::engine::LostReason;
 use super::client::Client;
 use super::forward::{convert, forward};
 use super::park::{park, park_connecting};
-use crate::error::{ConnectError, EnsureError, QuorumError, ReleaseError};
-use crate::lock::guard::ReleaseOutcome;
+use super::section::{Acquirable, Sealed, Section, Wraps};
+use crate::error::{ConnectError, EnsureError, QuorumError, ReleaseError, RunError};
+use crate::lock::guard::{Asker, ReleaseOutcome};
 use crate::name::IntoName;
 use crate::terms::{HoldTerms, lease_options};
 
@@ -146,8 +147,45 @@ impl QuorumLock {
         attempt fn try_lock_for(&self, wait: Duration) -> Result<Option<QuorumGuard>, QuorumError>;
     }
 
+    /// Runs a body on this thread under the lock. See [`QuorumLock::run`](crate::QuorumLock::run), except that a body that has
+    /// begun runs to its end.
+    ///
+    /// # Errors
+    /// As [`QuorumLock::run`](crate::QuorumLock::run).
+    ///
+    /// # Panics
+    /// Panics in [async code](crate::blocking#in-async-code), or if the body panics, which releases the lock.
+    #[track_caller]
+    pub fn run<T>(&self, body: impl FnOnce(&QuorumGuard) -> T) -> Result<T, RunError> {
+        self.section().run_as("QuorumLock::run", body)
+    }
+
+    /// Creates a section, which runs a body under the lock. See [`QuorumLock::section`](crate::QuorumLock::section).
+    pub fn section(&self) -> Section<Self> {
+        Section::of(self.0.section())
+    }
+
     pub(super) fn map_terms(self, change: impl Fn(HoldTerms) -> HoldTerms) -> Self {
         Self(self.0.map_terms(change))
+    }
+}
+
+impl Sealed for QuorumLock {}
+
+impl Acquirable for QuorumLock {
+    type Async = crate::QuorumLock;
+    type Guard = QuorumGuard;
+}
+
+impl Wraps for QuorumGuard {
+    type Inner = crate::QuorumGuard;
+
+    fn inner(&self) -> &crate::QuorumGuard {
+        &self.0
+    }
+
+    fn into_inner(self) -> crate::QuorumGuard {
+        self.0
     }
 }
 
@@ -164,6 +202,8 @@ impl QuorumGuard {
         get fn votes(&self) -> usize;
         /// Waits until there is no majority any more, and returns the reason.
         until fn lost(&self) -> LostReason;
+        /// Waits until somebody asks for the lock at any of the nodes.
+        until fn asked(&self) -> Asker;
         /// Ensures that the holds of a majority may be trusted for at least this long. Renews them if necessary.
         wait fn ensure(&self, least: Duration) -> Result<(), EnsureError>;
         /// Extends the hold: gives it a lease of this length, counted from now.

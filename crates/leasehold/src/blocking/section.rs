@@ -10,27 +10,48 @@ use super::guard::Guard;
 use super::lock::{Kind, Lock};
 use super::park::park;
 use crate::error::RunError;
+use crate::lock::holding::Holding;
 use crate::lock::section::{OnFinish, OnLost, SectionOptions};
 use crate::owner::BodyContext;
 
-/// A type under which a body can run: a [`Lock`] of any kind, or a [`OnePermit`](crate::lock::OnePermit) of a semaphore.
-/// Only this crate's types implement it.
+/// A type under which a body can run: a [`Lock`] of any kind, a [`MultiLock`](super::MultiLock), a
+/// [`QuorumLock`](super::QuorumLock), or a [`OnePermit`](crate::lock::OnePermit) of a semaphore. Only this crate's types
+/// implement it.
 pub trait Acquirable: Sealed {
     /// The async type.
     #[doc(hidden)]
     type Async: crate::lock::Acquirable;
 
     /// The guard that the body receives.
-    type Guard: From<<Self::Async as crate::lock::Acquirable>::Guard>
-        + AsRef<Guard>
-        + Into<Guard>
-        + Send
-        + Sync
-        + 'static;
+    type Guard: From<<Self::Async as crate::lock::Acquirable>::Guard> + Wraps;
 }
 
 /// The supertrait that only this crate's types implement.
 pub trait Sealed {}
+
+/// A guard that wraps an async guard.
+pub trait Wraps: Send + Sync + 'static {
+    #[doc(hidden)]
+    type Inner: Holding;
+
+    #[doc(hidden)]
+    fn inner(&self) -> &Self::Inner;
+
+    #[doc(hidden)]
+    fn into_inner(self) -> Self::Inner;
+}
+
+impl<G: AsRef<Guard> + Into<Guard> + Send + Sync + 'static> Wraps for G {
+    type Inner = crate::Guard;
+
+    fn inner(&self) -> &crate::Guard {
+        &self.as_ref().0
+    }
+
+    fn into_inner(self) -> crate::Guard {
+        self.into().0
+    }
+}
 
 impl<K: Kind> Sealed for Lock<K> {}
 
@@ -41,7 +62,7 @@ impl<K: Kind> Acquirable for Lock<K> {
 
 /// The options of one run of a body under a lock: [`leasehold::lock::Section`](crate::lock::Section).
 ///
-/// Made by [`Lock::section`] and [`ExpirableSemaphore::section`](super::ExpirableSemaphore::section).
+/// Made by the method `section` of a lock, a multi-lock, a quorum lock and an expirable semaphore.
 ///
 /// # Examples
 /// ```
@@ -97,8 +118,13 @@ impl<A: Acquirable> Section<A> {
     where
         F: FnOnce(&A::Guard) -> T,
     {
-        let section_guard = SectionGuard::<A>::of(park("Section::run", self.0.enter())?);
-        section_guard.run_as("Section::run", body)
+        self.run_as("Section::run", body)
+    }
+
+    /// Runs the body for the public method of this name.
+    #[track_caller]
+    pub(super) fn run_as<T>(self, method: &str, body: impl FnOnce(&A::Guard) -> T) -> Result<T, RunError> {
+        SectionGuard::<A>::of(park(method, self.0.enter())?).run_as(method, body)
     }
 
     /// Acquires the lock, and leaves the body to the caller, who passes it to [`SectionGuard::run`].
@@ -168,14 +194,12 @@ impl<A: Acquirable> SectionGuard<A> {
         self.run_as("SectionGuard::run", |_| body())
     }
 
-    /// Runs the body for the public method of this name.
     #[track_caller]
-    pub(super) fn run_as<T>(self, method: &str, body: impl FnOnce(&A::Guard) -> T) -> Result<T, RunError> {
+    fn run_as<T>(self, method: &str, body: impl FnOnce(&A::Guard) -> T) -> Result<T, RunError> {
         let Self { guard, context, options } = self;
-        SectionOptions::admit(&guard.as_ref().0)?;
+        SectionOptions::admit(guard.inner())?;
         let value = context.closure(|| body(&guard));
-        let Guard(guard) = guard.into();
-        park(method, options.end(guard, value))
+        park(method, options.end(guard.into_inner(), value))
     }
 }
 
@@ -209,8 +233,7 @@ impl<K: Kind> Lock<K> {
     where
         F: FnOnce(&K::BlockingGuard) -> T,
     {
-        let section_guard = SectionGuard::<Self>::of(park("Lock::run", self.0.section().enter())?);
-        section_guard.run_as("Lock::run", body)
+        self.section().run_as("Lock::run", body)
     }
 
     /// Creates a section, which runs a body under the lock, with options for the wait, a loss and the end of the hold.
@@ -234,6 +257,6 @@ impl<A: Acquirable> fmt::Debug for Section<A> {
 
 impl<A: Acquirable> fmt::Debug for SectionGuard<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SectionGuard").field("guard", self.guard.as_ref()).finish_non_exhaustive()
+        f.debug_struct("SectionGuard").field("subject", &self.guard.inner().subject()).finish_non_exhaustive()
     }
 }

@@ -104,6 +104,14 @@ impl Checked<'_> {
                 return conflict("min_hold", key, Conflict::Order);
             }
         }
+        // A margin takes a part of what the lease leaves to its holder.
+        for (key, lease) in [("watchdog", hold.watchdog), ("lease", hold.lease), ("max_hold", hold.max_hold)]
+        {
+            let validity = lease.map(|Span(lease)| Lease::clamped(lease).validity());
+            if hold.margin.zip(validity).is_some_and(|(margin, validity)| margin.0 >= validity) {
+                return conflict("margin", key, Conflict::Margin);
+            }
+        }
         Ok(())
     }
 

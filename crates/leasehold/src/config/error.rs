@@ -224,6 +224,8 @@ pub enum Conflict {
     },
     /// A node that needs its whole timeout for a grant leaves nothing of the lease.
     NothingLeft,
+    /// The margin takes all that the lease leaves to its holder.
+    Margin,
     /// A node that recently restarted without its data would count before a lost hold's lease is over.
     RecentlyRestarted,
     /// The lower value exceeds the higher value.
@@ -249,6 +251,10 @@ impl fmt::Display for Conflict {
             }
             Self::NothingLeft => {
                 "a node that uses its whole timeout leaves nothing of the lease; raise the lease or lower the timeout"
+            }
+            Self::Margin => {
+                "the lease ends for its holder 1 % and 2 ms earlier than for the server, and the margin leaves nothing of \
+                 that; lower the margin"
             }
             Self::RecentlyRestarted => {
                 "a server that restarted without its data could grant a lock that is still held; raise \

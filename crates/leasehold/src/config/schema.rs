@@ -163,6 +163,7 @@ section! {
         lease: Option<Lease>,
         max_hold: Option<Lease>,
         min_hold: Option<Time>,
+        margin: Option<Time>,
         max_renewals: Option<u32>,
         replicas: Option<Replicas>,
     }
@@ -175,6 +176,7 @@ section! {
         lease: Option<Lease>,
         max_hold: Option<Lease>,
         min_hold: Option<Time>,
+        margin: Option<Time>,
         max_renewals: Option<u32>,
         replicas: Option<Replicas>,
         backoff_first: Option<Time>,
@@ -192,8 +194,9 @@ impl Settings {
 
     /// Returns the terms of each primitive, with its section.
     pub(super) const fn holds(&self) -> [(&'static str, Primitive, Hold); 7] {
-        let SpinLock { watchdog, lease, max_hold, min_hold, max_renewals, replicas, .. } = self.spin_lock;
-        let spin_lock = Hold { watchdog, lease, max_hold, min_hold, max_renewals, replicas };
+        let SpinLock { watchdog, lease, max_hold, min_hold, margin, max_renewals, replicas, .. } =
+            self.spin_lock;
+        let spin_lock = Hold { watchdog, lease, max_hold, min_hold, margin, max_renewals, replicas };
         [
             ("lock", Primitive::Lock, self.lock),
             ("fair_lock", Primitive::FairLock, self.fair_lock),
@@ -278,6 +281,7 @@ impl Hold {
         let terms = with(terms, self.lease, |terms, Span(lease)| terms.lease(lease));
         let terms = with(terms, self.max_hold, |terms, Span(most)| terms.max_hold(most));
         let terms = with(terms, self.min_hold, |terms, Span(least)| terms.min_hold(least));
+        let terms = with(terms, self.margin, |terms, Span(margin)| terms.margin(margin));
         let terms = with(terms, self.max_renewals, HoldTerms::max_renewals);
         let replicas = self.replicas.and_then(|replicas| replicas.policy(replicas_total));
         with(terms, replicas, HoldTerms::replicas)

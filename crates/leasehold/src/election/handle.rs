@@ -19,7 +19,6 @@ use crate::error::{
 };
 use crate::lock::{Fenced, Lock};
 use crate::runtime::shared::sleeping::sleep;
-use crate::terms::HoldTerms;
 
 /// The lease of a leader, a third of the client's default, because an election is about quick failover.
 const WATCHDOG: Duration = Duration::from_secs(10);
@@ -74,7 +73,7 @@ impl Election {
         Self {
             // Defaults of the client that bound a hold would end terms without asking the leader.
             lock: lock
-                .map_terms(HoldTerms::unbounded)
+                .map_terms(|terms| terms.unbounded().standing_by())
                 .tokens(Tokens::Hybrid)
                 .hand_off(Duration::ZERO)
                 .non_reentrant()
@@ -142,9 +141,9 @@ impl Election {
         Self { on_lost, ..self }
     }
 
-    /// Lets the lease of a leader run out that does not call [`Term::beat`] at least this often (default: a leader keeps its
-    /// lease for as long as its process lives). The term is then lost for
-    /// [`LostReason::Silent`](crate::LostReason::Silent), and a body that hangs no longer keeps the others from leading.
+    /// Stops the renewal of a leader that has not called [`Term::beat`] for this long (default: renews while the process
+    /// lives). The term is then lost for [`LostReason::Silent`](crate::LostReason::Silent), and a body that hangs no longer
+    /// keeps the others from leading.
     #[must_use]
     pub fn silent_for(mut self, most: Duration) -> Self {
         self.lock = self.lock.silent_for(most);
@@ -195,9 +194,9 @@ impl Election {
         Self { healthy_for, ..self }
     }
 
-    /// Sets the priority of this candidate: 0, the default, is the first, and 20 the last. A higher number counts as 20. A candidate of priority k leaves
-    /// a free election to better ones for k times 500 ms. It does not take the lead from anybody. A leader finds only
-    /// candidates of priority 0 for a [transfer](Term::transfer_to), since the others do not wait in the queue.
+    /// Sets the priority: 0 (default) goes first, 20 last; higher numbers count as 20. A candidate of priority k leaves a free
+    /// election to better ones for k times 500 ms, and takes the lead from nobody. A leader finds only candidates of priority
+    /// 0 for a [transfer](Term::transfer_to), since the others do not wait in the queue.
     #[must_use]
     pub fn priority(self, priority: u32) -> Self {
         Self { delay: STEP * priority.min(PRIORITY_MAX), ..self }
@@ -267,14 +266,14 @@ impl Election {
     /// Returns an observer of who leads, which begins to ask at once.
     ///
     /// # Panics
-    /// Panics if the name of the election cannot be used.
+    /// Panics if the name of the election cannot be used, or in a forked process.
     ///
     /// # Examples
     /// See [`Observer::changed`].
     #[must_use]
     #[track_caller]
     pub fn observe(&self) -> Observer {
-        let hub = self.hub().expect("the name of the election can be used");
+        let hub = self.hub().expect("the name can be used, in the process of the client");
         Observer::new(&hub)
     }
 

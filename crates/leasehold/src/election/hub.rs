@@ -359,8 +359,10 @@ async fn ask(hub: &Hub, see: &Level<Sight>) -> Duration {
         let now = hub.handle.now();
         see.change(|sight| {
             let Some(seen) = &mut sight.last else { return };
-            let lease =
-                seen.leader.as_ref().map_or(Duration::ZERO, |leader| leader.remaining.unwrap_or(ASK_EVERY));
+            let lease = seen
+                .leader
+                .as_ref()
+                .map_or(Duration::ZERO, |leader| leader.remaining.unwrap_or(ASK_EVERY).min(ASK_EVERY));
             if now >= seen.at + lease && !std::mem::replace(&mut seen.is_outdated, true) {
                 sight.version += 1;
             }

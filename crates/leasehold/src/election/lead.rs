@@ -13,7 +13,7 @@ use leasehold_proto::Moment;
 use super::handle::Election;
 use super::policy::{Asked, Asks, LeadError, Led, OnLost, Running};
 use super::term::{After, Term};
-use crate::error::AcquireError;
+use crate::error::{AcquireError, AcquireErrorKind};
 use crate::runtime::shared::sleeping::sleep;
 
 /// The longest pause after an involuntary end.
@@ -92,11 +92,20 @@ impl Terms {
                     self.supervise(&term);
                     return Ok(Some(term));
                 }
-                Err(error) if is_final(&error) => return Err(error),
+                Err(error) if is_final(&error) || self.is_setup(&error) => return Err(error),
                 // The server is away. No candidate rests longer than the others when it is back.
                 Err(_) => self.next = Next::Again(self.election.rest),
             }
         }
+    }
+
+    /// Returns true for missing rights and the like at the very begin, where they are a mistake of the setup. Later the
+    /// candidate does not give up for them, since somebody may change a password.
+    fn is_setup(&self, error: &AcquireError) -> bool {
+        let AcquireErrorKind::Store(source) = &error.kind else { return false };
+        let is_new =
+            self.led.terms == 0 && self.election.handle().now().since(self.began) < self.election.lease;
+        is_new && !source.kind.is_transient()
     }
 
     /// Ends a term whose body has ended. Returns the error of the body.
@@ -172,7 +181,8 @@ impl Election {
     ///   [`grace`](Self::grace). Then the body is dropped, and then the lock is released.
     /// - If the lease is lost, the body is dropped at its next await point, and the candidate campaigns again, even if the
     ///   body has returned an error meanwhile. With [`OnLost::Finish`], the body runs to its end, and its error ends `lead`.
-    /// - While the server does not answer, the candidate tries again.
+    /// - While the server does not answer, the candidate tries again. If the first attempt finds that a password is wrong or
+    ///   a right is missing, `lead` ends.
     ///
     /// # Errors
     /// [`LeadError::Body`] if the body fails, [`LeadError::Campaign`] if this candidate can never lead.
@@ -313,7 +323,7 @@ impl Election {
 
 /// Returns true if no later attempt can succeed.
 fn is_final(error: &AcquireError) -> bool {
-    use crate::error::AcquireErrorKind as Kind;
+    use AcquireErrorKind as Kind;
     match &error.kind {
         Kind::Unknown { .. } => false,
         Kind::Closed | Kind::Forked => true,

@@ -19,7 +19,7 @@ const SLACK: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum State {
-    /// The server has not answered yet, or for longer than the last known lease.
+    /// The server has not answered yet, or for longer than the last known lease, of which at most 10 s count.
     #[non_exhaustive]
     Unknown {
         /// The time since the last answer, or `None` if there was none.

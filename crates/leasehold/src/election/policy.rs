@@ -45,7 +45,8 @@ pub enum OnLost {
     /// Drops the body at its next await point.
     #[default]
     Cancel,
-    /// Lets the body run to its end, although another process may lead.
+    /// Lets the body run on, although another process may lead. The body has to watch [`Term::lost`](super::Term::lost) or
+    /// [`Term::is_valid`](super::Term::is_valid) itself.
     Finish,
     /// Ends the process with this exit code, without running destructors. For bodies that block their thread, and so
     /// cannot be dropped.
@@ -66,7 +67,8 @@ pub struct Led {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeadError<E> {
-    /// The candidate cannot lead, and another attempt would fail too: a name, a setting, a closed client.
+    /// The candidate cannot lead, and another attempt would fail too: an invalid name or setting, a name of another kind, a
+    /// closed client, or rights that were missing from the start.
     Campaign(AcquireError),
     /// The body failed. The lock was released afterwards.
     Body(E),
@@ -186,6 +188,8 @@ impl Stopper {
     /// Asks the body of [`Election::lead`](crate::Election::lead) to end, and completes when each `lead` of the election has
     /// returned: the body has ended or, after [`grace`](crate::Election::grace), was dropped, and the lock is released. A
     /// candidate that waits ends at once. A later `lead` of the same election returns without a term.
+    ///
+    /// Do not await it in the body, for which it waits.
     ///
     /// # Cancel safety
     /// The stop stays, and a second call waits for the same end.

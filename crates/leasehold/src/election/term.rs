@@ -15,7 +15,7 @@ use super::hub::Hub;
 use super::policy::{Asked, Asks};
 use crate::error::{About, InspectErrorKind, ReleaseError, SubjectKind, TransferError, TransferErrorKind};
 use crate::lock::FencedGuard;
-use crate::lock::guard::ReleaseOutcome;
+use crate::lock::guard::{Asker, ReleaseOutcome};
 use crate::runtime::shared::sleeping::sleep;
 use crate::runtime::sync::{Mutex, lock};
 
@@ -84,6 +84,7 @@ impl Term {
         hub.listen_for(&asks);
         let call = election::announce(&hub.name, owner, token, &announcement);
         announce(hub, call, Arc::clone(&asks));
+        heed(hub, guard.asking(), Arc::clone(&asks));
         Self {
             hub: Arc::clone(hub),
             guard: Mutex::new(Some(guard)),
@@ -174,7 +175,9 @@ impl Term {
         }
     }
 
-    /// Completes when the leader should end its term, and returns the reason. The lease stays renewed meanwhile.
+    /// Completes when the leader should end its term, and returns the reason. The lease stays renewed meanwhile. A loss does
+    /// not complete it: wait for [`lost`](Self::lost) beside it, except in a body that is dropped at a loss
+    /// ([`OnLost::Cancel`](crate::election::OnLost::Cancel)).
     ///
     /// A body of [`Election::lead`](crate::Election::lead) then has [`grace`](crate::Election::grace) to end by itself. The
     /// holder of a term by hand ends it with [`resign`](Self::resign).
@@ -257,11 +260,13 @@ impl Term {
         })
     }
 
-    /// Passes the term on to a waiting candidate, with a higher token. The lock is free at no instant, so no third
-    /// candidate can come between. The term ends before the call is sent. A transfer to oneself changes nothing.
+    /// Passes the term on to a waiting candidate, with a higher token. The lock is never free in between, so no third
+    /// candidate can take it. The term ends before the call is sent. A transfer to oneself changes nothing. Waits about 1 s
+    /// for the candidate's answer.
     ///
-    /// In a body of [`Election::lead`](crate::Election::lead), this only asks the body to end, with
-    /// [`Asked::Transfer`](crate::election::Asked::Transfer). The term passes on once the body has.
+    /// In a body of [`Election::lead`](crate::Election::lead), `Ok` means that the body is asked to end, with
+    /// [`Asked::Transfer`](crate::election::Asked::Transfer). The term passes on afterwards; if the candidate no longer waits
+    /// then, the lock is released.
     ///
     /// If the candidate gives up at this very moment, another one of its client may lead in its place.
     ///
@@ -380,6 +385,18 @@ impl Term {
     fn end(&self) {
         self.asks.end();
     }
+}
+
+/// Passes a request for the lock on to the term, as one to resign.
+fn heed(hub: &Arc<Hub>, asking: impl Future<Output = Asker> + Send + 'static, asks: Arc<Asks>) {
+    let heeding = async move {
+        tokio::select! {
+            biased;
+            () = asks.over() => {}
+            _ = asking => asks.ask(Asked::Requested),
+        }
+    };
+    let _ = hub.handle.spawn(Box::pin(heeding));
 }
 
 /// Announces a leader now, and each minute until its end.

@@ -13,6 +13,7 @@ use super::answers::answers;
 use super::installed::NotInstalled;
 use super::message::{from_cause, message_in_debug};
 use super::operation::{OperationError, OperationErrorKind};
+use super::quorum::QuorumError;
 use super::subject::{Subject, SubjectKind};
 
 /// The reason why a body under a lock has no result.
@@ -21,6 +22,8 @@ use super::subject::{Subject, SubjectKind};
 pub enum RunError {
     /// The lock was not acquired, and the body did not run.
     Acquire(AcquireError),
+    /// Too few servers worked for a majority. The body did not run.
+    Quorum(QuorumError),
     /// Another owner held the lock for the whole wait. The body did not run.
     #[non_exhaustive]
     Busy {
@@ -52,6 +55,7 @@ impl RunError {
     pub const fn subject(&self) -> Option<&Subject> {
         match self {
             Self::Acquire(error) => Some(&error.subject),
+            Self::Quorum(error) => Some(&error.subject),
             Self::Permits(error) => Some(&error.subject),
             Self::Busy { subject, .. } | Self::Lost { subject, .. } => Some(subject),
             Self::Name(_) | Self::NotInstalled(_) => None,
@@ -67,17 +71,19 @@ answers! { self: RunError =>
         _ => false,
     };
     /// Returns true if the server, or this client, could not do its part. The body did not run.
-    const is_unavailable = match self {
+    fn is_unavailable = match self {
         Self::Acquire(error) => error.is_unavailable(),
+        Self::Quorum(error) => error.is_unavailable(),
         Self::Permits(error) => error.is_unavailable(),
         _ => false,
     };
     /// Returns true if the body did not run and may run a little later, without any change to the program, its settings
     /// or the server. It is false for a lost lock, because the body has run in part and only the application knows
     /// whether it may run again.
-    const is_retryable = match self {
+    fn is_retryable = match self {
         Self::Busy { .. } => true,
         Self::Acquire(error) => error.is_retryable(),
+        Self::Quorum(error) => error.is_retryable(),
         // The number of permits may be set already. A second call then changes nothing.
         Self::Permits(OperationError { kind: OperationErrorKind::Unknown(source), .. }) => {
             source.kind.is_transient()
@@ -97,6 +103,7 @@ impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Acquire(error) => write!(f, "the body did not run: {error}"),
+            Self::Quorum(error) => write!(f, "the body did not run: {error}"),
             // Also the error of a campaign, which has no body.
             Self::Busy { subject, wait } if subject.kind == SubjectKind::Election => {
                 let wait = Rounded::down(*wait);
@@ -124,6 +131,7 @@ impl fmt::Display for RunError {
 
 message_in_debug!(enum RunError {
     Acquire(error),
+    Quorum(error),
     Busy { subject, wait },
     Permits(error),
     Name(error),
@@ -131,4 +139,4 @@ message_in_debug!(enum RunError {
     Lost { subject, reason },
 });
 
-from_cause!(RunError { Acquire(AcquireError), Permits(OperationError), Name(NameError), NotInstalled(NotInstalled) });
+from_cause!(RunError { Acquire(AcquireError), Quorum(QuorumError), Permits(OperationError), Name(NameError), NotInstalled(NotInstalled) });

@@ -219,14 +219,18 @@ impl Guard {
     /// # }
     /// ```
     pub async fn asked(&self) -> Asker {
+        self.asking().await
+    }
+
+    /// Completes when somebody asks for the hold, without borrowing the guard.
+    pub(crate) fn asking(&self) -> impl Future<Output = Asker> + Send + 'static + use<> {
         let (handle, hold) = (Arc::clone(&self.handle), self.hold);
         let watch = Watch { hold, listener: handle.next_id(), signal: Arc::default(), handle };
-        poll_fn(|cx| match watch.handle.asked_as((hold, watch.listener), &watch.signal, cx.waker()) {
+        poll_fn(move |cx| match watch.handle.asked_as((hold, watch.listener), &watch.signal, cx.waker()) {
             Ok(Some(by)) => Poll::Ready(Asker(by)),
             // A forked process holds nothing, so nobody asks it.
             Ok(None) | Err(Forked) => Poll::Pending,
         })
-        .await
     }
 
     /// Completes when the hold is lost or the guard is gone, without borrowing the guard.

@@ -2,6 +2,7 @@
 //!
 //! Invariant: a [`Lock`] consists of a name and terms only. Guards identify holds, and the engine decides.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use leasehold_proto::Owner;
 use leasehold_proto::engine::{Request, Wait};
 
 use super::acquire::acquire;
+use super::guard::Guard;
 use super::kind::{Claimed, Kind};
 use super::reentrant::Reentrant;
 use crate::error::{self, About, AcquireError, AcquireErrorKind};
@@ -255,13 +257,23 @@ impl<K: Kind> Lock<K> {
         self.handle.subject(self.kind.subject_kind(), &self.name)
     }
 
+    /// Returns what spans have in place of the name.
+    pub(crate) fn shown_name(&self) -> Cow<'_, str> {
+        self.name.as_ref().map(|name| self.handle.shown(name, None)).unwrap_or_default()
+    }
+
+    /// Gives a new hold the note of this handle.
+    pub(super) fn note_on(&self, guard: &Guard) {
+        if let Some(note) = &self.note {
+            guard.note(note);
+        }
+    }
+
     async fn acquire(&self, wait: impl FnOnce(&Handle) -> Wait) -> Result<Option<K::Guard>, AcquireError> {
         let acquired = async {
             let request = self.request(wait)?;
             let guard = acquire(&self.handle, request, self.kind.subject_kind()).await?;
-            if let (Some(guard), Some(note)) = (&guard, &self.note) {
-                guard.note(note);
-            }
+            guard.iter().for_each(|guard| self.note_on(guard));
             Ok::<_, AcquireErrorKind>(guard.map(|guard| K::guard(Claimed(guard))))
         };
         acquired.await.about(|| self.subject())

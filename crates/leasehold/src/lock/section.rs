@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use leasehold_proto::engine::LostReason;
 
+use super::holding::Holding;
 use crate::error::{RunError, Subject};
 use crate::lock::guard::{Guard, ReleaseOutcome};
 use crate::observe::in_section;
@@ -41,8 +42,8 @@ pub enum OnLost {
     Finish,
 }
 
-/// The options of one run of a body under a lock. [`Lock::section`](crate::Lock::section) and
-/// [`ExpirableSemaphore::section`](crate::ExpirableSemaphore::section) create it.
+/// The options of one run of a body under a lock. The method `section` of a lock, a multi-lock, a quorum lock and an
+/// expirable semaphore creates it.
 ///
 /// # Examples
 /// ```
@@ -70,11 +71,12 @@ pub struct Section<A: Acquirable> {
     options: SectionOptions,
 }
 
-/// A lock or permit for a body to run under: a [`Lock`](crate::Lock) of any kind, or a
-/// [`OnePermit`](crate::lock::OnePermit) of a semaphore. Only this crate's types implement it.
+/// What a body can run under: a [`Lock`](crate::Lock) of any kind, a [`MultiLock`](crate::MultiLock), a
+/// [`QuorumLock`](crate::QuorumLock), or a [`OnePermit`](crate::lock::OnePermit) of a semaphore. Only this crate's types
+/// implement it.
 pub trait Acquirable: Sealed<Held = Self::Guard> + Clone + fmt::Debug + Send + Sync + 'static {
     /// The guard that the body gets.
-    type Guard: AsRef<Guard> + Into<Guard> + Send + Sync + 'static;
+    type Guard: Holding;
 }
 
 /// The private part of an acquirable.
@@ -160,8 +162,8 @@ impl<A: Acquirable> Section<A> {
         F: AsyncFnOnce(&A::Guard) -> T,
     {
         let SectionGuard { acquired: Acquired { guard, context }, options } = self.enter().await?;
-        let value = options.during(guard.as_ref(), context.future(body(&guard))).await?;
-        options.end(guard.into(), value).await
+        let value = options.during(&guard, context.future(body(&guard))).await?;
+        options.end(guard, value).await
     }
 
     /// Acquires the lock, and leaves the body to the caller, who passes it to [`SectionGuard::run`].
@@ -232,8 +234,8 @@ impl<A: Acquirable> SectionGuard<A> {
         async move {
             let context_of_body = |context: BodyContext| context.future(body);
             let Self { acquired: Acquired { guard, context }, options } = self;
-            let value = options.during(guard.as_ref(), context_of_body(context)).await?;
-            options.end(guard.into(), value).await
+            let value = options.during(&guard, context_of_body(context)).await?;
+            options.end(guard, value).await
         }
     }
 
@@ -246,17 +248,20 @@ impl<A: Acquirable> SectionGuard<A> {
 
 impl<A: Acquirable> fmt::Debug for SectionGuard<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SectionGuard").field("guard", self.acquired.guard.as_ref()).finish_non_exhaustive()
+        f.debug_struct("SectionGuard")
+            .field("subject", &self.acquired.guard.subject())
+            .finish_non_exhaustive()
     }
 }
 
 impl SectionOptions {
     /// Runs the body for as long as it may run.
-    async fn during<T>(self, guard: &Guard, body: impl Future<Output = T>) -> Result<T, RunError> {
-        let name = guard.shown_name();
-        let body = in_section((guard.subject_kind(), &name), (guard.wire_owner(), guard.token()), body);
+    async fn during<T>(self, guard: &impl Holding, body: impl Future<Output = T>) -> Result<T, RunError> {
+        let body = in_section(&guard.scene(), body);
         match self.on_lost {
-            OnLost::Cancel => guard.while_held(body).await.map_err(|reason| guard.lost_in_run(reason)),
+            OnLost::Cancel => {
+                while_held(guard.lost(), body).await.map_err(|reason| lost_in_run(guard, reason))
+            }
             OnLost::Finish => {
                 Self::admit(guard)?;
                 Ok(body.await)
@@ -265,13 +270,13 @@ impl SectionOptions {
     }
 
     /// Returns an error if the hold is lost, since no body may begin then, not even with [`OnLost::Finish`].
-    pub(crate) fn admit(guard: &Guard) -> Result<(), RunError> {
-        guard.lost().now_or_never().map_or(Ok(()), |reason| Err(guard.lost_in_run(reason)))
+    pub(crate) fn admit(guard: &impl Holding) -> Result<(), RunError> {
+        guard.lost().now_or_never().map_or(Ok(()), |reason| Err(lost_in_run(guard, reason)))
     }
 
     /// Ends the hold. Returns the body's value, or an error if the hold was lost and the body may not finish after a
     /// loss.
-    pub(crate) async fn end<T>(self, guard: Guard, value: T) -> Result<T, RunError> {
+    pub(crate) async fn end<T>(self, guard: impl Holding, value: T) -> Result<T, RunError> {
         let (lost, subject) = (guard.lost().now_or_never(), guard.subject());
         let held = match self.on_finish {
             OnFinish::Release => {
@@ -290,12 +295,12 @@ impl SectionOptions {
     }
 }
 
-impl Guard {
-    /// Returns the error of a run whose hold is lost.
-    fn lost_in_run(&self, reason: LostReason) -> RunError {
-        RunError::Lost { subject: self.subject(), reason }
-    }
+/// Returns the error of a run whose hold is lost.
+fn lost_in_run(guard: &impl Holding, reason: LostReason) -> RunError {
+    RunError::Lost { subject: guard.subject(), reason }
+}
 
+impl Guard {
     /// Runs a body while the hold is valid. Not an `async fn`, whose future would have the body twice.
     pub(crate) fn while_held<T>(
         &self,

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use futures_util::FutureExt;
 use leasehold_proto::WireOwner;
 use leasehold_proto::engine::{Event, Outcome, Request, Wait};
 use leasehold_proto::recipe::adopt;
@@ -18,13 +19,13 @@ use super::fenced::FencedGuard;
 use super::guard::Guard;
 use super::handle::Lock;
 use super::kind::{Claimed, Kind};
-use crate::error::{About, SubjectKind, TicketError, TicketErrorKind};
+use crate::error::{About, AcquireErrorKind, EnsureErrorKind, SubjectKind, TicketError, TicketErrorKind};
 use crate::runtime::ticket::Ticket as Pending;
 
 /// The begin of every ticket, with the version of what follows.
 const PREFIX: &str = "lh1.";
-/// The longest text of a ticket. Names are at most 1 KiB, so no ticket is longer.
-const TEXT_MAX: usize = 4_096;
+/// The longest text of a ticket. The longest name has 64 KiB, so no ticket is longer.
+const TEXT_MAX: usize = 90_000;
 
 /// The right to adopt a hold, once, as a text that another process can get in any way:
 /// [`Guard::into_ticket`] makes it, and [`Client::adopt`](crate::Client::adopt) uses it.
@@ -151,7 +152,10 @@ impl Guard {
             let ticket = Ticket { kind, name: self.name().to_owned(), giver: self.wire_owner() };
             match Pending::new(self.handle(), |id| Event::Give { id, hold: self.id() }).await? {
                 Outcome::Released(Ok(true)) => Ok(ticket),
-                _ => Err(TicketErrorKind::Shared),
+                // Between the two steps the hold may have been lost.
+                _ => Err(self.lost().now_or_never().map_or(TicketErrorKind::Shared, |reason| {
+                    TicketErrorKind::Extend(EnsureErrorKind::Lost(reason))
+                })),
             }
         };
         given.await.about(|| self.subject())
@@ -218,10 +222,22 @@ impl<K: Kind> Lock<K> {
             }
             let recipe = adopt::of(request.subject.recipe).ok_or(TicketErrorKind::Unsupported)?;
             let subject = leasehold_proto::engine::Subject { recipe, ..request.subject };
-            let request =
-                Request { subject, giver: Some(ticket.giver), backoff: None, share: None, ..request };
-            let guard = acquire(self.handle(), request, own).await.map_err(TicketErrorKind::Acquire)?;
-            guard.map(|guard| K::guard(Claimed(guard))).ok_or(TicketErrorKind::Gone)
+            // A second adoption by one owner re-enters nothing: it finds that the ticket is used.
+            let request = Request {
+                subject,
+                giver: Some(ticket.giver),
+                reenters: false,
+                backoff: None,
+                share: None,
+                ..request
+            };
+            let guard = match acquire(self.handle(), request, own).await {
+                Ok(guard) => guard.ok_or(TicketErrorKind::Gone)?,
+                Err(AcquireErrorKind::AlreadyHeld) => return Err(TicketErrorKind::Gone),
+                Err(kind) => return Err(TicketErrorKind::Acquire(kind)),
+            };
+            self.note_on(&guard);
+            Ok(K::guard(Claimed(guard)))
         };
         adopted.await.about(|| self.subject())
     }

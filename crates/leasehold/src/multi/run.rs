@@ -1,16 +1,22 @@
 //! Bodies that run under several locks.
 
-use futures_util::FutureExt;
+use std::borrow::Cow;
+use std::future::Future;
+use std::time::Duration;
+
 use leasehold_proto::engine::LostReason;
 
-use super::{MultiGuard, MultiLock};
-use crate::error::RunError;
+use super::{MultiGuard, MultiLock, subject_of};
+use crate::error::{ReleaseError, RunError, Subject, SubjectKind};
 use crate::lock::guard::ReleaseOutcome;
-use crate::lock::section::while_held;
+use crate::lock::holding::Holding;
+use crate::lock::section::{Acquirable, Acquired, Sealed, Section};
+use crate::observe::Scene;
+use crate::owner::BodyContext;
 
 impl MultiLock {
     /// Runs a body under all members: acquires them, renews them, and releases them. If one of them is lost, the body is
-    /// canceled at its next await point.
+    /// canceled at its next await point. [`section`](Self::section) has options for the wait, the loss and the end.
     ///
     /// Code that the body calls does not re-enter the members, except within an [`owner::scope`](crate::owner::scope) around
     /// the whole call.
@@ -39,29 +45,69 @@ impl MultiLock {
     where
         F: AsyncFnOnce(&MultiGuard) -> T,
     {
-        let lock = self.clone();
-        async move {
-            let guard = lock.lock().await?;
-            let value = while_held(guard.lost(), body(&guard)).await;
-            let value = value.map_err(|reason| lock.lost_in_run(reason))?;
-            lock.end(guard, value).await
-        }
+        self.section().run(body)
     }
 
-    fn lost_in_run(&self, reason: LostReason) -> RunError {
-        RunError::Lost { subject: self.subject(), reason }
+    /// Creates a section, which runs a body under all members, with options for the wait, the loss of a member and the end of
+    /// the body.
+    ///
+    /// # Examples
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// use leasehold::MultiLock;
+    ///
+    /// let both = MultiLock::of([client.lock("account:1").into(), client.lock("account:2").into()]);
+    /// both.section().wait(Duration::from_secs(2)).run(async |_guard| println!("moved")).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn section(&self) -> Section<Self> {
+        Section::of(self.clone())
+    }
+}
+
+impl Sealed for MultiLock {
+    type Held = MultiGuard;
+
+    fn subject(&self) -> Subject {
+        Self::subject(self)
     }
 
-    /// Releases after a body. Returns the body's value, or an error if a member was lost.
-    pub(crate) async fn end<T>(&self, guard: MultiGuard, value: T) -> Result<T, RunError> {
-        let reason = guard.lost().now_or_never();
-        match (guard.release().await, reason) {
-            // The leases end what the server does not confirm.
-            (Ok(ReleaseOutcome::NotHeld), reason) => {
-                Err(self.lost_in_run(reason.unwrap_or(LostReason::Deleted)))
-            }
-            (_, Some(reason)) => Err(self.lost_in_run(reason)),
-            _ => Ok(value),
-        }
+    async fn acquire(&self, wait: Option<Duration>) -> Result<Option<Acquired<MultiGuard>>, RunError> {
+        let guard = match wait {
+            None => Some(self.lock().await?),
+            Some(wait) => self.try_lock_for(wait).await?,
+        };
+        Ok(guard.map(|guard| Acquired { guard, context: BodyContext::nothing() }))
+    }
+}
+
+impl Acquirable for MultiLock {
+    type Guard = MultiGuard;
+}
+
+impl Holding for MultiGuard {
+    fn lost(&self) -> impl Future<Output = LostReason> + Send {
+        Self::lost(self)
+    }
+
+    fn subject(&self) -> Subject {
+        subject_of(&self.members)
+    }
+
+    fn scene(&self) -> Scene<'_> {
+        let names: Vec<_> = self.members.iter().map(|member| member.0.shown_name()).collect();
+        Scene { kind: SubjectKind::MultiLock, name: Cow::Owned(names.join(", ")), owner: None, token: None }
+    }
+
+    fn release(self) -> impl Future<Output = Result<ReleaseOutcome, ReleaseError>> + Send {
+        Self::release(self)
+    }
+
+    fn detach(self) {
+        Self::detach(self);
     }
 }

@@ -3,6 +3,7 @@
 //! Invariant: a span ends with the future that it surrounds. A hold without a body has no span, because exporters write
 //! a span when it ends, and the hold of a leader never does.
 
+use std::borrow::Cow;
 use std::future::Future;
 
 use leasehold_proto::WireOwner;
@@ -47,26 +48,33 @@ pub(crate) fn acquiring<F: Future<Output = Result<Outcome, Forked>>>(
     ticket
 }
 
+/// What the span of a section says.
+#[derive(Debug)]
+#[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "only a span reads it"))]
+pub struct Scene<'a> {
+    pub(crate) kind: SubjectKind,
+    pub(crate) name: Cow<'a, str>,
+    /// The owner on the server, if the hold has one.
+    pub(crate) owner: Option<WireOwner>,
+    pub(crate) token: Option<u64>,
+}
+
 /// Runs the body of a section in a span of its own.
 #[cfg(feature = "tracing")]
-pub(crate) fn in_section<F: Future>(
-    (kind, name): (SubjectKind, &str),
-    (owner, token): (WireOwner, Option<u64>),
-    body: F,
-) -> impl Future<Output = F::Output> {
+pub(crate) fn in_section<F: Future>(scene: &Scene<'_>, body: F) -> impl Future<Output = F::Output> + use<F> {
     let span = debug_span!(
         target: "leasehold::hold",
         "leasehold.section",
-        lock.name = name,
-        lock.kind = %kind,
-        lock.token = token,
-        lock.owner = %owner,
+        lock.name = &*scene.name,
+        lock.kind = %scene.kind,
+        lock.token = scene.token,
+        lock.owner = scene.owner.map(display),
     );
     body.instrument(span)
 }
 
 /// Runs the body of a section.
 #[cfg(not(feature = "tracing"))]
-pub(crate) fn in_section<F: Future>(_: (SubjectKind, &str), _: (WireOwner, Option<u64>), body: F) -> F {
+pub(crate) fn in_section<F: Future>(_: &Scene<'_>, body: F) -> F {
     body
 }

@@ -24,8 +24,9 @@ use crate::error::{
     AcquireErrorKind, Cause, EnsureError, EnsureErrorKind, Forked, NodeError, ReleaseError, ReleaseErrorKind,
     Subject,
 };
-use crate::lock::guard::{Guard, ReleaseOutcome};
+use crate::lock::guard::{Asker, Guard, ReleaseOutcome};
 use crate::lock::handle::Lock;
+use crate::lock::kind::Sealed;
 use crate::runtime::shared::Handle;
 
 /// A hold of a majority of the nodes, released when dropped.
@@ -37,7 +38,11 @@ use crate::runtime::shared::Handle;
 pub struct QuorumGuard {
     holds: Arc<NodeHolds>,
     renewals: Vec<AbortHandle>,
-    subject: Subject,
+    pub(super) subject: Subject,
+    /// The longest extension, or `None` if nodes lose nothing in a restart. A restarted node counts again after it.
+    longest: Option<Duration>,
+    /// What spans have in place of the name.
+    pub(super) shown_name: Box<str>,
 }
 
 struct NodeHolds {
@@ -50,7 +55,9 @@ struct NodeHolds {
 struct State {
     guards: Vec<Option<Guard>>,
     hold: quorum::Hold,
-    /// The waiters for the loss, by number.
+    /// The first that asked for the hold, at any node.
+    asked: Option<Asker>,
+    /// The waiters for the loss or for a request, by number.
     wakers: BTreeMap<u64, Waker>,
     last_wait: u64,
 }
@@ -61,10 +68,13 @@ struct NodeHold {
     node: usize,
 }
 
-/// A wait for the loss. Dropping the wait removes its waker.
-struct Loss<'a> {
+/// A wait until the state has a value, such as the reason of a loss. Dropping the wait removes its waker.
+struct Until<'a, T> {
     holds: &'a NodeHolds,
     number: u64,
+    read: fn(&State) -> Option<T>,
+    /// What the wait ends with in a forked process, if it ends there.
+    forked: Option<T>,
 }
 
 /// Returns the validity of each node hold.
@@ -141,24 +151,42 @@ impl NodeHolds {
         wakers.into_values().for_each(Waker::wake);
     }
 
-    fn loss(&self) -> Loss<'_> {
+    /// Notes that somebody asks for the hold, and wakes those who wait for that. The waiters for the loss wait on.
+    fn ask(&self, by: Asker) {
+        let mut state = self.lock();
+        if state.asked.is_some() {
+            return;
+        }
+        state.asked = Some(by);
+        let wakers = std::mem::take(&mut state.wakers);
+        drop(state);
+        wakers.into_values().for_each(Waker::wake);
+    }
+
+    fn loss(&self) -> Until<'_, LostReason> {
+        self.until(|state| state.hold.lost(), Some(LostReason::Closed))
+    }
+
+    fn until<T>(&self, read: fn(&State) -> Option<T>, forked: Option<T>) -> Until<'_, T> {
         let number = self.enter().map_or(0, |mut state| {
             state.last_wait += 1;
             state.last_wait
         });
-        Loss { holds: self, number }
+        Until { holds: self, number, read, forked }
     }
 }
 
-impl Future for Loss<'_> {
-    type Output = LostReason;
+impl<T: Clone> Future for Until<'_, T> {
+    type Output = T;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LostReason> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         // Declared before the lock is taken, and dropped after it is let go, since both run foreign code.
         let waker = cx.waker().clone();
-        let Ok(mut state) = self.holds.enter() else { return Poll::Ready(LostReason::Closed) };
-        if let Some(reason) = state.hold.lost() {
-            return Poll::Ready(reason);
+        let Ok(mut state) = self.holds.enter() else {
+            return self.forked.clone().map_or(Poll::Pending, Poll::Ready);
+        };
+        if let Some(value) = (self.read)(&state) {
+            return Poll::Ready(value);
         }
         let known = state.wakers.insert(self.number, waker);
         drop(state);
@@ -167,7 +195,7 @@ impl Future for Loss<'_> {
     }
 }
 
-impl Drop for Loss<'_> {
+impl<T> Drop for Until<'_, T> {
     fn drop(&mut self) {
         // A forked process has no waker to remove.
         let known = self.holds.enter().map(|mut state| state.wakers.remove(&self.number));
@@ -195,9 +223,15 @@ async fn renew(hold: NodeHold, lock: Lock<Node>, watched: bool, attempt: Option<
             Some(Err(error)) if !may_join(&error) => return,
             Some(Ok(None) | Err(_)) | None => {}
         }
-        let watch = holds.lock().guards.get(node).and_then(Option::as_ref).map(Guard::watch);
-        if let Some(watch) = watch {
-            let reason = watch.await;
+        let watch = holds.lock().guards[node].as_ref().map(|guard| (guard.watch(), guard.asking()));
+        if let Some((lost, asked)) = watch {
+            let reason = match select(pin!(lost), pin!(asked)).await {
+                Either::Left((reason, _)) => reason,
+                Either::Right((by, lost)) => {
+                    holds.ask(by);
+                    lost.await
+                }
+            };
             holds.remove(node, reason);
         }
         if !watched || holds.lock().hold.lost().is_some() {
@@ -227,7 +261,8 @@ impl QuorumGuard {
         let watched = nodes.iter().all(|node| node.terms.is_watched());
         let quorum = Quorum::of(nodes.len());
         let hold = quorum::Hold::new(quorum);
-        let state = Mutex::new(State { guards: votes, hold, wakers: BTreeMap::new(), last_wait: 0 });
+        let state =
+            Mutex::new(State { guards: votes, hold, asked: None, wakers: BTreeMap::new(), last_wait: 0 });
         let holds = Arc::new(NodeHolds { quorum, state, handle: Arc::clone(nodes[0].handle()) });
         let mut late: BTreeMap<usize, Attempt> =
             attempts.into_iter().map(|attempt| (attempt.node, attempt)).collect();
@@ -240,7 +275,9 @@ impl QuorumGuard {
             let _ = lock.handle().spawn(renewal.map(|_| ()).boxed());
             renewals.push(abort);
         }
-        Self { holds, renewals, subject: nodes[0].subject() }
+        let shown_name = nodes[0].shown_name().into();
+        let longest = Some(nodes[0].kind.uptime()).filter(|uptime| !uptime.is_zero());
+        Self { holds, renewals, subject: nodes[0].subject(), longest, shown_name }
     }
 
     /// Returns true if a majority is valid now, by the clock.
@@ -298,6 +335,20 @@ impl QuorumGuard {
         self.holds.loss().await
     }
 
+    /// Completes when somebody asks for the lock at any of the nodes. See [`Guard::asked`].
+    ///
+    /// # Cancel safety
+    /// As [`Guard::asked`].
+    ///
+    /// # Losing the lease
+    /// As [`Guard::asked`].
+    ///
+    /// # Examples
+    /// See [`Guard::asked`].
+    pub async fn asked(&self) -> Asker {
+        self.holds.until(|state| state.asked.clone(), None).await
+    }
+
     /// Ensures that a majority stays valid for at least this long.
     ///
     /// # Errors
@@ -338,7 +389,9 @@ impl QuorumGuard {
     /// Extends the hold on a majority: gives it a lease of this length, counted from now. See [`Guard::extend`].
     ///
     /// # Errors
-    /// [`EnsureError`] of one node, if too many nodes fail to leave a majority.
+    /// [`EnsureError`] of one node, if too many nodes fail to leave a majority. [`EnsureErrorKind::TooLong`] for more than the
+    /// [longest lease](super::RedlockBuilder::longest_lease) of the fleet, since a node that restarts without its data counts
+    /// again after that time.
     ///
     /// # Cancel safety
     /// As [`Guard::extend`].
@@ -360,6 +413,9 @@ impl QuorumGuard {
     /// # }
     /// ```
     pub async fn extend(&self, lease: Duration) -> Result<(), EnsureError> {
+        if let Some(most) = self.longest.filter(|most| lease > *most) {
+            return Err(EnsureErrorKind::TooLong { most }.of(self.subject.clone()));
+        }
         let extending: Vec<_> = match self.holds.enter() {
             Ok(state) => state.guards.iter().flatten().map(|guard| guard.extending(lease)).collect(),
             Err(forked) => return Err(EnsureErrorKind::from(forked).of(self.subject.clone())),
@@ -520,7 +576,7 @@ mod tests {
         let held = holds.lock();
         let (tell, told) = mpsc::channel();
         let poll = std::thread::spawn(move || {
-            let mut loss = Loss { holds: &polled, number: 1 };
+            let mut loss = Until { holds: &polled, number: 1, read: |state| state.hold.lost(), forked: None };
             Pin::new(&mut loss).poll(&mut Context::from_waker(&waker)).is_ready()
         });
         std::thread::spawn(move || {

@@ -30,7 +30,7 @@ use crate::terms::{HoldTerms, lease_options};
 /// the hold, the watchdog acquires it again as soon as that node counts again.
 #[derive(Clone)]
 pub struct QuorumLock {
-    nodes: Vec<Lock<Node>>,
+    pub(super) nodes: Vec<Lock<Node>>,
 }
 
 /// The votes of the rounds of one acquire.

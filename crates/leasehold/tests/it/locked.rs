@@ -14,6 +14,7 @@ mod clients;
 mod ends;
 mod kinds;
 mod names;
+mod several;
 mod signatures;
 mod terms;
 mod waits;

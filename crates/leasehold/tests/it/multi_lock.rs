@@ -2,13 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::error::AcquireErrorKind;
+use leasehold::error::{AcquireErrorKind, Verb};
 use leasehold::multi::Member;
-use leasehold::{AcquireError, Client, MultiLock, Name, ReleaseOutcome};
+use leasehold::{
+    AcquireError, Client, LostReason, MultiLock, Name, OnFinish, OnLost, ReleaseOutcome, RunError,
+};
 
 use crate::support::{
-    Fixture, TestServer, assert_failed, connect, connect_with, eventually, is_free, ms, on_both, run_command,
-    soon,
+    Fixture, Monitor, TestServer, assert_failed, connect, connect_with, eventually, is_free, ms, on_both,
+    run_command, soon, times_sent,
 };
 
 on_both! {
@@ -337,4 +339,47 @@ async fn a_body_runs_under_all_members_and_is_dropped_at_the_first_loss() {
     let error = soon("the loss", lost).await.unwrap_err();
     assert!(error.is_lost(), "{error}");
     eventually("the other member", || is_free(&server, "a")).await;
+}
+
+#[tokio::test]
+async fn a_member_that_must_show_signs_of_life_outlives_the_wait_for_another_one() {
+    let server = Fixture::redis();
+    let (client, other) = (connect(&server).await, connect(&server).await);
+    let held = other.fair_lock("b").lock().await.unwrap();
+    let first = client.lock("a").watchdog(ms(600)).silent_for(ms(300));
+    let both = MultiLock::of([first.into(), client.fair_lock("b").into()]);
+    let waiting = tokio::spawn(async move { both.lock().await });
+    eventually("the first", || !is_free(&server, "a")).await;
+    let monitor = Monitor::start(&server);
+    // Longer than its lease and its silence together.
+    eventually("renewals of the first", || times_sent(&monitor, Verb::Renew) > 5).await;
+    held.release().await.unwrap();
+    let guard = soon("both", waiting).await.unwrap().unwrap();
+    assert!(guard.is_held());
+}
+
+#[tokio::test]
+async fn a_section_of_several_is_busy_after_its_wait_and_leaves_what_it_detaches() {
+    let server = Fixture::redis();
+    let client = connect(&server).await;
+    let both = MultiLock::of([client.lock("a").into(), client.fair_lock("b").into()]);
+    let held = client.fair_lock("b").lock().await.unwrap();
+    let busy = both.section().wait(ms(50)).run(async |_| ()).await;
+    assert!(matches!(&busy, Err(RunError::Busy { subject, .. }) if &*subject.name == "a, b"), "{busy:?}");
+    eventually("the first to be undone", || is_free(&server, "a")).await;
+    held.release().await.unwrap();
+    let left = both.section().on_finish(OnFinish::Detach).run(async |_| ()).await;
+    assert_eq!((left, is_free(&server, "a"), is_free(&server, "b")), (Ok(()), false, false));
+}
+
+#[tokio::test]
+async fn a_body_that_may_finish_outlives_the_loss_of_a_member() {
+    let server = Fixture::redis();
+    let client = connect(&server).await;
+    let both = MultiLock::of([client.lock("a").into(), client.lock("b").watchdog(ms(600)).into()]);
+    let finished = both.section().on_lost(OnLost::Finish).run(async |guard| {
+        run_command(&server, &["DEL", "b"]);
+        guard.lost().await
+    });
+    assert_eq!(soon("the end of the body", finished).await, Ok(LostReason::Deleted));
 }

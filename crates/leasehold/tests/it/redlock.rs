@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::task::{Context, Wake};
 use std::time::{Duration, Instant};
 
-use leasehold::error::{AcquireErrorKind, NodeError};
-use leasehold::{LostReason, Redlock, ReleaseOutcome};
+use leasehold::error::{AcquireErrorKind, EnsureErrorKind, NodeError};
+use leasehold::{LostReason, Redlock, ReleaseOutcome, RunError};
 use leasehold_testkit::proxy::Proxy;
 use leasehold_testkit::servers::RedisServer;
 
@@ -357,4 +357,46 @@ async fn in_process_servers_can_be_nodes() {
     let guard = redlock.lock("job").try_lock().await.unwrap().expect("it is free");
     assert!(redlock.lock("job").try_lock().await.unwrap().is_none());
     guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_body_runs_under_a_majority_and_is_dropped_when_it_is_lost() {
+    let servers = servers(3);
+    let lock = redlock(&servers).await.lock("job").watchdog(ms(600));
+    let value = lock.run(async |guard| (guard.is_held(), free_on(&servers) < 2)).await;
+    assert_eq!(value, Ok((true, true)));
+    eventually("every node to be free", || free_on(&servers) == 3).await;
+    let lost = lock.run(async |_| {
+        servers.iter().for_each(take_over);
+        std::future::pending::<()>().await;
+    });
+    let error = soon("the loss", lost).await.unwrap_err();
+    assert!(error.is_lost(), "{error}");
+    let busy = lock.section().wait(ms(50)).run(async |_| ()).await.unwrap_err();
+    assert!(busy.is_busy(), "{busy}");
+}
+
+#[tokio::test]
+async fn a_quorum_hold_is_extended_by_at_most_the_longest_lease_of_the_fleet() {
+    let servers = servers(3);
+    let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();
+    let fleet = || Redlock::builder().longest_lease(ms(2_000));
+    let young = fleet().connect(&urls).await.unwrap().lock("job").lease(ms(2_000));
+    // The servers count once they have been up for longer than the longest lease.
+    let guard = soon("trust", young.lock()).await.unwrap();
+    let error = guard.extend(ms(2_001)).await.unwrap_err();
+    assert!(matches!(error.kind, EnsureErrorKind::TooLong { most, .. } if most == ms(2_000)), "{error}");
+    guard.extend(ms(2_000)).await.unwrap();
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_body_without_a_majority_does_not_run() {
+    let mut servers = servers(3);
+    let lock = redlock(&servers).await.lock("job");
+    servers.truncate(1);
+    let error = lock.section().wait(Duration::ZERO).run(async |_| ()).await.unwrap_err();
+    assert!(matches!(&error, RunError::Quorum(error) if error.nodes.len() == 3), "{error}");
+    assert!(error.is_unavailable() && error.is_retryable() && !error.is_lost(), "{error}");
+    assert_eq!(error.subject().map(|subject| &*subject.name), Some("job"));
 }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use leasehold::error::{EnsureErrorKind, TicketErrorKind, Verb};
-use leasehold::{Client, Guard, LostReason, Ticket};
+use leasehold::{Client, Guard, HoldTerms, LostReason, Name, Primitive, Ticket};
 
 use crate::support::{
-    Fixture, Monitor, connect, eventually, fields, is_free, ms, on_both, proxied, pttl, run_command, sent,
-    soon,
+    Fixture, Monitor, Subscriber, channel, connect, connect_with, eventually, fields, is_free, ms, on_both,
+    proxied, pttl, run_command, sent, soon,
 };
 
 const VALID: Duration = Duration::from_secs(60);
@@ -27,6 +27,10 @@ on_both! {
         a_ticket_of_another_lock_is_refused,
         a_ticket_is_bounded_by_max_hold,
         the_client_that_gave_a_hold_can_adopt_it,
+        a_hold_of_any_name_travels,
+        one_owner_adopts_once,
+        an_adopted_hold_has_no_minimum,
+        waiters_hear_of_a_shorter_lease,
     }
 }
 
@@ -178,6 +182,52 @@ async fn the_client_that_gave_a_hold_can_adopt_it(server: Fixture) {
     run_command(&server, &["DEL", "job"]);
     assert!(guard.extend(VALID).await.is_err());
     assert_eq!(guard.lost().await, LostReason::Deleted);
+}
+
+async fn a_hold_of_any_name_travels(server: Fixture) {
+    let client = connect(&server).await;
+    for name in
+        [Name::with_hash_tag("shop", "order").unwrap(), Name::raw_redisson(&"x".repeat(60_000)).unwrap()]
+    {
+        let guard = client.lock(name.clone()).lock().await.unwrap();
+        let text = guard.into_ticket(VALID).await.unwrap().to_string();
+        let guard = client.adopt(&text.parse().unwrap()).await.unwrap();
+        assert_eq!(guard.name(), name.as_str());
+        guard.release().await.unwrap();
+    }
+}
+
+async fn one_owner_adopts_once(server: Fixture) {
+    let client = connect(&server).await;
+    let ticket = give(&client).await;
+    let lock = client.lock("job").owned_by(&client.owner());
+    let guard = lock.adopt(&ticket).await.unwrap();
+    assert_eq!(kind(lock.adopt(&ticket).await), TicketErrorKind::Gone);
+    assert!(guard.is_held());
+}
+
+async fn an_adopted_hold_has_no_minimum(server: Fixture) {
+    let terms = HoldTerms::new().min_hold(Duration::from_secs(60));
+    let client = connect_with(Client::builder().defaults(Primitive::Lock, terms), &server.url()).await;
+    let guard = client.lock("job").lock().await.unwrap();
+    let ticket = guard.into_ticket(VALID).await.unwrap();
+    client.adopt(&ticket).await.unwrap().release().await.unwrap();
+    assert!(is_free(&server, "job"));
+}
+
+async fn waiters_hear_of_a_shorter_lease(server: Fixture) {
+    let client = connect(&server).await;
+    let mut messages = Subscriber::start(&server, &channel("job"));
+    let longer = give(&client).await;
+    let guard = client.lock("job").adopt(&longer).await.unwrap();
+    assert_eq!(messages.message(), "0", "who sleeps for the giver's lease reads the shorter one");
+    guard.release().await.unwrap();
+    assert_eq!(messages.message(), "0", "of the release");
+    let guard = client.fenced_lock("job").lock().await.unwrap();
+    let ticket = guard.into_ticket(VALID).await.unwrap();
+    let guard = client.fenced_lock("job").adopt(&ticket).await.unwrap();
+    assert_eq!(messages.message(), "0");
+    guard.release().await.unwrap();
 }
 
 #[tokio::test]

@@ -34,6 +34,7 @@ pub(in crate::engine) struct Terms {
     pub(in crate::engine) replicas: Option<Confirm>,
     /// The wire owner whose hold an adoption takes.
     pub(in crate::engine) giver: Option<WireOwner>,
+    pub(in crate::engine) stands_by: bool,
 }
 
 /// What two grants must agree on to stand in for each other, besides their leases.
@@ -70,7 +71,7 @@ impl Terms {
     pub(in crate::engine) fn of(request: Request) -> (Subject, Owner, Wait, Self) {
         let Request { subject, owner, units, reenters, lease, watchdog, max_renewals, .. } = request;
         let Request { max_hold, min_hold, uptime, wait, backoff, share, hand_off, .. } = request;
-        let Request { silent_for, margin, replicas, giver, .. } = request;
+        let Request { silent_for, margin, replicas, giver, stands_by, .. } = request;
         let recipe = ByAddress(subject.recipe);
         let terms = Self {
             recipe,
@@ -89,6 +90,7 @@ impl Terms {
             hand_off,
             replicas,
             giver,
+            stands_by,
         };
         (subject, owner, wait, terms)
     }

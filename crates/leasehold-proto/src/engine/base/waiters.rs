@@ -100,7 +100,11 @@ impl Context {
     #[inline]
     pub(in crate::engine) fn note_waiting(&mut self, ticket: Id) {
         self.note_known(ticket);
-        self.note(|facts| facts.waits(ticket));
+        if let Some(facts) = &mut self.facts {
+            let ticket_of = self.tickets.get(ticket);
+            let stands_by = matches!(ticket_of, Some(Ticket::Acquire(acquire)) if acquire.terms.stands_by);
+            facts.waits(ticket, stands_by);
+        }
     }
 
     /// Notes that the first waiter of a queue waits.

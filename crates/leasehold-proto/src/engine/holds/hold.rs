@@ -186,8 +186,8 @@ pub(in crate::engine) struct Reentry {
 pub(in crate::engine) struct Bounds {
     /// The guards whose callers must show that they are alive.
     pub(in crate::engine) silences: Few<Silence>,
-    /// The longest margin of all that have entered the hold.
-    pub(in crate::engine) margin: Duration,
+    /// The margins of the guards that have one.
+    margins: Few<(Id, Duration)>,
 }
 
 /// The bound on the silence of a guard's caller.
@@ -395,24 +395,27 @@ impl ServerHold {
 
     /// Adds a guard with these terms. A longer margin counts from now on, also for the guards that the hold has.
     pub(in crate::engine) fn admit(&mut self, guard: Guard, terms: &Terms) {
-        if terms.silent_for.is_some() || terms.margin > self.margin() {
+        let longer = terms.margin.saturating_sub(self.margin());
+        if terms.silent_for.is_some() || !terms.margin.is_zero() {
             let bounds = self.bounds.get_or_insert_default();
-            let longer = terms.margin.saturating_sub(bounds.margin);
-            bounds.margin += longer;
+            if !terms.margin.is_zero() {
+                bounds.margins.push((guard.id, terms.margin));
+            }
             if let Some(most) = terms.silent_for {
                 bounds.silences.push(Silence { guard: guard.id, most, until: Moment::NEVER });
             }
-            if self.valid_until != Moment::NEVER {
-                self.valid_until = self.valid_until - longer;
-            }
+        }
+        if self.valid_until != Moment::NEVER {
+            self.valid_until = self.valid_until - longer;
         }
         self.guards.push(guard);
     }
 
-    /// Removes a guard.
+    /// Removes a guard. Its margin does not count for what is confirmed from now on.
     pub(in crate::engine) fn dismiss(&mut self, id: Id) -> Option<Guard> {
         if let Some(bounds) = &mut self.bounds {
             bounds.silences.remove(|silence| silence.guard == id);
+            bounds.margins.remove(|(guard, _)| *guard == id);
         }
         self.guards.remove(|guard| guard.id == id)
     }
@@ -423,7 +426,8 @@ impl ServerHold {
 
     /// Returns the time before the end of a lease at which the hold may not be trusted any more, besides the drift.
     pub(in crate::engine) fn margin(&self) -> Duration {
-        self.bounds().map_or(Duration::ZERO, |bounds| bounds.margin)
+        let margins = self.bounds().into_iter().flat_map(|bounds| bounds.margins.iter());
+        margins.map(|(_, margin)| *margin).max().unwrap_or_default()
     }
 
     /// Returns the end of the validity that a call sent at `sent_at` gives. The only place that subtracts the margin.

@@ -228,10 +228,14 @@ impl Checks {
             self.after_claim.insert(number);
         } else if hold.renewing.is_some() {
             self.after_renewal.insert(number);
-        } else if hold.is_watched() && hold.renews_early() {
+            return;
+        }
+        let rest = hold.expires_at.since(now);
+        // The new server may have less than an extension gave. A silent caller gets no more than it has.
+        let has_more = rest > hold.lease_now(now).duration();
+        if hold.renews_at(now) && hold.renews_early() && !has_more {
             waits.holds.send_renewal(now, number);
         } else {
-            let rest = hold.expires_at.since(now);
             if rest >= LEASE_MIN {
                 waits.holds.send_check(now, number, Lease::clamped(rest));
             }

@@ -16,8 +16,9 @@ use crate::script::Script;
 use crate::text::Text;
 
 static ANNOUNCE: Script = Script::new(Verb::Report, include_str!("../../../scripts/election/announce.lua"));
-static SAY: Script = Script::new(Verb::Report, include_str!("../../../scripts/election/say.lua"));
-static LEADER: Script = Script::new(Verb::Inspect, include_str!("../../../scripts/election/leader.lua"));
+pub(crate) static SAY: Script = Script::new(Verb::Report, include_str!("../../../scripts/election/say.lua"));
+pub(crate) static LEADER: Script =
+    Script::new(Verb::Inspect, include_str!("../../../scripts/election/leader.lua"));
 static TRANSFER: Script = Script::new(Verb::Adjust, include_str!("../../../scripts/election/transfer.lua"));
 
 /// The scripts that only elections have.

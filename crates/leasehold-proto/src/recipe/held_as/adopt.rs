@@ -11,11 +11,11 @@ use crate::call::Call;
 use crate::outcome::Verb;
 use crate::recipe::fair::FAIR;
 use crate::recipe::fenced::{self, Tokens};
-use crate::recipe::reentrant::{self, REENTRANT};
-use crate::recipe::rules::{CallArgs, Recipe, Waiters};
+use crate::recipe::reentrant::{self, CHANNEL, MESSAGE, REENTRANT};
+use crate::recipe::rules::{CallArgs, PUBLISH, Recipe, Waiters};
 use crate::recipe::spin::SPIN;
 use crate::script::Script;
-use crate::text::or_empty;
+use crate::text::{Text, or_empty};
 
 pub(crate) static ADOPT: Script =
     Script::new(Verb::Acquire, include_str!("../../../scripts/reentrant/adopt.lua"));
@@ -25,14 +25,14 @@ pub(crate) static ADOPT_FENCED: Script =
 /// The scripts of all adoptions.
 pub static SCRIPTS: [&Script; 2] = [&ADOPT, &ADOPT_FENCED];
 
-static LOCK: Recipe = Recipe { held_as: Some(&REENTRANT), acquire: adopt, ..REENTRANT };
-static SPIN_LOCK: Recipe = Recipe { held_as: Some(&SPIN), acquire: adopt, ..SPIN };
+static LOCK: Recipe = Recipe { held_as: Some(&REENTRANT), acquire: adopt_lock, ..REENTRANT };
+static SPIN_LOCK: Recipe = Recipe { held_as: Some(&SPIN), acquire: adopt_silently, ..SPIN };
 /// Nobody queues for a hold that is given away, and the waiters of the lock keep their places.
 static FAIR_LOCK: Recipe = Recipe {
     held_as: Some(&FAIR),
     waiters: Waiters::Local,
     keep_alive: None,
-    acquire: adopt,
+    acquire: adopt_silently,
     read_acquire: reentrant::read_acquire,
     ..FAIR
 };
@@ -54,12 +54,24 @@ pub fn of(held_as: &'static Recipe) -> Option<&'static Recipe> {
     ALL.into_iter().find(|recipe| recipe.held_as.is_some_and(|held| std::ptr::eq(held, held_as)))
 }
 
-fn adopt(args: &CallArgs<'_>) -> Call {
+fn adopt_lock(args: &CallArgs<'_>) -> Call {
+    adopt(args, args.name.prefixed_text(CHANNEL))
+}
+
+/// The waiters of a spin lock poll, and those of a fair lock look again by themselves.
+fn adopt_silently(args: &CallArgs<'_>) -> Call {
+    adopt(args, "")
+}
+
+fn adopt(args: &CallArgs<'_>, channel: impl Text) -> Call {
     Call::of(&ADOPT)
         .key("lock", args.name)
         .arg("lease_ms", args.lease.as_millis())
         .arg("owner", args.owner)
         .arg("giver", or_empty(args.giver))
+        .arg("publish", PUBLISH)
+        .arg("channel", channel)
+        .arg("message", MESSAGE)
 }
 
 fn adopt_fenced(args: &CallArgs<'_>, tokens: Tokens) -> Call {
@@ -72,4 +84,7 @@ fn adopt_fenced(args: &CallArgs<'_>, tokens: Tokens) -> Call {
         .arg("hybrid", tokens.is_hybrid())
         .arg("token_kept", tokens.kept().as_millis())
         .arg("tokens", args.tokens)
+        .arg("publish", PUBLISH)
+        .arg("channel", args.name.prefixed_text(CHANNEL))
+        .arg("message", MESSAGE)
 }

@@ -64,7 +64,11 @@ impl Shared {
         let now = self.now();
         page(state.holds_after(after), |id| {
             let row = state.held_row(id, now)?;
-            name.is_none_or(|name| name == row.name).then_some((id, row))
+            let Some(name) = name.filter(|name| *name != row.name) else { return Some((id, row)) };
+            // One script may have acquired several names, and each is a name of the hold.
+            let subject = state.engine.hold_info(id, now)?.subject;
+            let is_other = subject.others.iter().any(|other| other.as_str() == name);
+            is_other.then(|| (id, Held { name: name.to_owned(), ..row }))
         })
     }
 

@@ -122,6 +122,14 @@ fn contradictory_terms_are_rejected() {
             Conflict::Order,
         ),
         ("[rw_lock]\nmin_hold = '6s'\nlease = '5s'", "rw_lock.min_hold", "rw_lock.lease", Conflict::Order),
+        ("[rw_lock]\nmargin = '30s'", "rw_lock.margin", "rw_lock.watchdog", Conflict::Margin),
+        ("[lock]\nmargin = '5s'\nlease = '5s'", "lock.margin", "lock.lease", Conflict::Margin),
+        (
+            "[spin_lock]\nmargin = '3s'\nmax_hold = '2s'",
+            "spin_lock.margin",
+            "spin_lock.max_hold",
+            Conflict::Margin,
+        ),
         (
             "[spin_lock]\nbackoff_first = '1s'",
             "spin_lock.backoff_first",
@@ -138,7 +146,7 @@ fn contradictory_terms_are_rejected() {
     assert_eq!(without_folders(&error), expected);
     assert!(toml("url = 'memory://'\n[lock]\nmin_hold = '5s'\nmax_hold = '5s'").is_ok());
     assert!(toml("url = 'memory://'\n[lock]\nmin_hold = '5s'\nlease = '5s'").is_ok());
-    assert!(toml("url = 'memory://'\n[lock]\nmin_hold = '5s'\nlease = '5s'").is_ok());
+    assert!(toml("url = 'memory://'\n[lock]\nmargin = '4s'\nlease = '5s'").is_ok());
 }
 
 #[test]

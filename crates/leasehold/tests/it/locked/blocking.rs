@@ -21,6 +21,7 @@ on_both! {
         every_kind_blocks,
         a_busy_blocking_function_fails_skips_or_has_a_fallback,
         terms_hold_for_blocking_functions,
+        a_blocking_body_runs_under_several_locks,
         a_thread_re_enters_and_other_threads_wait,
         a_question_mark_ends_the_blocking_body_and_releases_the_lock,
         a_panic_in_a_blocking_body_releases,
@@ -145,6 +146,21 @@ fn terms_hold_for_blocking_functions(server: Fixture) {
     let monitor = Monitor::start(&server);
     assert_eq!(watched(&client, &server, &monitor), Ok(()));
     assert!(is_free(&server, "other"), "held for its least time, and released");
+}
+
+#[locked(name = ["account:{from}", "account:{to}"], wait = "0s", client = client)]
+fn transfer<T>(client: &Client, from: u32, to: u32, look: impl FnOnce() -> T) -> Result<T, RunError> {
+    Ok(look())
+}
+
+fn a_blocking_body_runs_under_several_locks(server: Fixture) {
+    let client = connect(&server);
+    let free = || [1, 2].map(|account| is_free(&server, &format!("account:{account}")));
+    assert_eq!(transfer(&client, 1, 2, free), Ok([false, false]));
+    assert_eq!(free(), [true, true]);
+    hold_as_redisson(&server, "account:2", MINUTE);
+    let busy = transfer(&client, 1, 2, free).unwrap_err();
+    assert!(busy.is_busy(), "{busy}");
 }
 
 #[locked(name = "job", client = client)]

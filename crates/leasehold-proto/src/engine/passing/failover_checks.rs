@@ -226,7 +226,9 @@ impl Checks {
         }
         if !hold.guards.iter().any(Guard::is_claimed) {
             self.after_claim.insert(number);
-        } else if hold.renewing.is_some() {
+            return;
+        }
+        if hold.renewing.is_some() {
             self.after_renewal.insert(number);
             return;
         }
@@ -235,10 +237,8 @@ impl Checks {
         let has_more = rest > hold.lease_now(now).duration();
         if hold.renews_at(now) && hold.renews_early() && !has_more {
             waits.holds.send_renewal(now, number);
-        } else {
-            if rest >= LEASE_MIN {
-                waits.holds.send_check(now, number, Lease::clamped(rest));
-            }
+        } else if rest >= LEASE_MIN {
+            waits.holds.send_check(now, number, Lease::clamped(rest));
         }
     }
 }

@@ -96,7 +96,7 @@ impl<H: Hold> Supervisor<'_, H> {
             }
         });
         let mut request = pin!(hold.asked());
-        let (mut lost, mut asked) = (false, false);
+        let (mut lost, mut asked, mut killed) = (false, false, false);
         let mut kill_at = None;
         let ending = loop {
             tokio::select! {
@@ -123,12 +123,12 @@ impl<H: Hold> Supervisor<'_, H> {
                 signal = self.signals.next() => self.forward(signal),
                 () = reached(kill_at) => {
                     self.kill_after_grace();
-                    kill_at = None;
+                    (kill_at, killed) = (None, true);
                 }
             }
         };
         self.terminal.take_back();
-        if let Some(kill_at) = kill_at {
+        if killed || kill_at.is_some() {
             self.drain(kill_at).await;
         }
         Ok(Finished { ending, lost })
@@ -246,11 +246,19 @@ impl<H: Hold> Supervisor<'_, H> {
         self.report.warn(format_args!("the grace period is over; the command is killed"));
     }
 
-    /// Waits until the rest of the group has ended too, and kills it when the grace is over.
-    async fn drain(&mut self, kill_at: Instant) {
+    /// Waits until the rest of the group has ended too, and kills it when the grace is over, unless it is killed already. The
+    /// lock is released after that. A process that the kernel holds on a device may take its time to die, and gets as much
+    /// time as the grace.
+    async fn drain(&mut self, mut kill_at: Option<Instant>) {
+        let mut give_up_at = kill_at.is_none().then(|| after(self.grace));
         while self.child.group_is_alive() {
-            if now() >= kill_at {
-                return self.kill_after_grace();
+            if kill_at.is_some_and(|at| now() >= at) {
+                self.kill_after_grace();
+                (kill_at, give_up_at) = (None, Some(after(self.grace)));
+            }
+            if give_up_at.is_some_and(|at| now() >= at) {
+                let message = "a process of the command does not die; the lock is released beside it";
+                return self.report.warn(format_args!("{message}"));
             }
             tokio::select! {
                 signal = self.signals.next() => self.send(signal),

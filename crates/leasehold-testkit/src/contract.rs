@@ -23,6 +23,7 @@ macro_rules! behaviors {
     };
 }
 
+pub mod adoption;
 mod counters;
 pub mod election;
 pub mod expirable;

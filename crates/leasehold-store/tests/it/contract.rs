@@ -6,7 +6,8 @@ use leasehold_store::embedded::{Embedded, Frame};
 use leasehold_store::redis::{ConnectOptions, Redis};
 use leasehold_testkit::contract::read_write::{self, marks};
 use leasehold_testkit::contract::{
-    Admin, election, expirable, fair, fleet, keep_alive, latch, locks, plain, reentrant, semaphore, store,
+    Admin, adoption, election, expirable, fair, fleet, keep_alive, latch, locks, plain, reentrant, semaphore,
+    store,
 };
 use leasehold_testkit::fleets::{Cluster, Sentinels};
 use leasehold_testkit::servers::RedisServer;
@@ -102,8 +103,8 @@ async fn whole_contract(url: &str, options: ConnectOptions, admin: &impl Admin) 
         };
     }
     run!(
-        store, reentrant, fair, keep_alive, fleet, locks, election, plain, read_write, marks, semaphore,
-        expirable, latch
+        store, reentrant, fair, keep_alive, fleet, locks, adoption, election, plain, read_write, marks,
+        semaphore, expirable, latch
     );
 }
 
@@ -162,6 +163,11 @@ async fn both_stores_run_the_scripts_shared_with_redisson() {
 #[tokio::test]
 async fn both_stores_run_the_scripts_of_the_other_locks() {
     on_both_stores!(locks);
+}
+
+#[tokio::test]
+async fn both_stores_run_the_scripts_of_adoptions() {
+    on_both_stores!(adoption);
 }
 
 #[tokio::test]

@@ -56,6 +56,10 @@ impl<'a> LockHarness<'a> {
         (self.subject.recipe.acquire)(&self.call_args(number, LONG))
     }
 
+    pub(super) fn adopt_call(&self, recipe: &'static Recipe, number: u64, giver: u64, lease_ms: u64) -> Call {
+        (recipe.acquire)(&CallArgs { giver: Some(owner(giver)), ..self.call_args(number, lease_ms) })
+    }
+
     /// Sends the acquire of a caller that does not wait.
     pub(super) async fn once(&self, number: u64) -> Reply {
         let context = CallContext { once: true, ..CallContext::default() };

@@ -102,7 +102,8 @@ impl Terms {
     /// Returns true for missing rights and the like at the very begin, where they are a mistake of the setup. Later the
     /// candidate does not give up for them, since somebody may change a password.
     fn is_setup(&self, error: &AcquireError) -> bool {
-        let AcquireErrorKind::Store(source) = &error.kind else { return false };
+        use AcquireErrorKind::{Store, Unknown};
+        let (Store(source) | Unknown { source, .. }) = &error.kind else { return false };
         let is_new =
             self.led.terms == 0 && self.election.handle().now().since(self.began) < self.election.lease;
         is_new && !source.kind.is_transient()

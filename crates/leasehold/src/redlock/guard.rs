@@ -10,12 +10,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::future::pending;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use futures_util::future::{AbortHandle, Either, FutureExt, abortable, join_all, select};
+use futures_util::future::{AbortHandle, Either, FutureExt, abortable, join_all, select, select_all};
 use leasehold_proto::engine::{LostReason, Wait};
 use leasehold_proto::quorum::{self, Quorum, Undo};
 
@@ -55,9 +56,9 @@ struct NodeHolds {
 struct State {
     guards: Vec<Option<Guard>>,
     hold: quorum::Hold,
-    /// The first that asked for the hold, at any node.
-    asked: Option<Asker>,
-    /// The waiters for the loss or for a request, by number.
+    /// The number of node holds that were added late or again.
+    changes: u64,
+    /// The waiters for the loss or for a change, by number.
     wakers: BTreeMap<u64, Waker>,
     last_wait: u64,
 }
@@ -69,10 +70,10 @@ struct NodeHold {
 }
 
 /// A wait until the state has a value, such as the reason of a loss. Dropping the wait removes its waker.
-struct Until<'a, T> {
+struct Until<'a, T, F> {
     holds: &'a NodeHolds,
     number: u64,
-    read: fn(&State) -> Option<T>,
+    read: F,
     /// What the wait ends with in a forked process, if it ends there.
     forked: Option<T>,
 }
@@ -117,7 +118,10 @@ impl NodeHolds {
         let reason = state.guards.iter().flatten().find_map(|hold| hold.watch().now_or_never());
         let validities = validities(&state.guards);
         match state.hold.join(&validities, reason) {
-            Undo::Nothing => state.guards[node] = Some(guard),
+            Undo::Nothing => {
+                state.guards[node] = Some(guard);
+                Self::changed(state);
+            }
             Undo::NodeHold => {}
             Undo::All => Self::release_all(state),
         }
@@ -151,23 +155,19 @@ impl NodeHolds {
         wakers.into_values().for_each(Waker::wake);
     }
 
-    /// Notes that somebody asks for the hold, and wakes those who wait for that. The waiters for the loss wait on.
-    fn ask(&self, by: Asker) {
-        let mut state = self.lock();
-        if state.asked.is_some() {
-            return;
-        }
-        state.asked = Some(by);
+    /// Counts a node hold that was added, and wakes who waits for one.
+    fn changed(mut state: MutexGuard<'_, State>) {
+        state.changes += 1;
         let wakers = std::mem::take(&mut state.wakers);
         drop(state);
         wakers.into_values().for_each(Waker::wake);
     }
 
-    fn loss(&self) -> Until<'_, LostReason> {
+    fn loss(&self) -> impl Future<Output = LostReason> + Unpin {
         self.until(|state| state.hold.lost(), Some(LostReason::Closed))
     }
 
-    fn until<T>(&self, read: fn(&State) -> Option<T>, forked: Option<T>) -> Until<'_, T> {
+    fn until<T, F: Fn(&State) -> Option<T>>(&self, read: F, forked: Option<T>) -> Until<'_, T, F> {
         let number = self.enter().map_or(0, |mut state| {
             state.last_wait += 1;
             state.last_wait
@@ -176,7 +176,7 @@ impl NodeHolds {
     }
 }
 
-impl<T: Clone> Future for Until<'_, T> {
+impl<T: Clone, F: Fn(&State) -> Option<T>> Future for Until<'_, T, F> {
     type Output = T;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
@@ -195,7 +195,7 @@ impl<T: Clone> Future for Until<'_, T> {
     }
 }
 
-impl<T> Drop for Until<'_, T> {
+impl<T, F> Drop for Until<'_, T, F> {
     fn drop(&mut self) {
         // A forked process has no waker to remove.
         let known = self.holds.enter().map(|mut state| state.wakers.remove(&self.number));
@@ -223,15 +223,9 @@ async fn renew(hold: NodeHold, lock: Lock<Node>, watched: bool, attempt: Option<
             Some(Err(error)) if !may_join(&error) => return,
             Some(Ok(None) | Err(_)) | None => {}
         }
-        let watch = holds.lock().guards[node].as_ref().map(|guard| (guard.watch(), guard.asking()));
-        if let Some((lost, asked)) = watch {
-            let reason = match select(pin!(lost), pin!(asked)).await {
-                Either::Left((reason, _)) => reason,
-                Either::Right((by, lost)) => {
-                    holds.ask(by);
-                    lost.await
-                }
-            };
+        let watch = holds.lock().guards[node].as_ref().map(Guard::watch);
+        if let Some(watch) = watch {
+            let reason = watch.await;
             holds.remove(node, reason);
         }
         if !watched || holds.lock().hold.lost().is_some() {
@@ -262,7 +256,7 @@ impl QuorumGuard {
         let quorum = Quorum::of(nodes.len());
         let hold = quorum::Hold::new(quorum);
         let state =
-            Mutex::new(State { guards: votes, hold, asked: None, wakers: BTreeMap::new(), last_wait: 0 });
+            Mutex::new(State { guards: votes, hold, changes: 0, wakers: BTreeMap::new(), last_wait: 0 });
         let holds = Arc::new(NodeHolds { quorum, state, handle: Arc::clone(nodes[0].handle()) });
         let mut late: BTreeMap<usize, Attempt> =
             attempts.into_iter().map(|attempt| (attempt.node, attempt)).collect();
@@ -346,7 +340,19 @@ impl QuorumGuard {
     /// # Examples
     /// See [`Guard::asked`].
     pub async fn asked(&self) -> Asker {
-        self.holds.until(|state| state.asked.clone(), None).await
+        loop {
+            let asking = self.holds.enter().map(|state| {
+                let asking = state.guards.iter().flatten().map(|guard| guard.asking().boxed());
+                (asking.collect::<Vec<_>>(), state.changes)
+            });
+            let Ok((asking, changes)) = asking else { return pending().await };
+            let changed = self.holds.until(move |state| (state.changes != changes).then_some(()), None);
+            let asked =
+                async { if asking.is_empty() { pending().await } else { select_all(asking).await.0 } };
+            if let Either::Left((by, _)) = select(pin!(asked), pin!(changed)).await {
+                return by;
+            }
+        }
     }
 
     /// Ensures that a majority stays valid for at least this long.

@@ -5,6 +5,7 @@ mod faults;
 mod leading;
 mod observing;
 mod policy;
+mod reports;
 mod transferring;
 
 use std::sync::Arc;

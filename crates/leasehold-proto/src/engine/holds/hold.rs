@@ -396,6 +396,9 @@ impl ServerHold {
     /// Adds a guard with these terms. A longer margin counts from now on, also for the guards that the hold has.
     pub(in crate::engine) fn admit(&mut self, guard: Guard, terms: &Terms) {
         let longer = terms.margin.saturating_sub(self.margin());
+        if let Some(bounds) = &mut self.bounds {
+            bounds.margins.remove(|(of, _)| !self.guards.iter().any(|guard| guard.id == *of));
+        }
         if terms.silent_for.is_some() || !terms.margin.is_zero() {
             let bounds = self.bounds.get_or_insert_default();
             if !terms.margin.is_zero() {
@@ -411,11 +414,13 @@ impl ServerHold {
         self.guards.push(guard);
     }
 
-    /// Removes a guard. Its margin does not count for what is confirmed from now on.
+    /// Removes a guard. Its margin counts no more once another guard has the hold.
     pub(in crate::engine) fn dismiss(&mut self, id: Id) -> Option<Guard> {
         if let Some(bounds) = &mut self.bounds {
             bounds.silences.remove(|silence| silence.guard == id);
-            bounds.margins.remove(|(guard, _)| *guard == id);
+            if self.guards.len() > 1 {
+                bounds.margins.remove(|(guard, _)| *guard == id);
+            }
         }
         self.guards.remove(|guard| guard.id == id)
     }

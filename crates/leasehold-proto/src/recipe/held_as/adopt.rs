@@ -58,7 +58,7 @@ fn adopt_lock(args: &CallArgs<'_>) -> Call {
     adopt(args, args.name.prefixed_text(CHANNEL))
 }
 
-/// The waiters of a spin lock poll, and those of a fair lock look again by themselves.
+/// The waiters of a spin lock poll. Those of a fair lock have channels of their own.
 fn adopt_silently(args: &CallArgs<'_>) -> Call {
     adopt(args, "")
 }

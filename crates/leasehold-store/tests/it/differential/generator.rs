@@ -2,7 +2,7 @@
 
 use leasehold_proto::Script;
 use leasehold_proto::operate;
-use leasehold_proto::recipe::{fair, reentrant, semaphore};
+use leasehold_proto::recipe::{adopt, fair, reentrant, semaphore};
 
 use crate::differential::lua;
 use crate::differential::random::Random;
@@ -142,10 +142,11 @@ impl Generator {
 
     /// Returns a call of one of our scripts.
     fn shipped(&mut self) -> Vec<Vec<u8>> {
-        let scripts: &[&Script] = match self.random.below(7) {
+        let scripts: &[&Script] = match self.random.below(8) {
             0 | 1 => &fair::SCRIPTS,
             2 | 3 => &semaphore::SCRIPTS,
             4 | 5 => &reentrant::SCRIPTS,
+            6 => &adopt::SCRIPTS,
             _ => &[&operate::DESCRIBE],
         };
         let script = scripts[self.random.below(scripts.len())];
@@ -171,7 +172,8 @@ impl Generator {
                     continue;
                 }
                 "lease_ms" => random.pick(&["1", "4", "15", "60", "30000", "0", "1.5", "9007199254740991"]),
-                "owner" => random.pick(&["u:1", "u:2", "u:3"]),
+                "owner" | "giver" => random.pick(&["u:1", "u:2", "u:3"]),
+                "tokens" => random.pick(&["1", "2", "0"]),
                 "client" => random.pick(&["u:", "u:", "", "a"]),
                 "from" => random.pick(&["0", "0", "1", "2", "-1"]),
                 "once" | "expired" | "uncertain" => random.pick(&["0", "1"]),

@@ -582,7 +582,8 @@ mod tests {
         let held = holds.lock();
         let (tell, told) = mpsc::channel();
         let poll = std::thread::spawn(move || {
-            let mut loss = Until { holds: &polled, number: 1, read: |state| state.hold.lost(), forked: None };
+            let mut loss =
+                Until { holds: &polled, number: 1, read: |state: &State| state.hold.lost(), forked: None };
             Pin::new(&mut loss).poll(&mut Context::from_waker(&waker)).is_ready()
         });
         std::thread::spawn(move || {

@@ -16,6 +16,7 @@
 local lock, token = KEYS[1], KEYS[2]
 local lease_ms, owner, giver, hybrid = tonumber(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4])
 local token_kept, tokens = tonumber(ARGV[5]), tonumber(ARGV[6])
+local publish, channel, message = ARGV[7], ARGV[8], ARGV[9]
 if not lease_ms or lease_ms < 1 or lease_ms % 1 ~= 0 or lease_ms > 9007199254740991 or not token_kept
   or token_kept < 0 or token_kept % 1 ~= 0 or not tokens or tokens < 1 or tokens % 1 ~= 0 then
   return redis.error_reply('LOCKERR adopt: lease_ms, token_kept and tokens must be whole')
@@ -40,5 +41,5 @@ local given = redis.call('pttl', lock)
 if not mine or given < lease_ms then redis.call('pexpire', lock, ARGV[1]) end
 redis.call('hset', lock, owner, '1')
 redis.call('hdel', lock, giver)
-if not mine and given > lease_ms then redis.pcall(ARGV[7], ARGV[8], ARGV[9]) end
+if not mine and given > lease_ms then redis.pcall(publish, channel, message) end
 return { -2, string.format('%.0f', first) }

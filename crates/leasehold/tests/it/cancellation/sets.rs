@@ -69,6 +69,8 @@ cases! {
     "QuorumGuard::release" => |client, url| [let guard = quorum(&client).lock().await.unwrap();] guard.release(),
     "QuorumGuard::ensure" => |client, url| [let guard = quorum(&client).lock().await.unwrap();] guard.ensure(guard.remaining() + ms(1)),
     "QuorumGuard::extend" => |client, url| [let guard = quorum(&client).lock().await.unwrap();] guard.extend(ms(500)),
+    "QuorumLock::run" => |client, url| [let lock = quorum(&client);] lock.run(async |_| tokio::task::yield_now().await),
+    "QuorumGuard::asked" => |client, url| [let guard = quorum(&client).lock().await.unwrap();] async move { tokio::select! { _ = guard.asked() => {}, _ = guard.lost() => {} } },
     "QuorumGuard::lost" => |client, url| [let guard = quorum(&client).lock().await.unwrap();] guard.lost(),
     "Redlock::connect" => |client, url| [] Redlock::connect([&*url]),
     "RedlockBuilder::connect" => |client, url| [let builder = Redlock::builder().node_timeout(TIMEOUT);] builder.connect([&*url]),

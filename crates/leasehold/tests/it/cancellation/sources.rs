@@ -16,6 +16,8 @@ use crate::cancellation::waiting::ALL;
 /// Waiting methods without a case, each with the reason.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("Sealed::acquire", "no other crate can call it, and `Section::enter` is little more"),
+    ("Holding::lost", "no other crate can call it, and it is the `lost` of the guard"),
+    ("Holding::release", "no other crate can call it, and it is the `release` of the guard"),
     ("Server::advance", "it is a test's own time, and acquires nothing"),
     ("Server::settle", "it is a test's own time, and acquires nothing"),
     ("Server::sleep", "it is a test's own time, and acquires nothing"),

@@ -36,6 +36,9 @@ use crate::terminal::{Terminal, under_job_control};
 /// reports no such event.
 const CHECK_EVERY: Duration = Duration::from_millis(20);
 
+/// The time that killed processes have at least to be gone.
+const DEATH_MIN: Duration = Duration::from_secs(1);
+
 /// The reason that the supervisor reports when the watcher ended the command.
 const STOPPED_PAST_DEADLINE: &str = "this program was frozen until the deadline";
 
@@ -250,11 +253,11 @@ impl<H: Hold> Supervisor<'_, H> {
     /// lock is released after that. A process that the kernel holds on a device may take its time to die, and gets as much
     /// time as the grace.
     async fn drain(&mut self, mut kill_at: Option<Instant>) {
-        let mut give_up_at = kill_at.is_none().then(|| after(self.grace));
+        let mut give_up_at = kill_at.is_none().then(|| after(self.grace.max(DEATH_MIN)));
         while self.child.group_is_alive() {
             if kill_at.is_some_and(|at| now() >= at) {
                 self.kill_after_grace();
-                (kill_at, give_up_at) = (None, Some(after(self.grace)));
+                (kill_at, give_up_at) = (None, Some(after(self.grace.max(DEATH_MIN))));
             }
             if give_up_at.is_some_and(|at| now() >= at) {
                 let message = "a process of the command does not die; the lock is released beside it";

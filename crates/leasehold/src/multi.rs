@@ -37,6 +37,9 @@ use crate::runtime::shared::sleeping::sleep;
 use crate::runtime::ticket::wait_for;
 use crate::terms::HoldTerms;
 
+/// The shortest time between two signs of life for members that wait for others.
+const BEAT_MIN: Duration = Duration::from_millis(1);
+
 /// Several locks, of any kinds and any clients, that are acquired together, all or none. Cheap to clone.
 ///
 /// Each member keeps its own terms. The order of the members does not matter. All multi-locks acquire in one common
@@ -366,8 +369,14 @@ impl MultiLock {
     async fn beat(&self, guards: &[Guard]) -> Infallible {
         let silences = self.members[..guards.len()].iter().filter_map(|member| member.0.terms().silence());
         let Some(shortest) = silences.min() else { return pending().await };
+        let (clock, pace) = (self.members[0].0.handle(), (shortest / 3).max(BEAT_MIN));
         loop {
-            sleep(self.members[0].0.handle(), shortest / 3).await;
+            let at = clock.now() + pace;
+            sleep(clock, pace).await;
+            // The sleep of a client that has ended is over at once, and its holds are too.
+            if clock.now() < at {
+                return pending().await;
+            }
             guards.iter().for_each(Guard::beat);
         }
     }

@@ -235,6 +235,31 @@ fn a_server_that_takes_over_gets_the_rest_of_an_extension() {
 }
 
 #[test]
+fn a_failed_check_of_an_extension_is_repeated_with_its_rest() {
+    let mut harness = Harness::new();
+    harness.hold(0, 1, request(1, 30_000));
+    harness.step(100, Event::Extend { id: Id(2), hold: Id(1), by: Duration::from_secs(600) });
+    harness.answer(101, Ok(Reply::Int(1)));
+    harness.step(5_000, Event::Replaced(Scope::All));
+    let (mut at, mut checks) = (5_001, 0);
+    while at < 20_000 {
+        while !harness.sent.is_empty() {
+            let call = harness.answer(at, refused(StoreErrorKind::Busy));
+            let lease: u64 = call.argument("lease_ms").unwrap().parse().unwrap();
+            assert!(lease > 500_000, "at {at} the new server was asked for {lease} ms");
+            checks += 1;
+        }
+        let next = harness.engine.next_timer();
+        at = u64::try_from(next.since(ms(0)).as_millis()).unwrap() + 1;
+        harness.step(at, Event::Tick);
+    }
+    assert!(checks > 5, "{checks}");
+    harness.answer(at, Ok(Reply::Int(1)));
+    let sent = renewals(&mut harness, 60_000);
+    assert!((2..=6).contains(&sent.len()), "then renewals go on: {sent:?}");
+}
+
+#[test]
 fn a_margin_ends_with_its_guard() {
     let mut harness = Harness::new();
     harness.hold(0, 1, request(1, 10_000));

@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_proto::Moment;
+use leasehold_proto::{Moment, StoreErrorKind};
 
 use super::handle::Election;
 use super::policy::{Asked, Asks, LeadError, Led, OnLost, Running};
@@ -104,9 +104,14 @@ impl Terms {
     fn is_setup(&self, error: &AcquireError) -> bool {
         use AcquireErrorKind::{Store, Unknown};
         let (Store(source) | Unknown { source, .. }) = &error.kind else { return false };
+        use StoreErrorKind::{AuthenticationFailed, AuthenticationRequired, Certificate, PermissionDenied};
         let is_new =
             self.led.terms == 0 && self.election.handle().now().since(self.began) < self.election.lease;
-        is_new && !source.kind.is_transient()
+        is_new
+            && matches!(
+                source.kind,
+                PermissionDenied | AuthenticationFailed | AuthenticationRequired | Certificate
+            )
     }
 
     /// Ends a term whose body has ended. Returns the error of the body.
@@ -182,8 +187,8 @@ impl Election {
     ///   [`grace`](Self::grace). Then the body is dropped, and then the lock is released.
     /// - If the lease is lost, the body is dropped at its next await point, and the candidate campaigns again, even if the
     ///   body has returned an error meanwhile. With [`OnLost::Finish`], the body runs to its end, and its error ends `lead`.
-    /// - While the server does not answer, the candidate tries again. If the first attempt finds that a password is wrong or
-    ///   a right is missing, `lead` ends.
+    /// - While the server does not answer, the candidate tries again. If a password is wrong, a certificate is refused or a
+    ///   right is missing in the first lease, before a first term, `lead` ends.
     ///
     /// # Errors
     /// [`LeadError::Body`] if the body fails, [`LeadError::Campaign`] if this candidate can never lead.

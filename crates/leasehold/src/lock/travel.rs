@@ -10,9 +10,9 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures_util::FutureExt;
-use leasehold_proto::WireOwner;
 use leasehold_proto::engine::{Event, Outcome, Request, Wait};
 use leasehold_proto::recipe::adopt;
+use leasehold_proto::{Owner, WireOwner};
 
 use super::acquire::acquire;
 use super::fenced::FencedGuard;
@@ -222,7 +222,8 @@ impl<K: Kind> Lock<K> {
             }
             let recipe = adopt::of(request.subject.recipe).ok_or(TicketErrorKind::Unsupported)?;
             let subject = leasehold_proto::engine::Subject { recipe, ..request.subject };
-            // A second adoption by one owner re-enters nothing: it finds that the ticket is used.
+            // It re-enters nothing, neither an earlier adoption of this ticket nor a hold that was lost. The server says then
+            // whether the ticket is used.
             let request = Request {
                 subject,
                 giver: Some(ticket.giver),
@@ -231,11 +232,12 @@ impl<K: Kind> Lock<K> {
                 share: None,
                 ..request
             };
-            let guard = match acquire(self.handle(), request, own).await {
-                Ok(guard) => guard.ok_or(TicketErrorKind::Gone)?,
-                Err(AcquireErrorKind::AlreadyHeld) => return Err(TicketErrorKind::Gone),
-                Err(kind) => return Err(TicketErrorKind::Acquire(kind)),
+            let alone = Request { owner: Owner::unique(), ..request.clone() };
+            let adopted = match acquire(self.handle(), request, own).await {
+                Err(AcquireErrorKind::AlreadyHeld) => acquire(self.handle(), alone, own).await,
+                adopted => adopted,
             };
+            let guard = adopted.map_err(TicketErrorKind::Acquire)?.ok_or(TicketErrorKind::Gone)?;
             self.note_on(&guard);
             Ok(K::guard(Claimed(guard)))
         };

@@ -88,6 +88,18 @@ impl State {
         self.hold.remaining(&validities(&self.guards))
     }
 
+    /// Returns the reason of a loss that no renewal task has noticed yet, as in a process that was frozen.
+    fn lost_by_the_clock(&self) -> Option<LostReason> {
+        let has_holds = self.guards.iter().any(Option::is_some);
+        let is_over = has_holds && self.remaining().is_zero();
+        is_over.then(|| self.first_loss().unwrap_or(LostReason::Unreachable))
+    }
+
+    /// Returns the reason of the first node hold that is lost.
+    fn first_loss(&self) -> Option<LostReason> {
+        self.guards.iter().flatten().find_map(|hold| hold.watch().now_or_never())
+    }
+
     /// Returns the validities of all node holds but one.
     fn without(&self, node: usize) -> Vec<Option<Duration>> {
         let mut validities = validities(&self.guards);
@@ -115,7 +127,7 @@ impl NodeHolds {
     /// Adds a node hold that was granted late or again.
     fn add(&self, node: usize, guard: Guard) {
         let mut state = self.lock();
-        let reason = state.guards.iter().flatten().find_map(|hold| hold.watch().now_or_never());
+        let reason = state.first_loss();
         let validities = validities(&state.guards);
         match state.hold.join(&validities, reason) {
             Undo::Nothing => {
@@ -164,7 +176,7 @@ impl NodeHolds {
     }
 
     fn loss(&self) -> impl Future<Output = LostReason> + Unpin {
-        self.until(|state| state.hold.lost(), Some(LostReason::Closed))
+        self.until(|state| state.hold.lost().or_else(|| state.lost_by_the_clock()), Some(LostReason::Closed))
     }
 
     fn until<T, F: Fn(&State) -> Option<T>>(&self, read: F, forked: Option<T>) -> Until<'_, T, F> {

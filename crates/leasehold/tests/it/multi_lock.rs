@@ -358,6 +358,20 @@ async fn a_member_that_must_show_signs_of_life_outlives_the_wait_for_another_one
     assert!(guard.is_held());
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_whose_client_is_closed_ends_the_wait_for_another_one() {
+    let server = Fixture::redis();
+    let (one, other, third) = (connect(&server).await, connect(&server).await, connect(&server).await);
+    let held = third.fair_lock("b").lock().await.unwrap();
+    let members = [one.lock("a").silent_for(ms(60_000)).into(), other.fair_lock("b").into()];
+    let waiting = tokio::spawn(async move { MultiLock::of(members).lock().await.map(drop) });
+    eventually("the first", || !is_free(&server, "a")).await;
+    one.close().await;
+    held.release().await.unwrap();
+    let lost = soon("its end", waiting).await.unwrap().unwrap_err();
+    assert_eq!(lost.kind, AcquireErrorKind::Lost(LostReason::Closed));
+}
+
 #[tokio::test]
 async fn a_section_of_several_is_busy_after_its_wait_and_leaves_what_it_detaches() {
     let server = Fixture::redis();

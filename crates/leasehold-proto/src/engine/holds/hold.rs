@@ -414,7 +414,7 @@ impl ServerHold {
         self.guards.push(guard);
     }
 
-    /// Removes a guard. Its margin counts no more once another guard has the hold.
+    /// Removes a guard. Its margin counts no more for the validity that later calls confirm.
     pub(in crate::engine) fn dismiss(&mut self, id: Id) -> Option<Guard> {
         if let Some(bounds) = &mut self.bounds {
             bounds.silences.remove(|silence| silence.guard == id);

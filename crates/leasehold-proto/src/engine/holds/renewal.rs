@@ -29,6 +29,8 @@ const TOGETHER: usize = 64;
 /// The longest pause between two attempts to renew. A long lease is then still renewed within a second of the end of an
 /// outage, which costs a hold one call a second meanwhile.
 const RETRY_MAX: Duration = Duration::from_secs(1);
+/// What a lease in whole milliseconds lacks at most.
+const ROUNDING: Duration = Duration::from_millis(1);
 
 impl Holds {
     /// Sets the time of the next renewal or check, or clears it when neither is to come.
@@ -71,8 +73,11 @@ impl Holds {
         hold.renew_at = Moment::NEVER;
         // Without a renewal, the next sign of life plans one again, or the lease ends.
         let renews = hold.renews_at(now);
-        // A renewal that is due checks too. Only a hold that has none is checked up to its present end.
-        if hold.rechecks && !(renews && hold.confirmed_at + hold.pace() / 3 <= now) {
+        // A renewal that is due checks too, unless the hold was extended beyond it. What has no renewal is checked up to its
+        // present end.
+        if hold.rechecks
+            && (hold.was_extended(now) || !(renews && hold.confirmed_at + hold.pace() / 3 <= now))
+        {
             return self.cx.raise(Effect::CheckDue(number));
         }
         // A renewal is sent even when it gives no more time, because it finds out whether the hold still exists.
@@ -190,7 +195,9 @@ impl Holds {
     /// Records that the server has confirmed the end of a hold. It does not change when the next renewal is due.
     fn confirm_end(&mut self, number: Number, sent_at: Moment, lease: Lease) {
         let Some(hold) = self.index.get_mut(number).certain(HELD) else { return };
-        (hold.renew_failures, hold.retry_at, hold.rechecks) = (0, Moment::NEVER, false);
+        (hold.renew_failures, hold.retry_at) = (0, Moment::NEVER);
+        // Less than the hold has is no proof that the server has the rest.
+        hold.rechecks &= sent_at + lease.duration() + ROUNDING < hold.expires_at;
         // A minimum hold time may keep the key beyond the bounds of the guards, but the validity still ends with those
         // bounds.
         let trusted_until = hold.valid_until_by(sent_at, lease).min(hold.ends_at());
@@ -323,6 +330,11 @@ impl ServerHold {
     /// Returns the time of which renewals take a third: the lease without its margin.
     fn pace(&self) -> Duration {
         self.lease().duration().saturating_sub(self.margin())
+    }
+
+    /// Returns true if the hold has more than a renewal gives.
+    pub(in crate::engine) fn was_extended(&self, now: Moment) -> bool {
+        self.expires_at.since(now) > self.lease_now(now).duration() + ROUNDING
     }
 
     /// Returns true if a renewal may be early. Early renewals of a limited number would keep the hold for less time, and

@@ -234,8 +234,7 @@ impl Checks {
         }
         let rest = hold.expires_at.since(now);
         // The new server may have less than an extension gave. A silent caller gets no more than it has.
-        let has_more = rest > hold.lease_now(now).duration();
-        if hold.renews_at(now) && hold.renews_early() && !has_more {
+        if hold.renews_at(now) && hold.renews_early() && !hold.was_extended(now) {
             waits.holds.send_renewal(now, number);
         } else if rest >= LEASE_MIN {
             waits.holds.send_check(now, number, Lease::clamped(rest));

@@ -34,7 +34,7 @@ use proc_macro::TokenStream;
 /// | `max_renewals = 360` | the highest number of renewals | no limit |
 /// | `max_hold = "1h"` | the longest hold | no limit |
 /// | `min_hold = "5m"` | the minimum hold time, even if the body ends earlier | none |
-/// | `margin = "2s"` | the body counts as having lost the lock this long before the lease ends | none |
+/// | `margin = "2s"` | the body is stopped this long before the lease ends | none |
 /// | `replicas = Confirm::all(2)` | the replicas that must acknowledge the acquire and each renewal | the client's |
 /// | `on_finish = detach` | leaves the lock to its lease when the body ends | `release` |
 /// | `on_busy = skip` | the reaction to a wait without a grant: `error`, `skip`, `fallback(path)` | `error` |

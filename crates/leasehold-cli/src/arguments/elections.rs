@@ -90,7 +90,8 @@ pub(crate) struct Elect {
 }
 
 pub(crate) const LED: &str = "\
-A leader of Redisson (getFencedLock) has no candidate name here; its term is its fencing token. What the server says may be older than the present:
+A leader of Redisson (getFencedLock) has no candidate name here; its term is its fencing token.
+What the server says may be older than the present:
 only the leader itself knows that it leads.
 
 Exit codes:

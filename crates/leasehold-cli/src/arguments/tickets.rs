@@ -10,7 +10,8 @@ use crate::duration;
 pub(crate) const ACQUIRED: &str = "\
 Prints a ticket: a line of text with which another process can have the lock, once. `leasehold release --ticket` releases
 with it, and a program that uses the library adopts it (Client::adopt). Nothing renews the lock meanwhile: it stays closed
-for --valid, or for the lease of the lock (30 s) if that is longer, and is free afterwards. Whoever has the ticket can release the lock, so treat it like a password.
+for --valid, or for the lease of the lock (30 s) if that is longer, and is free afterwards.
+Whoever has the ticket can release the lock, so treat it like a password.
 
 For work that begins in one process and ends in another, such as ExecStartPre= and ExecStopPost= of a unit. Use
 `leasehold run` if the work is one command: it renews the lock, and frees it when the machine dies.

@@ -324,7 +324,7 @@ impl Facts {
         }
     }
 
-    /// Tells once that a ticket waits, and from then on, unless it stands by, that it has waited for long.
+    /// Tells once that a ticket waits. Unless it stands by, its wait is reported as long after the patience.
     #[inline(never)]
     pub(super) fn waits(&mut self, ticket: Id, stands_by: bool) {
         let until = if stands_by { Moment::NEVER } else { self.now + self.patience };

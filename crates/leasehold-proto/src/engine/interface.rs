@@ -136,7 +136,7 @@ pub struct Request {
     pub replicas: Option<Confirm>,
     /// The wire owner whose hold the acquire takes, with the recipe of an [adoption](crate::recipe::adopt).
     pub giver: Option<WireOwner>,
-    /// True for a candidate, which waits for as long as another one leads. No wait of it is told as long.
+    /// True for a candidate, which waits for as long as another one leads. Its waits are never reported as long.
     pub stands_by: bool,
 }
 

@@ -99,7 +99,7 @@ impl Terms {
         }
     }
 
-    /// Returns true for missing rights and the like at the very begin, where they are a mistake of the setup. Later the
+    /// Returns true for missing rights and the like at the very start, where they are setup mistakes. Later the
     /// candidate does not give up for them, since somebody may change a password.
     fn is_setup(&self, error: &AcquireError) -> bool {
         use AcquireErrorKind::{Store, Unknown};
@@ -187,8 +187,8 @@ impl Election {
     ///   [`grace`](Self::grace). Then the body is dropped, and then the lock is released.
     /// - If the lease is lost, the body is dropped at its next await point, and the candidate campaigns again, even if the
     ///   body has returned an error meanwhile. With [`OnLost::Finish`], the body runs to its end, and its error ends `lead`.
-    /// - While the server does not answer, the candidate tries again. If a password is wrong, a certificate is refused or a
-    ///   right is missing in the first lease, before a first term, `lead` ends.
+    /// - While the server does not answer, the candidate tries again. If the password, the certificate or a right is wrong,
+    ///   and no term has begun within the first lease, `lead` returns the error.
     ///
     /// # Errors
     /// [`LeadError::Body`] if the body fails, [`LeadError::Campaign`] if this candidate can never lead.

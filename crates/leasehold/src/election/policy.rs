@@ -189,7 +189,7 @@ impl Stopper {
     /// returned: the body has ended or, after [`grace`](crate::Election::grace), was dropped, and the lock is released. A
     /// candidate that waits ends at once. A later `lead` of the same election returns without a term.
     ///
-    /// Do not await it in the body, for which it waits.
+    /// Do not await it in the body: it waits for the body to end.
     ///
     /// # Cancel safety
     /// The stop stays, and a second call waits for the same end.

@@ -22,7 +22,7 @@ impl QuorumLock {
     /// whole call.
     ///
     /// # Errors
-    /// [`RunError::Quorum`] if no majority granted the lock. The body did not run. [`RunError::Lost`] if the majority was
+    /// [`RunError::Quorum`] if too few servers work for a majority. The body did not run. [`RunError::Lost`] if the majority was
     /// lost before the body ended.
     ///
     /// # Cancel safety

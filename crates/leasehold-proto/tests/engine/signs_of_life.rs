@@ -223,24 +223,26 @@ fn a_server_that_takes_over_gives_a_silent_hold_no_more_than_it_has() {
     assert_eq!(harness.engine.lost(Id(1), ms(29_698)), Some(LostReason::Silent));
 }
 
-#[test]
-fn a_server_that_takes_over_gets_the_rest_of_an_extension() {
+/// A hold that was extended to ten minutes, and whose server is replaced.
+fn extended_and_replaced() -> Harness {
     let mut harness = Harness::new();
     harness.hold(0, 1, request(1, 30_000));
     harness.step(100, Event::Extend { id: Id(2), hold: Id(1), by: Duration::from_secs(600) });
     harness.answer(101, Ok(Reply::Int(1)));
     harness.step(5_000, Event::Replaced(Scope::All));
+    harness
+}
+
+#[test]
+fn a_server_that_takes_over_gets_the_rest_of_an_extension() {
+    let mut harness = extended_and_replaced();
     assert_eq!(harness.answer(5_001, Ok(Reply::Int(1))).argument("lease_ms"), Some("595100"));
     assert!(harness.engine.remaining(Id(1), ms(100)) >= Duration::from_millis(593_998));
 }
 
 #[test]
 fn a_failed_check_of_an_extension_is_repeated_with_its_rest() {
-    let mut harness = Harness::new();
-    harness.hold(0, 1, request(1, 30_000));
-    harness.step(100, Event::Extend { id: Id(2), hold: Id(1), by: Duration::from_secs(600) });
-    harness.answer(101, Ok(Reply::Int(1)));
-    harness.step(5_000, Event::Replaced(Scope::All));
+    let mut harness = extended_and_replaced();
     let (mut at, mut checks) = (5_001, 0);
     while at < 20_000 {
         while !harness.sent.is_empty() {

@@ -51,6 +51,13 @@ pub(super) struct Seen {
     pub(super) is_outdated: bool,
 }
 
+impl Seen {
+    /// Returns the lease of the leader as far as it is known and counts, or `None` without a leader.
+    pub(super) fn known_lease(&self) -> Option<Duration> {
+        self.leader.as_ref().map(|leader| leader.remaining.unwrap_or(ASK_EVERY).min(ASK_EVERY))
+    }
+}
+
 /// What observers see.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sight {
@@ -359,10 +366,7 @@ async fn ask(hub: &Hub, see: &Level<Sight>) -> Duration {
         let now = hub.handle.now();
         see.change(|sight| {
             let Some(seen) = &mut sight.last else { return };
-            let lease = seen
-                .leader
-                .as_ref()
-                .map_or(Duration::ZERO, |leader| leader.remaining.unwrap_or(ASK_EVERY).min(ASK_EVERY));
+            let lease = seen.known_lease().unwrap_or(Duration::ZERO);
             if now >= seen.at + lease && !std::mem::replace(&mut seen.is_outdated, true) {
                 sight.version += 1;
             }

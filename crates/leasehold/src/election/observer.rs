@@ -164,8 +164,7 @@ impl Observer {
 fn state(handle: &Handle, seen: Option<&Seen>, now: Moment) -> State {
     let Some(seen) = seen else { return State::Unknown { since: None } };
     let age = now.since(seen.at);
-    let lease = seen.leader.as_ref().and_then(|leader| leader.remaining).unwrap_or(ASK_EVERY);
-    if seen.is_outdated || age > lease.min(ASK_EVERY) + SLACK {
+    if seen.is_outdated || age > seen.known_lease().unwrap_or(ASK_EVERY) + SLACK {
         return State::Unknown { since: Some(age) };
     }
     seen.leader.clone().map_or(State::NoLeader, |leader| State::Leader(Leader::of(handle, leader, age)))

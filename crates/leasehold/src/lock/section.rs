@@ -257,7 +257,7 @@ impl<A: Acquirable> fmt::Debug for SectionGuard<A> {
 impl SectionOptions {
     /// Runs the body for as long as it may run.
     async fn during<T>(self, guard: &impl Holding, body: impl Future<Output = T>) -> Result<T, RunError> {
-        let body = in_section(&guard.scene(), body);
+        let body = in_section(|| guard.scene(), body);
         match self.on_lost {
             OnLost::Cancel => {
                 while_held(guard.lost(), body).await.map_err(|reason| lost_in_run(guard, reason))

@@ -9,7 +9,7 @@ use std::future::Future;
 use leasehold_proto::WireOwner;
 use leasehold_proto::engine::Outcome;
 #[cfg(feature = "tracing")]
-use tracing::{Instrument, debug_span, field::Empty};
+use tracing::{Instrument, debug_span, field::Empty, instrument::Instrumented};
 
 #[cfg(feature = "tracing")]
 use super::fact;
@@ -61,7 +61,8 @@ pub struct Scene<'a> {
 
 /// Runs the body of a section in a span of its own.
 #[cfg(feature = "tracing")]
-pub(crate) fn in_section<F: Future>(scene: &Scene<'_>, body: F) -> impl Future<Output = F::Output> + use<F> {
+pub(crate) fn in_section<'a, F: Future>(scene: impl FnOnce() -> Scene<'a>, body: F) -> Instrumented<F> {
+    let scene = scene();
     let span = debug_span!(
         target: "leasehold::hold",
         "leasehold.section",
@@ -75,6 +76,6 @@ pub(crate) fn in_section<F: Future>(scene: &Scene<'_>, body: F) -> impl Future<O
 
 /// Runs the body of a section.
 #[cfg(not(feature = "tracing"))]
-pub(crate) fn in_section<F: Future>(_: &Scene<'_>, body: F) -> F {
+pub(crate) fn in_section<'a, F: Future>(_: impl FnOnce() -> Scene<'a>, body: F) -> F {
     body
 }

@@ -42,8 +42,6 @@ pub struct QuorumGuard {
     pub(super) subject: Subject,
     /// The longest extension, or `None` if nodes lose nothing in a restart. A restarted node counts again after it.
     longest: Option<Duration>,
-    /// What spans have in place of the name.
-    pub(super) shown_name: Box<str>,
 }
 
 struct NodeHolds {
@@ -281,9 +279,16 @@ impl QuorumGuard {
             let _ = lock.handle().spawn(renewal.map(|_| ()).boxed());
             renewals.push(abort);
         }
-        let shown_name = nodes[0].shown_name().into();
         let longest = Some(nodes[0].kind.uptime()).filter(|uptime| !uptime.is_zero());
-        Self { holds, renewals, subject: nodes[0].subject(), longest, shown_name }
+        Self { holds, renewals, subject: nodes[0].subject(), longest }
+    }
+
+    /// Returns what spans have in place of the name, or nothing if no node hold is left.
+    pub(super) fn shown_name(&self) -> String {
+        let shown = |state: MutexGuard<'_, State>| {
+            state.guards.iter().flatten().next().map(|guard| guard.shown_name().into_owned())
+        };
+        self.holds.enter().ok().and_then(shown).unwrap_or_default()
     }
 
     /// Returns true if a majority is valid now, by the clock.

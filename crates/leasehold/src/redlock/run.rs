@@ -96,7 +96,7 @@ impl Holding for QuorumGuard {
     }
 
     fn scene(&self) -> Scene<'_> {
-        let name = Cow::Borrowed(&*self.shown_name);
+        let name = Cow::Owned(self.shown_name());
         Scene { kind: self.subject.kind, name, owner: None, token: None }
     }
 

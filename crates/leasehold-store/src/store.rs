@@ -82,6 +82,14 @@ pub trait Outcomes: Send + Sync {
     /// Takes the outcomes of calls, each with the id under which it was submitted. The store holds no lock.
     fn take(&self, outcomes: Vec<(CallId, Result<Reply, StoreError>)>);
 
+    /// Does the same for a store that can come back after the tasks that it wakes have had a turn. Returns true if callers
+    /// leave their calls until then. The store then calls this function or [`Outcomes::take`] again, with outcomes or without,
+    /// even if those tasks have no turn soon.
+    fn gather(&self, outcomes: Vec<(CallId, Result<Reply, StoreError>)>) -> bool {
+        self.take(outcomes);
+        false
+    }
+
     /// Learns that another server answers for these names, or the same one over a new connection. It may not have what
     /// was granted. The store holds no lock.
     fn replaced(&self, scope: Scope);

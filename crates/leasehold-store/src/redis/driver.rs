@@ -29,7 +29,7 @@ use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
 use self::carrier::Carrier;
-use self::deliveries::{Deliveries, Outcome};
+use self::deliveries::{Deliveries, Outcome, Turn};
 use self::state::{Dialed, Recipient, State};
 use super::connect::ConnectOptions;
 use super::credentials_provider::CredentialsSource;
@@ -165,17 +165,24 @@ impl Link {
 
     /// Changes the state, and then delivers the outcomes and wakes the task if there is work for it.
     fn change<T>(&self, change: impl FnOnce(&mut State, Moment, &mut Deliveries) -> T) -> T {
+        self.turn(change).0
+    }
+
+    /// Does the same. Returns true, too, if another turn of this thread is to follow.
+    fn turn<T>(&self, change: impl FnOnce(&mut State, Moment, &mut Deliveries) -> T) -> (T, bool) {
         let mut state = self.state();
         let mut deliveries = Deliveries::default();
         let now = state.runtime.now();
         let changed = change(&mut state, now, &mut deliveries);
         state.wake_for_work(now, &mut deliveries);
-        if !deliveries.outcomes.is_empty() || !deliveries.replaced.is_empty() {
+        if !deliveries.outcomes.is_empty()
+            || !deliveries.replaced.is_empty()
+            || deliveries.turn != Turn::Alone
+        {
             deliveries.to = state.outcomes.clone();
         }
         drop(state);
-        deliveries.deliver();
-        changed
+        (changed, deliveries.deliver())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -273,9 +280,18 @@ async fn carry(link: Weak<Link>, runtime: Arc<dyn Executor>) {
         return;
     }
     let mut buffer = vec![0; READ];
+    let mut comes_back = false;
     poll_fn(|cx| {
         let Some(link) = link.upgrade() else { return Poll::Ready(()) };
-        link.change(|state, now, deliveries| state.carry(now, cx, &mut buffer, deliveries));
+        let turn = link.turn(|state, now, deliveries| {
+            state.carry(now, cx, &mut buffer, deliveries);
+            state.gather(comes_back, deliveries);
+        });
+        comes_back = turn.1;
+        if comes_back {
+            // The tasks that are woken run first, as far as this thread runs them.
+            cx.waker().wake_by_ref();
+        }
         Poll::Pending
     })
     .await;
@@ -290,6 +306,7 @@ impl Drop for GivesBack<'_> {
         link.change(|state, now, deliveries| {
             state.recall(now, deliveries);
             state.carrier = None;
+            deliveries.turn = Turn::Last;
         });
     }
 }

@@ -228,10 +228,19 @@ impl Store for World {
         let reader = thread::spawn(move || {
             while let Ok((id, reply)) = received.recv() {
                 yield_point();
-                let more = received.try_iter().map(|(id, reply)| (id, Ok(reply)));
-                let outcomes_so_far = std::iter::once((id, Ok(reply))).chain(more).collect();
-                if let Some(outcomes) = outcomes.upgrade() {
-                    outcomes.take(outcomes_so_far);
+                let mut so_far = vec![(id, Ok(reply))];
+                // A reader that is to come back does so, with further outcomes or without.
+                loop {
+                    so_far.extend(received.try_iter().map(|(id, reply)| (id, Ok(reply))));
+                    let Some(outcomes) = outcomes.upgrade() else { break };
+                    if any_below(4) == 0 {
+                        outcomes.take(so_far);
+                        break;
+                    }
+                    if !outcomes.gather(std::mem::take(&mut so_far)) {
+                        break;
+                    }
+                    yield_point();
                 }
             }
         });

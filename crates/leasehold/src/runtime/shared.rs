@@ -18,6 +18,7 @@
 //! [`StoreErrorKind::Closed`].
 
 mod entrance;
+mod inbox;
 mod inventory;
 mod joining;
 mod listeners;
@@ -29,7 +30,7 @@ mod step;
 
 use std::any::Any;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, Weak};
 use std::task::Waker;
@@ -51,6 +52,7 @@ use crate::observe::Observers;
 use crate::runtime::identity::Identity;
 use crate::runtime::process::Process;
 use crate::runtime::pulse::Pulse;
+use crate::runtime::shared::inbox::{Inbox, Left};
 use crate::runtime::signal::{Listener, Signal};
 use crate::runtime::sync::{AtomicU64, Mutex, MutexGuard, yield_point};
 
@@ -76,6 +78,8 @@ pub(crate) struct Shared {
     /// Held by the one thread that submits calls, so that they leave in the order of their steps. It is locked before the
     /// state.
     submitting: Mutex<()>,
+    /// What callers leave to the thread that reads the replies.
+    inbox: Inbox,
     /// Notified when the driver sleeps and has commands, or a timer earlier than its alarm.
     notifier: Notify,
     last_id: AtomicU64,
@@ -111,6 +115,8 @@ struct State {
     calls_to_withdraw: Vec<CallId>,
     /// True if the store has an entrance.
     has_entrance: bool,
+    /// The requests that were left by callers, and that are brought next.
+    left: VecDeque<Left>,
     /// The calls that the driver has taken and not answered, each with its error if the driver ends.
     calls: BTreeMap<CallId, StoreError>,
     /// True once the driver has ended.
@@ -158,6 +164,7 @@ impl Shared {
             calls_to_submit: Vec::new(),
             calls_to_withdraw: Vec::new(),
             has_entrance: false,
+            left: VecDeque::new(),
             calls: BTreeMap::new(),
             ended: false,
             listeners: BTreeMap::new(),
@@ -180,6 +187,7 @@ impl Shared {
             state: Mutex::new(state),
             entrance: OnceLock::new(),
             submitting: Mutex::new(()),
+            inbox: Inbox::default(),
             notifier: Notify::new(),
             last_id: AtomicU64::new(0),
             clock: Box::new(clock),
@@ -278,6 +286,13 @@ impl Shared {
         Ok(self.lock())
     }
 
+    /// Does the same for a call that steps or reads the engine, behind the requests that were left before.
+    fn enter_in_order(&self, effects: &mut Effects) -> Result<MutexGuard<'_, State>, Forked> {
+        let mut state = self.enter()?;
+        self.bring_all_left(&mut state, effects);
+        Ok(state)
+    }
+
     pub(crate) const fn client(&self) -> ClientId {
         self.client
     }
@@ -293,8 +308,8 @@ impl Shared {
 
     /// Brings an event to the engine.
     pub(crate) fn step(&self, event: Event) -> Result<(), Forked> {
-        let mut state = self.enter()?;
         let mut effects = Effects::default();
+        let mut state = self.enter_in_order(&mut effects)?;
         state.step(self.now(), event, &mut effects);
         self.leave(state, effects);
         Ok(())
@@ -320,8 +335,8 @@ impl Shared {
 
     /// Gives up a ticket, and removes its listener.
     pub(crate) fn cancel(&self, id: Id) -> Result<(), Forked> {
-        let mut state = self.enter()?;
         let mut effects = Effects::default();
+        let mut state = self.enter_in_order(&mut effects)?;
         state.step(self.now(), Event::Cancel(id), &mut effects);
         effects.idle.extend(state.take_listeners(id));
         self.leave(state, effects);
@@ -348,8 +363,16 @@ impl Shared {
         waker: &Waker,
     ) -> Result<Option<Outcome>, Forked> {
         self.register(id, signal, waker)?;
-        let mut state = self.enter()?;
+        self.check_process()?;
+        let first = match first {
+            Some(event) if self.is_to_be_left(&event) => match self.inbox.leave(id, event, signal) {
+                None => return Ok(None),
+                brought_here => brought_here,
+            },
+            first => first,
+        };
         let mut effects = Effects { polled: Some((id, Arc::clone(signal))), ..Effects::default() };
+        let mut state = self.enter_in_order(&mut effects)?;
         let now = self.now();
         // An event whose outcome is known at once wakes the ticket. Most outcomes need an answer of the server.
         let may_be_known = first.is_none_or(|event| {
@@ -414,8 +437,11 @@ impl Shared {
 
     /// Reads the engine.
     pub(crate) fn read<T>(&self, read: impl FnOnce(&Engine, Moment) -> T) -> Result<T, Forked> {
-        let state = self.enter()?;
-        Ok(read(&state.engine, self.now()))
+        let mut effects = Effects::default();
+        let state = self.enter_in_order(&mut effects)?;
+        let value = read(&state.engine, self.now());
+        self.leave(state, effects);
+        Ok(value)
     }
 
     /// Returns the driver's commands and the time until which it may sleep, or `None` when the client has ended.
@@ -448,6 +474,7 @@ impl Shared {
         let mut effects = Effects::default();
         let now = self.now();
         state.ended = true;
+        self.close_inbox(&mut state, &mut effects);
         let close = self.next_id();
         state.step(now, Event::Close(close), &mut effects);
         state.step(now, Event::Cancel(close), &mut effects);

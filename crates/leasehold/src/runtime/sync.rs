@@ -4,12 +4,12 @@
 
 use std::sync::PoisonError;
 #[cfg(not(shuttle))]
-pub(crate) use std::sync::atomic::{AtomicU8, AtomicU64};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 #[cfg(not(shuttle))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
 
 #[cfg(shuttle)]
-pub(crate) use shuttle::sync::atomic::{AtomicU8, AtomicU64};
+pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::{Mutex, MutexGuard};
 

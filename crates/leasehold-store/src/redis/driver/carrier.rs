@@ -18,6 +18,8 @@ pub(super) struct Carrier {
     pub(super) carries: BTreeSet<ConnId>,
     /// True if the task on the runtime has had a turn since the runtime was last late.
     pub(super) is_ready: bool,
+    /// True if callers may have left their calls to the next turn.
+    pub(super) is_awaited: bool,
     /// The time at which the own task looks whether the runtime is late.
     pub(super) look_at: Moment,
     pub(super) rests_until: Moment,
@@ -30,6 +32,7 @@ impl Carrier {
             turns: Turns::new(),
             carries: BTreeSet::new(),
             is_ready: false,
+            is_awaited: false,
             look_at: Moment::NEVER,
             rests_until: Moment::default(),
         }

@@ -28,6 +28,8 @@ pub(super) struct Deliveries {
     /// The names that another server answers for, before the outcomes of their calls.
     pub(super) replaced: Vec<Scope>,
     pub(super) to: Option<Weak<dyn Outcomes>>,
+    /// What the recipient of the outcomes learns of the turns of this thread.
+    pub(super) turn: Turn,
     pub(super) heard: Vec<(UnboundedSender<Heard>, Heard)>,
     /// The number of messages of each subscriber.
     messages: BTreeMap<SubscriberId, usize>,
@@ -38,6 +40,18 @@ pub(super) struct Deliveries {
     /// The connections that serve or have ended, and who hears of them.
     pub(super) connections: Vec<(ConnectionNotice, Serving, Change)>,
     pub(super) wakers: Vec<Waker>,
+}
+
+/// The turns of a thread that delivers outcomes.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// One turn, which ends what callers leave to a next one.
+    #[default]
+    Alone,
+    /// The same, with outcomes or without.
+    Last,
+    /// Another turn follows if the recipient wants it.
+    OneOfMany,
 }
 
 /// The most messages of one subscriber in one turn. A message is a hint, and one is as good as many, but for the echoes of
@@ -57,7 +71,9 @@ impl Deliveries {
         self.heard.push((hear.clone(), heard));
     }
 
-    pub(super) fn deliver(self) {
+    /// Delivers everything. Returns true if another turn is to follow.
+    pub(super) fn deliver(self) -> bool {
+        let mut is_awaited = false;
         for socket in self.closed {
             let _ = guarded_value(|| drop(socket));
         }
@@ -65,8 +81,10 @@ impl Deliveries {
             for scope in self.replaced {
                 to.replaced(scope);
             }
-            if !self.outcomes.is_empty() {
-                to.take(self.outcomes);
+            match self.turn {
+                Turn::OneOfMany => is_awaited = to.gather(self.outcomes),
+                Turn::Alone if self.outcomes.is_empty() => {}
+                Turn::Alone | Turn::Last => to.take(self.outcomes),
             }
         }
         for (reply_to, outcome) in self.replies {
@@ -86,5 +104,6 @@ impl Deliveries {
             notice.tell(&serving, change);
         }
         self.wakers.into_iter().for_each(Waker::wake);
+        is_awaited
     }
 }

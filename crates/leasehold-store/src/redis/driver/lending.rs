@@ -24,11 +24,13 @@ use super::super::executor::Executor;
 use super::super::notices::Change;
 use super::super::wire::{ConnId, Input};
 use super::carrier::Carrier;
-use super::deliveries::Deliveries;
+use super::deliveries::{Deliveries, Turn};
 use super::state::State;
 
 /// The time for which a runtime may leave bytes unread.
 const GRACE: Duration = Duration::from_millis(20);
+/// The outcomes whose tasks soon want further calls, for which another turn is worth it.
+const CROWD: usize = 4;
 /// The time for which a runtime that was late carries nothing.
 const REST: Duration = Duration::from_secs(1);
 /// The same for a runtime without threads of its own, which runs only while a thread blocks on it: it is late whenever a
@@ -46,7 +48,7 @@ impl State {
     ) {
         let Some(carrier) = &mut self.carrier else { return };
         carrier.turns.begin(cx);
-        carrier.is_ready = true;
+        (carrier.is_ready, carrier.is_awaited) = (true, false);
         carrier.look_at = Moment::NEVER;
         let carries: Vec<ConnId> = carrier.carries.iter().copied().collect();
         for id in &carries {
@@ -60,11 +62,20 @@ impl State {
         }
     }
 
-    /// Sets the time of the next look at the runtime, if it carries calls in flight.
+    /// Offers another turn of the task on the callers' runtime, after a crowd of outcomes and after such a turn.
+    pub(super) fn gather(&mut self, comes_back: bool, deliveries: &mut Deliveries) {
+        let Some(carrier) = &mut self.carrier else { return };
+        if comes_back || deliveries.outcomes.len() >= CROWD {
+            carrier.is_awaited = true;
+            deliveries.turn = Turn::OneOfMany;
+        }
+    }
+
+    /// Sets the time of the next look at the runtime, if it carries calls in flight, or if callers wait for its next turn.
     pub(super) fn watch_carrier(&mut self, now: Moment) {
         let Some(carrier) = &mut self.carrier else { return };
-        if carrier.look_at == Moment::NEVER && carrier.carries.iter().any(|id| self.wire.awaits_replies(*id))
-        {
+        let awaits_replies = || carrier.carries.iter().any(|id| self.wire.awaits_replies(*id));
+        if carrier.look_at == Moment::NEVER && (carrier.is_awaited || awaits_replies()) {
             carrier.look_at = now + GRACE;
         }
     }
@@ -110,6 +121,13 @@ impl State {
     pub(super) fn recall_if_due(&mut self, now: Moment, deliveries: &mut Deliveries) {
         let is_due = self.wire.timer() <= now;
         let Some(carrier) = &mut self.carrier else { return };
+        if carrier.look_at <= now && std::mem::take(&mut carrier.is_awaited) {
+            // What callers have left to the runtime's next turn waits no longer.
+            deliveries.turn = Turn::Last;
+        }
+        if carrier.carries.is_empty() && carrier.look_at <= now {
+            carrier.look_at = Moment::NEVER;
+        }
         if carrier.carries.is_empty() || (!is_due && now < carrier.look_at) {
             return;
         }

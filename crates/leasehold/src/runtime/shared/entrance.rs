@@ -15,8 +15,6 @@ use crate::runtime::sync::MutexGuard;
 /// A step with fewer calls submits them one by one. With two rows a batch costs the server more than commands for each
 /// call, and with four less (decision 0032).
 const BATCH_MIN: usize = 4;
-/// The most outcomes under one lock, so that callers get their turns between them.
-const OUTCOMES: usize = 64;
 
 impl Shared {
     /// Lets callers run their calls at the store's entrance.
@@ -68,15 +66,11 @@ impl Shared {
 
 impl Outcomes for Shared {
     fn take(&self, outcomes: Vec<(CallId, Result<Reply, StoreError>)>) {
-        let mut outcomes = outcomes.into_iter().peekable();
-        while outcomes.peek().is_some() {
-            let mut state = self.lock();
-            let (now, mut effects) = (self.now(), Effects { by_driver: true, ..Effects::default() });
-            for (id, outcome) in outcomes.by_ref().take(OUTCOMES) {
-                state.step(now, Event::Replied(id, outcome), &mut effects);
-            }
-            self.leave(state, effects);
-        }
+        self.turn(outcomes, false);
+    }
+
+    fn gather(&self, outcomes: Vec<(CallId, Result<Reply, StoreError>)>) -> bool {
+        self.turn(outcomes, true)
     }
 
     fn replaced(&self, scope: Scope) {

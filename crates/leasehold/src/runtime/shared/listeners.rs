@@ -21,9 +21,12 @@ impl Shared {
     ) -> Result<T, Forked> {
         self.check_process()?;
         signal.register(waker);
-        let mut state = self.enter()?;
+        let mut effects = Effects::default();
+        let mut state = self.enter_in_order(&mut effects)?;
         state.listen((id, listener), signal, false);
-        Ok(read(&state.engine, self.now()))
+        let value = read(&state.engine, self.now());
+        self.leave(state, effects);
+        Ok(value)
     }
 
     /// Returns who asked for a hold last. The signal wakes the listener's task when somebody does. The client is visible from

@@ -1,5 +1,7 @@
 //! The runtime of the callers, which reads the replies to their calls, and does not have to.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, ThreadId};
@@ -8,6 +10,7 @@ use std::time::Instant;
 use leasehold::Client;
 use leasehold_testkit::servers::RedisServer;
 use tokio::runtime::{Builder, Runtime};
+use tokio::task::yield_now;
 
 use crate::support::{SOON, connect, connect_with, eventually, ms, scripts_run, soon};
 
@@ -84,6 +87,66 @@ fn a_runtime_that_stands_still_delays_no_caller_of_another_runtime() {
     // The runtime that runs again carries the connection again.
     still.block_on(warm_up(&client));
     other.block_on(client.close());
+}
+
+#[test]
+fn a_task_that_blocks_its_runtime_delays_no_caller_who_left_a_request_there() {
+    const CROWD: u64 = 8;
+    const ROUNDS: u64 = 20;
+    let server = RedisServer::start();
+    let (still, other) = (runtime(), runtime());
+    let client = still.block_on(async {
+        // No timeout of a call helps.
+        let client = connect_with(Client::builder().timeout(10 * SOON), &server.url()).await;
+        warm_up(&client).await;
+        client
+    });
+    let (tell_blocked, blocked) = channel();
+    let (tell_done, done) = channel::<()>();
+    let done = Arc::new(Mutex::new(done));
+    let outside = client.clone();
+    let outside = thread::spawn(move || {
+        other.block_on(async {
+            let mut longest = ms(0);
+            while blocked.recv().is_ok() {
+                let begin = Instant::now();
+                soon("a pair beside a blocked runtime", pair(&outside)).await;
+                longest = longest.max(begin.elapsed());
+                tell_done.send(()).unwrap();
+            }
+            println!("the longest of {ROUNDS} pairs beside a task that blocks: {longest:?}");
+        });
+    });
+    for _ in 0..ROUNDS {
+        still.block_on(warm_up(&client));
+        // The server answers all at once, and the thread that reads the answers runs these tasks before its next turn.
+        server.freeze();
+        let is_blocked = Arc::new(AtomicBool::new(false));
+        still.block_on(async {
+            let crowd = (0..CROWD).map(|task| {
+                let lock = client.lock(format!("crowd:{task}"));
+                let (is_blocked, tell_blocked) = (Arc::clone(&is_blocked), tell_blocked.clone());
+                let done = Arc::clone(&done);
+                tokio::spawn(async move {
+                    let guard = lock.lock().await.unwrap();
+                    if !is_blocked.swap(true, Ordering::Relaxed) {
+                        tell_blocked.send(()).unwrap();
+                        done.lock().unwrap().recv_timeout(SOON).expect("the other runtime goes on");
+                    }
+                    guard.release().await.unwrap();
+                })
+            });
+            let crowd: Vec<_> = crowd.collect();
+            yield_now().await;
+            server.thaw();
+            for task in crowd {
+                soon("a task of the crowd", task).await.unwrap();
+            }
+        });
+    }
+    drop(tell_blocked);
+    still.block_on(client.close());
+    outside.join().unwrap();
 }
 
 #[test]

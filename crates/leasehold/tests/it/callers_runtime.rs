@@ -107,14 +107,17 @@ fn a_task_that_blocks_its_runtime_delays_no_caller_who_left_a_request_there() {
     let outside = client.clone();
     let outside = thread::spawn(move || {
         other.block_on(async {
-            let mut longest = ms(0);
+            let mut took = Vec::new();
             while blocked.recv().is_ok() {
                 let begin = Instant::now();
                 soon("a pair beside a blocked runtime", pair(&outside)).await;
-                longest = longest.max(begin.elapsed());
+                took.push(begin.elapsed());
                 tell_done.send(()).unwrap();
             }
-            println!("the longest of {ROUNDS} pairs beside a task that blocks: {longest:?}");
+            println!("the longest of {ROUNDS} pairs beside a task that blocks: {:?}", took.iter().max());
+            // The grants that nobody claims meanwhile are given back after five seconds, and that helps everybody.
+            let are_late = took.iter().filter(|took| **took > ms(4_000)).count();
+            assert!(are_late <= 2, "nobody looks after the requests: {took:?}");
         });
     });
     for _ in 0..ROUNDS {

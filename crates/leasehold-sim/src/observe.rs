@@ -144,15 +144,26 @@ impl Pending {
     }
 }
 
-impl Outcomes for Pending {
-    fn take(&self, outcomes: Vec<(CallId, Result<Reply, StoreError>)>) {
-        for (id, outcome) in &outcomes {
+impl Pending {
+    fn note(&self, outcomes: &[(CallId, Result<Reply, StoreError>)]) {
+        for (id, outcome) in outcomes {
             let number = self.number_of(*id).expect("only submitted calls have outcomes");
             self.book.returns(number, outcome);
         }
+    }
+}
+
+impl Outcomes for Pending {
+    fn take(&self, outcomes: Vec<(CallId, Result<Reply, StoreError>)>) {
+        self.note(&outcomes);
         if let Some(recipient) = self.outcomes.upgrade() {
             recipient.take(outcomes);
         }
+    }
+
+    fn gather(&self, outcomes: Vec<(CallId, Result<Reply, StoreError>)>) -> bool {
+        self.note(&outcomes);
+        self.outcomes.upgrade().is_some_and(|recipient| recipient.gather(outcomes))
     }
 
     fn replaced(&self, scope: Scope) {

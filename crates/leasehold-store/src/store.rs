@@ -82,9 +82,11 @@ pub trait Outcomes: Send + Sync {
     /// Takes the outcomes of calls, each with the id under which it was submitted. The store holds no lock.
     fn take(&self, outcomes: Vec<(CallId, Result<Reply, StoreError>)>);
 
-    /// Does the same for a store that can come back after the tasks that it wakes have had a turn. Returns true if callers
-    /// leave their calls until then. The store then calls this function or [`Outcomes::take`] again, with outcomes or without,
-    /// even if those tasks have no turn soon.
+    /// Takes outcomes like [`Outcomes::take`], for a store that comes back once the tasks that it wakes have run. Returns true if
+    /// callers leave their next calls until then. The store must then call `gather` or `take` again, with outcomes or without, in
+    /// a few milliseconds even if its runtime is blocked or ends.
+    ///
+    /// A wrapper of the recipient forwards this method, or its client never leaves calls.
     fn gather(&self, outcomes: Vec<(CallId, Result<Reply, StoreError>)>) -> bool {
         self.take(outcomes);
         false

@@ -158,6 +158,7 @@ impl Link {
     pub(super) fn close(&self) {
         let subscribers = self.change(|state, now, deliveries| {
             state.step(now, Input::Close, deliveries);
+            deliveries.turn = Turn::Last;
             std::mem::take(&mut state.subscribers)
         });
         drop(subscribers);
@@ -283,11 +284,14 @@ async fn carry(link: Weak<Link>, runtime: Arc<dyn Executor>) {
     let mut comes_back = false;
     poll_fn(|cx| {
         let Some(link) = link.upgrade() else { return Poll::Ready(()) };
-        let turn = link.turn(|state, now, deliveries| {
+        let (is_offered, is_awaited) = link.turn(|state, now, deliveries| {
             state.carry(now, cx, &mut buffer, deliveries);
-            state.gather(comes_back, deliveries);
+            state.offer_turn(comes_back, deliveries)
         });
-        comes_back = turn.1;
+        if is_offered {
+            link.change(|state, _, _| state.turn_is_awaited(is_awaited));
+        }
+        comes_back = is_awaited;
         if comes_back {
             // The tasks that are woken run first, as far as this thread runs them.
             cx.waker().wake_by_ref();

@@ -1,4 +1,5 @@
-//! The engine behind one short lock. A caller with an event steps the engine on its own thread.
+//! The engine behind one short lock. A caller with an event steps the engine on its own thread, unless it leaves the event to
+//! the thread that reads the replies (`inbox`).
 //!
 //! Invariant: the lock is held for one step and nothing else. Wakers are woken and the driver is notified outside the
 //! lock. The clock is read inside the lock, so the engine never sees time go back. Calls of the application refuse a
@@ -433,6 +434,9 @@ impl Shared {
         if let Some(observers) = self.observers.as_ref().filter(|_| !effects.facts.is_empty()) {
             observers.deliver(effects.facts, (self.now(), effects.by_driver));
         }
+        if let Some(observers) = self.observers.as_ref().filter(|_| !effects.facts_of_left.is_empty()) {
+            observers.deliver(effects.facts_of_left, (self.now(), true));
+        }
     }
 
     /// Reads the engine.
@@ -528,6 +532,8 @@ struct Effects {
     refused: Vec<Command>,
     /// The facts for observers, which are told outside the lock.
     facts: Vec<Fact>,
+    /// The facts of other callers, whose requests were left.
+    facts_of_left: Vec<Fact>,
     /// True if the driver brings the events, whose thread an observer must not stop.
     by_driver: bool,
 }

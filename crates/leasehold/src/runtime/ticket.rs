@@ -15,7 +15,8 @@ use crate::error::Forked;
 use crate::runtime::shared::Handle;
 use crate::runtime::signal::Signal;
 
-/// A future of the outcome of one event. Its first poll sends the event to the engine.
+/// A future of the outcome of one event. Its first poll steps the engine, or leaves the event in the
+/// inbox.
 pub(crate) struct Ticket {
     handle: Arc<Handle>,
     id: Id,
@@ -34,8 +35,8 @@ enum Stage {
 }
 
 impl Ticket {
-    /// Makes a ticket for the event that `event` makes of the ticket's id. The first poll brings the event to the
-    /// engine.
+    /// Makes a ticket for the event that `event` makes of the ticket's id. The first poll steps the engine or
+    /// leaves the event in the inbox.
     pub(crate) fn new(handle: &Arc<Handle>, event: impl FnOnce(Id) -> Event) -> Self {
         let id = handle.next_id();
         Self { handle: Arc::clone(handle), id, signal: Arc::default(), stage: Stage::New(event(id)) }

@@ -9,7 +9,7 @@
 //! lends the command connections to a task on the callers' runtime.
 //!
 //! The own task looks at the connections that are lent, if one of them awaits replies, after [`GRACE`] without a turn of
-//! the borrower. If bytes lie there, the runtime is blocked, or nobody drives it, and the connections come back. They are
+//! the borrower, or if callers have left requests to its next turn. If bytes or requests lie there, the runtime is blocked, or nobody drives it, and the connections come back. They are
 //! lent again when the borrower has had a turn, and has rested for [`REST`]. They also come back before a timer of the
 //! wire, because a reply that has arrived in time counts.
 
@@ -62,12 +62,23 @@ impl State {
         }
     }
 
-    /// Offers another turn of the task on the callers' runtime, after a crowd of outcomes and after such a turn.
-    pub(super) fn gather(&mut self, comes_back: bool, deliveries: &mut Deliveries) {
-        let Some(carrier) = &mut self.carrier else { return };
-        if comes_back || deliveries.outcomes.len() >= CROWD {
+    /// Offers another turn of the task on the callers' runtime, after a crowd of outcomes and after such a turn. Returns true if
+    /// it does.
+    pub(super) fn offer_turn(&mut self, comes_back: bool, deliveries: &mut Deliveries) -> bool {
+        let Some(carrier) = &mut self.carrier else { return false };
+        let offers = comes_back || deliveries.outcomes.len() >= CROWD;
+        if offers {
+            // The delivery itself can stand still, so callers are looked after from here on.
             carrier.is_awaited = true;
             deliveries.turn = Turn::OneOfMany;
+        }
+        offers
+    }
+
+    /// Notes whether callers wait for the turn that was offered. A look during the delivery came too early for them.
+    pub(super) fn turn_is_awaited(&mut self, is_awaited: bool) {
+        if let Some(carrier) = &mut self.carrier {
+            carrier.is_awaited = is_awaited;
         }
     }
 
@@ -121,7 +132,8 @@ impl State {
     pub(super) fn recall_if_due(&mut self, now: Moment, deliveries: &mut Deliveries) {
         let is_due = self.wire.timer() <= now;
         let Some(carrier) = &mut self.carrier else { return };
-        if carrier.look_at <= now && std::mem::take(&mut carrier.is_awaited) {
+        let was_awaited = carrier.look_at <= now && std::mem::take(&mut carrier.is_awaited);
+        if was_awaited {
             // What callers have left to the runtime's next turn waits no longer.
             deliveries.turn = Turn::Last;
         }
@@ -135,9 +147,11 @@ impl State {
             self.streams.get(id).is_some_and(|stream| stream.is_unflushed || stream.socket.has_bytes())
                 || !self.wire.unwritten(*id).is_empty()
         };
-        let is_late =
-            carrier.look_at <= now && (carrier.carries.iter().any(waits) || self.wire.wants_flush());
-        carrier.look_at = Moment::NEVER;
+        let is_late = was_awaited
+            || (carrier.look_at <= now && (carrier.carries.iter().any(waits) || self.wire.wants_flush()));
+        if carrier.look_at <= now || !carrier.is_awaited {
+            carrier.look_at = Moment::NEVER;
+        }
         if is_late {
             carrier.is_ready = false;
             let is_driven =

@@ -4,6 +4,7 @@
 
 pub(crate) mod driver;
 pub(crate) mod identity;
+mod inbox;
 mod news;
 pub(crate) mod operation;
 pub(crate) mod process;

@@ -1,5 +1,5 @@
 //! The engine behind one short lock. A caller with an event steps the engine on its own thread, unless it leaves the event to
-//! the thread that reads the replies (`inbox`).
+//! the thread that reads the replies (`gathering`).
 //!
 //! Invariant: the lock is held for one step and nothing else. Wakers are woken and the driver is notified outside the
 //! lock. The clock is read inside the lock, so the engine never sees time go back. Calls of the application refuse a
@@ -19,7 +19,7 @@
 //! [`StoreErrorKind::Closed`].
 
 mod entrance;
-mod inbox;
+mod gathering;
 mod inventory;
 mod joining;
 mod listeners;
@@ -51,9 +51,9 @@ use crate::error::{BadName, Forked, Subject, SubjectKind};
 use crate::name::{IntoName, Named, named};
 use crate::observe::Observers;
 use crate::runtime::identity::Identity;
+use crate::runtime::inbox::{Inbox, Left};
 use crate::runtime::process::Process;
 use crate::runtime::pulse::Pulse;
-use crate::runtime::shared::inbox::{Inbox, Left};
 use crate::runtime::signal::{Listener, Signal};
 use crate::runtime::sync::{AtomicU64, Mutex, MutexGuard, yield_point};
 

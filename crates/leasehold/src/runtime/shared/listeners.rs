@@ -21,12 +21,9 @@ impl Shared {
     ) -> Result<T, Forked> {
         self.check_process()?;
         signal.register(waker);
-        let mut effects = Effects::default();
-        let mut state = self.enter_in_order(&mut effects)?;
+        let mut state = self.enter()?;
         state.listen((id, listener), signal, false);
-        let value = read(&state.engine, self.now());
-        self.leave(state, effects);
-        Ok(value)
+        Ok(read(&state.engine, self.now()))
     }
 
     /// Returns who asked for a hold last. The signal wakes the listener's task when somebody does. The client is visible from

@@ -1,4 +1,4 @@
-//! The inbox: a crowd of callers leaves its requests to the thread that reads the replies.
+//! What a crowd of callers leaves to the thread that reads the replies.
 //!
 //! Invariant: the inbox is open only while that thread is about to come back, so a closed inbox is empty. Requests are taken out
 //! under the engine's lock, and any other event of a caller brings them first. So no event overtakes an earlier one, and the
@@ -11,17 +11,13 @@
 //!
 //! [decision]: https://github.com/leasehold-rs/leasehold/blob/main/docs/decisions/0035-the-inbox.md
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use leasehold_proto::engine::{CallId, Event, Id, Wait};
+use leasehold_proto::engine::{CallId, Event, Wait};
 use leasehold_proto::{Moment, Reply, StoreError};
 
 use super::{Effects, Shared, State};
-use crate::runtime::signal::Signal;
-use crate::runtime::sync::{AtomicBool, Mutex, lock};
+use crate::runtime::inbox::Left;
 
 /// This many replies, or requests left, make another turn worthwhile. Interleavings have too few callers for a crowd.
 const CROWD: usize = if cfg!(shuttle) { 1 } else { 4 };
@@ -34,63 +30,6 @@ const BUFFERED: usize = 256;
 const TOGETHER: usize = 32;
 /// A shorter wait steps the engine itself, because a blocked runtime delays a left request by 20 ms.
 const WAIT_MIN: Duration = Duration::from_millis(100);
-
-/// The requests that were left since the last turn.
-#[derive(Default)]
-pub(super) struct Inbox {
-    /// Changed under the lock of the requests. A caller that reads a stale `false` steps the engine itself, and one that reads a
-    /// stale `true` finds out under the lock.
-    is_open: AtomicBool,
-    requests: Mutex<VecDeque<Left>>,
-}
-
-/// A request that was left, with the signal of its future.
-pub(super) struct Left {
-    id: Id,
-    event: Event,
-    signal: Arc<Signal>,
-}
-
-impl Inbox {
-    /// Leaves a request. Returns its event if the inbox is closed.
-    pub(super) fn leave(&self, id: Id, event: Event, signal: &Arc<Signal>) -> Option<Event> {
-        let mut requests = lock(&self.requests);
-        if !self.is_open() {
-            return Some(event);
-        }
-        requests.push_back(Left { id, event, signal: Arc::clone(signal) });
-        None
-    }
-
-    fn is_open(&self) -> bool {
-        self.is_open.load(Ordering::Relaxed)
-    }
-
-    /// Takes the requests. `opens` decides by their number whether the inbox is open until the next turn.
-    fn turn(&self, into: &mut VecDeque<Left>, opens: impl FnOnce(usize) -> bool) -> bool {
-        let mut requests = lock(&self.requests);
-        let opens = opens(requests.len());
-        self.is_open.store(opens, Ordering::Relaxed);
-        take(&mut requests, into);
-        opens
-    }
-
-    /// Takes the requests between two turns.
-    fn empty(&self, into: &mut VecDeque<Left>) {
-        if self.is_open() {
-            take(&mut lock(&self.requests), into);
-        }
-    }
-}
-
-/// Moves requests behind others.
-fn take(requests: &mut VecDeque<Left>, into: &mut VecDeque<Left>) {
-    if into.is_empty() {
-        std::mem::swap(into, requests);
-    } else {
-        into.append(requests);
-    }
-}
 
 impl Shared {
     /// Steps the engine for outcomes, and then for the requests that were left. Returns true if the inbox is open until the

@@ -1,12 +1,13 @@
 //! Requests that callers leave: they are brought in their order, with a turn or before any other event.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::Mutex as StdMutex;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::FutureExt;
-use leasehold_proto::engine::{AcquireFailure, Outcome, Request, Settings, Subject};
+use leasehold_proto::engine::{AcquireFailure, Id, Outcome, Request, Settings, Subject};
 use leasehold_proto::recipe::reentrant::REENTRANT;
 use leasehold_proto::{Applied, Call, ClientId, Engine, Lease, Name, Owner, StoreErrorKind, Verb};
 use leasehold_store::{Outcomes, Submit};

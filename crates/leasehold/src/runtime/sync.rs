@@ -23,5 +23,5 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[inline]
 pub(crate) fn yield_point() {
     #[cfg(shuttle)]
-    shuttle::sync::atomic::AtomicBool::new(false).load(std::sync::atomic::Ordering::SeqCst);
+    AtomicBool::new(false).load(std::sync::atomic::Ordering::SeqCst);
 }

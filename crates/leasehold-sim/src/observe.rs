@@ -142,9 +142,8 @@ impl Pending {
         let index = numbers.iter().position(|(known, _)| *known == id)?;
         Some(numbers.swap_remove(index).1)
     }
-}
 
-impl Pending {
+    /// Books the outcomes of calls.
     fn note(&self, outcomes: &[(CallId, Result<Reply, StoreError>)]) {
         for (id, outcome) in outcomes {
             let number = self.number_of(*id).expect("only submitted calls have outcomes");

@@ -54,6 +54,13 @@ async fn warm_up(client: &Client) {
     }
 }
 
+/// Connects a client whose connection this runtime carries. No timeout of a call helps it.
+async fn carried(server: &RedisServer) -> Client {
+    let client = connect_with(Client::builder().timeout(10 * SOON), &server.url()).await;
+    warm_up(&client).await;
+    client
+}
+
 #[test]
 fn a_reply_wakes_its_caller_on_the_thread_of_the_caller() {
     let server = RedisServer::start();
@@ -68,12 +75,7 @@ fn a_reply_wakes_its_caller_on_the_thread_of_the_caller() {
 fn a_runtime_that_stands_still_delays_no_caller_of_another_runtime() {
     let server = RedisServer::start();
     let (still, other) = (runtime(), runtime());
-    let client = still.block_on(async {
-        // No timeout of a call helps.
-        let client = connect_with(Client::builder().timeout(10 * SOON), &server.url()).await;
-        warm_up(&client).await;
-        client
-    });
+    let client = still.block_on(carried(&server));
     let longest = other.block_on(async {
         let mut longest = ms(0);
         for _ in 0..100 {
@@ -95,12 +97,7 @@ fn a_task_that_blocks_its_runtime_delays_no_caller_who_left_a_request_there() {
     const ROUNDS: u64 = 20;
     let server = RedisServer::start();
     let (still, other) = (runtime(), runtime());
-    let client = still.block_on(async {
-        // No timeout of a call helps.
-        let client = connect_with(Client::builder().timeout(10 * SOON), &server.url()).await;
-        warm_up(&client).await;
-        client
-    });
+    let client = still.block_on(carried(&server));
     let (tell_blocked, blocked) = channel();
     let (tell_done, done) = channel::<()>();
     let done = Arc::new(Mutex::new(done));

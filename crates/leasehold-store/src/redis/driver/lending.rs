@@ -9,9 +9,9 @@
 //! lends the command connections to a task on the callers' runtime.
 //!
 //! The own task looks at the connections that are lent, if one of them awaits replies, after [`GRACE`] without a turn of
-//! the borrower, or if callers have left requests to its next turn. If bytes or requests lie there, the runtime is blocked, or nobody drives it, and the connections come back. They are
-//! lent again when the borrower has had a turn, and has rested for [`REST`]. They also come back before a timer of the
-//! wire, because a reply that has arrived in time counts.
+//! the borrower, or if callers have left requests to its next turn. If bytes or requests lie there, the runtime is blocked,
+//! or nobody drives it, and the connections come back. They are lent again when the borrower has had a turn, and has rested
+//! for [`REST`]. They also come back before a timer of the wire, because a reply that has arrived in time counts.
 
 use std::sync::Arc;
 use std::task::Context;

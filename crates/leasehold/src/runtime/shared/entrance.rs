@@ -82,10 +82,9 @@ impl Outcomes for Shared {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::sync::{Mutex, OnceLock, Weak};
-    use std::task::{Wake, Waker};
+    use std::task::Waker;
     use std::thread;
     use std::time::Duration;
 
@@ -95,6 +94,7 @@ mod tests {
         Applied, Call, ClientId, Engine, Lease, Moment, Name, Owner, StoreErrorKind, Verb,
     };
 
+    use super::super::waking::Task;
     use super::*;
     use crate::runtime::process::Process;
 
@@ -160,25 +160,15 @@ mod tests {
         }
     }
 
-    /// A waker that counts.
-    #[derive(Default)]
-    struct Counting(AtomicUsize);
-
-    impl Wake for Counting {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
     #[test]
     fn a_call_that_is_refused_in_the_poll_that_makes_it_wakes_its_task() {
         let shared = shared();
         shared.enter_by(Arc::new(Refusing));
-        let (counting, signal) = (Arc::new(Counting::default()), Arc::default());
-        let (id, waker) = (shared.next_id(), Waker::from(Arc::clone(&counting)));
+        let (task, signal) = (Arc::new(Task::default()), Arc::default());
+        let (id, waker) = (shared.next_id(), Waker::from(Arc::clone(&task)));
         let first = Event::Acquire(id, request(id.0, "job"));
         assert_eq!(shared.claim(id, Some(first), &signal, &waker).unwrap(), None);
-        assert_eq!(counting.0.load(Ordering::Relaxed), 1, "nothing else ends this wait");
+        assert_eq!(task.woken(), 1, "nothing else ends this wait");
         let outcome = shared.claim(id, None, &signal, &waker).unwrap();
         assert!(matches!(outcome, Some(Outcome::Acquired(Err(AcquireFailure::Failed(_))))), "{outcome:?}");
     }

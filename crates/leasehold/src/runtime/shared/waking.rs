@@ -28,7 +28,7 @@ const SOON: Duration = Duration::from_secs(20);
 
 /// A task that counts its wake-ups.
 #[derive(Default)]
-struct Task(AtomicU32);
+pub(super) struct Task(AtomicU32);
 
 impl Wake for Task {
     fn wake(self: Arc<Self>) {
@@ -37,7 +37,7 @@ impl Wake for Task {
 }
 
 impl Task {
-    fn woken(&self) -> u32 {
+    pub(super) fn woken(&self) -> u32 {
         self.0.load(Ordering::Relaxed)
     }
 }

@@ -3,8 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::Mutex as StdMutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 
 use futures_util::FutureExt;
 use leasehold_proto::engine::{AcquireFailure, Id, Outcome, Request, Settings, Subject};
@@ -12,6 +11,7 @@ use leasehold_proto::recipe::reentrant::REENTRANT;
 use leasehold_proto::{Applied, Call, ClientId, Engine, Lease, Name, Owner, StoreErrorKind, Verb};
 use leasehold_store::{Outcomes, Submit};
 
+use super::super::waking::Task;
 use super::*;
 use crate::runtime::process::Process;
 use crate::runtime::shared::Handle;
@@ -133,26 +133,16 @@ fn a_request_that_is_left_and_given_up_leaves_no_hold() {
     assert!(state.left.is_empty() && state.listeners.keys().all(|(id, _)| id.0 <= CROWD as u64));
 }
 
-/// A task that counts its wake-ups.
-#[derive(Default)]
-struct Counting(AtomicUsize);
-
-impl Wake for Counting {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
 #[test]
 fn the_end_of_the_client_answers_what_was_left_and_opens_nothing_again() {
     let (scene, _crowd, _) = Scene::with_crowd(CROWD);
-    let task = Arc::new(Counting::default());
+    let task = Arc::new(Task::default());
     let waker = Waker::from(Arc::clone(&task));
     let event = |id| Event::Acquire(id, request("left", Wait::Forever));
     let mut left = Box::pin(Ticket::new(&scene.handle, event));
     assert!(left.poll_unpin(&mut Context::from_waker(&waker)).is_pending());
     scene.shared.end();
-    assert_eq!(task.0.load(Ordering::Relaxed), 1);
+    assert_eq!(task.woken(), 1);
     let Poll::Ready(Ok(Outcome::Acquired(Err(AcquireFailure::Closed | AcquireFailure::Failed(_))))) =
         left.poll_unpin(&mut Context::from_waker(&waker))
     else {
